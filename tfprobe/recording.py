@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -15,7 +16,7 @@ from tfprobe.errors import UsageError
 from tfprobe.findings.engine import advise
 from tfprobe.findings.engine import document as engine_document
 from tfprobe.launch import environ
-from tfprobe.profile.profile import Capture, Process, Profile, RecentSteps, Work
+from tfprobe.profile.profile import Capture, Loop, Process, Profile, RecentSteps
 from tfprobe.profile.reader.run_reader import RunReader, load
 from tfprobe.profile.reader.traced_steps import dearest
 from tfprobe.report.documents.run_report import Document, document, gather
@@ -28,7 +29,7 @@ from tfprobe.runs.liveness import this_machine
 class Update:
     """What has happened in a run since the update before; in the first one, all until then.
 
-    `steps` are the new steps of each work that has any, `captures` the new traced steps,
+    `steps` are the new steps of each loop that has any, `captures` the new traced steps,
     `appeared` and `ended` the processes that did. Their numbers are places in `profile()`.
     """
 
@@ -72,9 +73,15 @@ class Recording:
         return self._without_captures.processes
 
     @property
-    def works(self) -> tuple[Work, ...]:
-        """Every work of every process; `work.process` is a position in `processes`."""
-        return self._without_captures.works
+    def loops(self) -> tuple[Loop, ...]:
+        """Every loop of every process; `loop.process` is a position in `processes`."""
+        return self._without_captures.loops
+
+    @property
+    def works(self) -> tuple[Loop, ...]:
+        """The former name of `loops`, deprecated."""
+        warnings.warn("Recording.works is now Recording.loops", DeprecationWarning, stacklevel=2)
+        return self.loops
 
     @property
     def captures(self) -> tuple[Capture, ...]:
@@ -82,7 +89,7 @@ class Recording:
         return self._profile.captures
 
     def profile(self) -> Profile:
-        """Return the tables: processes, works, captures, and one row per execution of a node."""
+        """Return the tables: processes, loops, captures, and one row per execution of a node."""
         return self._profile
 
     def report(self) -> Document:
@@ -163,16 +170,22 @@ ENDED = frozenset({"finished", "failed", "terminated", "replaced", "killed"})
 
 @dataclass(frozen=True, slots=True)
 class NewSteps:
-    """The steps that one work has made since: `count` were completed, `raised` raised.
+    """The steps that one loop has made since: `count` were completed, `raised` raised.
 
     `times` holds them oldest first, in monotonic ns; where there were more than the recording keeps
-    of a work, the latest.
+    of a loop, the latest.
     """
 
-    work: Work
+    loop: Loop
     count: int
     raised: int
     times: RecentSteps
+
+    @property
+    def work(self) -> Loop:
+        """The former name of `loop`, deprecated."""
+        warnings.warn("NewSteps.work is now NewSteps.loop", DeprecationWarning, stacklevel=2)
+        return self.loop
 
     @property
     def durations_ns(self) -> npt.NDArray[np.int64]:
@@ -184,7 +197,7 @@ class NewSteps:
 
 @dataclass(frozen=True, slots=True)
 class News:
-    """What has happened in a run since. Works and captures without any news are left out.
+    """What has happened in a run since. Loops and captures without any news are left out.
 
     Works, captures and processes are those of the later profile.
     """
@@ -219,24 +232,24 @@ class _Old:
 
     def __init__(self, profile: Profile | None) -> None:
         processes = () if profile is None else profile.processes
-        works = () if profile is None else profile.works
+        loops = () if profile is None else profile.loops
         captures = () if profile is None else profile.captures
         self.processes = {_key(each): each.state for each in processes}
-        self.works = {(*_key(processes[work.process]), work.index): work for work in works}
+        self.loops = {(*_key(processes[loop.process]), loop.index): loop for loop in loops}
         self.captures = {(*_key(processes[each.process]), each.file) for each in captures}
 
 
 def _new_steps(profile: Profile, old: _Old) -> list[NewSteps]:
     found = []
-    for work in profile.works:
-        known = old.works.get((*_key(profile.processes[work.process]), work.index))
-        if known is not None and known.executed > work.executed:
+    for loop in profile.loops:
+        known = old.loops.get((*_key(profile.processes[loop.process]), loop.index))
+        if known is not None and known.executed > loop.executed:
             known = None  # another process wrote in the place of the one before
         executed, raised = (0, 0) if known is None else (known.executed, known.raised)
-        if work.executed > executed:
-            since = _since(work.recent, executed)
-            news = work.executed - executed
-            found.append(NewSteps(work, news - (work.raised - raised), work.raised - raised, since))
+        if loop.executed > executed:
+            since = _since(loop.recent, executed)
+            news = loop.executed - executed
+            found.append(NewSteps(loop, news - (loop.raised - raised), loop.raised - raised, since))
     return found
 
 

@@ -16,7 +16,7 @@ import numpy as np
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT)]
 
-from tests.support.profiles import HOOKS, process, profile, timed_work  # noqa: E402
+from tests.support.profiles import HOOKS, process, profile, timed_loop  # noqa: E402
 from tests.support.rundir import MONO_NS, UNIX_NS  # noqa: E402
 from tfprobe.analysis.account.account import Account, accounts  # noqa: E402
 from tfprobe.profile.activities import Activity, Call, Gap  # noqa: E402
@@ -34,7 +34,7 @@ def main() -> None:
     """Make the profile, account for it, and print what that took."""
     step_ns = 7 * MS
     last_ns = MONO_NS + DAY_NS - REMEMBERED * (step_ns + MS)
-    kept = timed_work([step_ns] * REMEMBERED, MS, start_ns=last_ns, kind="fit")
+    kept = timed_loop([step_ns] * REMEMBERED, MS, start_ns=last_ns, kind="fit")
     loop = replace(
         kept,
         executed=STEPS,
@@ -63,7 +63,7 @@ def main() -> None:
         exec_ns=UNIX_NS,
         hooks=replace(HOOKS, wall_ns=DAY_NS),
     )
-    told = profile(works=[loop], processes=[one], activities=activities, gaps=gaps)
+    told = profile(loops=[loop], processes=[one], activities=activities, gaps=gaps)
     before_kib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     began_s = time.perf_counter()
     (account,) = accounts(told)

@@ -66,7 +66,7 @@ def steps_of(runs: Path) -> list[Steps]:
     """Return the steps of each process: all that its file still has."""
     found = []
     for path in _files(runs):
-        (work,) = read_steps(path).works
+        (work,) = read_steps(path).loops
         found.append(Steps(work.recent.start_ns, work.recent.end_ns))
     return found
 
@@ -88,7 +88,7 @@ def _wait_for_steps(runs: Path, count: int) -> None:
     patience = time.monotonic() + PATIENCE_S
     while time.monotonic() < patience:
         files = _files(runs)
-        if len(files) == count and all(read_header(path).works_in_use for path in files):
+        if len(files) == count and all(read_header(path).loops_in_use for path in files):
             return
         time.sleep(0.5)
     raise SystemExit(f"{len(_files(runs))} of {count} jobs began to step in {PATIENCE_S} s.")

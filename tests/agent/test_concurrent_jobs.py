@@ -38,7 +38,7 @@ def _launch(folder: Path, steps: int) -> subprocess.CompletedProcess[str]:
 
 
 def _counts(run: Path) -> dict[str, int]:
-    return {work.name: work.count for work in tfprobe.open_run(run).works}
+    return {loop.name: loop.count for loop in tfprobe.open_run(run).loops}
 
 
 @pytest.fixture

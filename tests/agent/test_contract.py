@@ -20,7 +20,7 @@ from tests.support.rundir import BUCKETS, bucket
 from tfprobe.profile.profile import Durations
 from tfprobe.runs.process_folder import steps_layout
 from tfprobe.runs.process_folder.steps import read_steps
-from tfprobe.runs.process_folder.steps_layout import WorkRecord
+from tfprobe.runs.process_folder.steps_layout import LoopRecord
 
 layout, loop = load("core.steps_layout"), load("core.loop")
 steps_file = load("core.steps_file")
@@ -64,13 +64,13 @@ def arithmetic(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) 
     return str(request.param)
 
 
-def _write(path: Path, times: list[tuple[int, int]], flags: Callable[[int], int]) -> WorkRecord:
+def _write(path: Path, times: list[tuple[int, int]], flags: Callable[[int], int]) -> LoopRecord:
     file = steps_file.StepsFile(str(path), START_NS)
     loop = file.add_loop("fit", "modèle", "MainThread", 77, START_NS)
     for step, (start, end) in enumerate(times):
         loop.record(start, end, flags(step))
     file.write()
-    (record,) = read_steps(path).works
+    (record,) = read_steps(path).loops
     return record
 
 
@@ -99,7 +99,7 @@ def test_writer_and_reader_have_one_layout() -> None:
 
     read = (
         *(steps_layout.MAGIC, steps_layout.LAYOUT_VERSION, steps_layout.HEADER_WORDS),
-        *(steps_layout.WORK_CAPACITY, steps_layout.WORK_WORDS, steps_layout.RING_STEPS),
+        *(steps_layout.LOOP_CAPACITY, steps_layout.LOOP_WORDS, steps_layout.RING_STEPS),
         *(steps_layout.BUCKETS, steps_layout.SLOT_WORDS, steps_layout.SLOTS_WORD),
         *(steps_layout.RING_WORD, steps_layout.THREADS_WORD, steps_layout.WORD_BYTES),
         *(steps_layout.WATCHED_BIT, steps_layout.NEW_THREAD_BIT, steps_layout.SAMPLED_BIT),
@@ -170,7 +170,7 @@ def test_names_are_cut_between_characters(tmp_path: Path) -> None:
     file = steps_file.StepsFile(str(tmp_path / "steps.bin"), START_NS)
     file.add_loop("function", "é" * 200, "ü" * 100, 1, START_NS)
 
-    (record,) = read_steps(tmp_path / "steps.bin").works
+    (record,) = read_steps(tmp_path / "steps.bin").loops
 
     assert record.name == "é" * 127
     assert record.thread == "ü" * 63
@@ -186,7 +186,7 @@ def test_loops_beyond_the_capacity_of_the_file_are_counted_together(laboratory: 
     assert sum(counts.values()) == 600
     assert counts["op0"] == counts["op200"] == 2
     assert counts["(further works)"] > 0
-    assert len(laboratory.steps().works) <= 256
+    assert len(laboratory.steps().loops) <= 256
 
 
 def test_names_without_a_block_are_not_kept(laboratory: Laboratory) -> None:
@@ -246,9 +246,9 @@ print("done")
 
         assert lines == ["done"]
         steps = laboratory.steps()
-        assert {work.count for work in steps.works} <= {100}
-        assert len(steps.works) >= size_kb // 400
-        assert sum(work.count for work in steps.works) + steps.header.untimed_steps == 2000
+        assert {loop.count for loop in steps.loops} <= {100}
+        assert len(steps.loops) >= size_kb // 400
+        assert sum(loop.count for loop in steps.loops) + steps.header.untimed_steps == 2000
     finally:
         subprocess.run(["umount", "-l", mount], check=True)
 
@@ -283,8 +283,8 @@ recorder.at_exit()
 for i in range(4): session.run("loss")
 """)
 
-    (work,) = laboratory.steps().works
-    assert (work.count, work.sampled) == (8, 4)
+    (loop,) = laboratory.steps().loops
+    assert (loop.count, loop.sampled) == (8, 4)
 
 
 def test_the_exit_waits_for_a_traced_step_of_another_thread(laboratory: Laboratory) -> None:

@@ -201,8 +201,8 @@ def _check_watched(job: Running, before: FleetLook, after: FleetLook) -> None:
     assert len(first) == len(second) == max(takers, 1)
     for pid, process in second.items():
         assert process.process.state == _state(job)
-        assert {work.kind for work in process.works} == {kind}
-        made = [sum(work.executed for work in snapshot.works) for snapshot in (first[pid], process)]
+        assert {loop.kind for loop in process.loops} == {kind}
+        made = [sum(loop.executed for loop in snapshot.loops) for snapshot in (first[pid], process)]
         assert made[0] < made[1] if takers else made[0] == made[1]
         assert not isinstance(process.request, Missing)
         assert (process.request.seen, process.request.left) == ((1, 0) if takers else (0, 0))
@@ -226,11 +226,11 @@ def _check_captures(job: Running, answers: tuple[ProcessAnswer, ...]) -> None:
 
 def _flagged(folder: ProcessFolder) -> set[str]:
     """Return the captures of the steps that steps.bin flags as traced, from the events."""
-    works = read_steps(folder.steps).works
+    loops = read_steps(folder.steps).loops
     flagged = {
-        (work.index, work.recent.first_step + row)
-        for work in works
-        for row, sampled in enumerate(work.recent.sampled)
+        (loop.index, loop.recent.first_step + row)
+        for loop in loops
+        for row, sampled in enumerate(loop.recent.sampled)
         if sampled
     }
     events = [event for event in read_events(folder.events).events if event.kind == "sample"]

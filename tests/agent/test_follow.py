@@ -70,7 +70,7 @@ def test_following_gives_what_loading_gives(laboratory: Laboratory) -> None:
     assert plain(profile) == plain(load(folder, here))
     assert following.has_ended
     assert [process.state for process in profile.processes] == ["finished"] * 2
-    assert sum(work.count for work in profile.works) == 2 * (3 + 12 + 7 + 2000 + 1)
+    assert sum(loop.count for loop in profile.loops) == 2 * (3 + 12 + 7 + 2000 + 1)
 
 
 def test_follow_yields_each_step_once_and_ends_with_the_job(laboratory: Laboratory) -> None:

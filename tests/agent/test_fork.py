@@ -177,7 +177,7 @@ steps(2)
     parent, children = _family(laboratory)
     assert laboratory.counts(parent) == {"function": 1, "loss": 2}
     assert [laboratory.counts(child) for child in children] == [{"loss": 3}] * 5
-    assert all(laboratory.steps(child).works[0].sampled == 3 for child in children)
+    assert all(laboratory.steps(child).loops[0].sampled == 3 for child in children)
 
 
 @pytest.mark.parametrize("config", [{"trace_level": "off"}, {"every": 1}])
@@ -282,8 +282,8 @@ for child in children: os.waitpid(child, 0)
         python=python,
     )
 
-    (work,) = laboratory.steps(_family(laboratory)[0]).works
-    assert (work.count, work.raised) == (8, 0)
+    (loop,) = laboratory.steps(_family(laboratory)[0]).loops
+    assert (loop.count, loop.raised) == (8, 0)
 
 
 def test_steps_of_greenlets_that_go_on_in_a_child_are_the_childs(laboratory: Laboratory) -> None:

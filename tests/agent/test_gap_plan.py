@@ -44,7 +44,7 @@ def test_the_ends_of_epochs_are_foreseen(laboratory: Laboratory, python: str) ->
         (sleep,) = [call for call in gap.calls if call.self_ns >= 70 * MS]
         assert sleep.function.name == "time.sleep"
         assert gap.calls[sleep.parent or 0].function.name == "end_of_epoch"
-    assert sum(work.sampled for work in laboratory.steps().works) == 0
+    assert sum(loop.sampled for loop in laboratory.steps().loops) == 0
 
 
 def test_gaps_are_watched_apart_from_traced_steps(laboratory: Laboratory, python: str) -> None:
@@ -62,9 +62,9 @@ for _ in range(80):
     )
 
     watched = [gap for gap in laboratory.gaps() if gap.why == "sampled"]
-    (work,) = laboratory.steps().works
+    (loop,) = laboratory.steps().loops
     assert len(watched) >= 5
-    assert {gap.step for gap in watched} == set(work.recent.watched.nonzero()[0].tolist())
+    assert {gap.step for gap in watched} == set(loop.recent.watched.nonzero()[0].tolist())
     for gap in watched:
         assert gap.end_ns - gap.start_ns >= 20 * MS
         assert gap.cpu_ns is not None
@@ -99,9 +99,9 @@ for epoch in range(8):
     time.sleep(0.03)
 """)
 
-    works = {work.index: work.name for work in laboratory.steps().works}
+    loops = {loop.index: loop.name for loop in laboratory.steps().loops}
     foreseen = Counter(
-        (works[gap.work], gap.step % (30 if works[gap.work] == "train" else 10))
+        (loops[gap.loop], gap.step % (30 if loops[gap.loop] == "train" else 10))
         for gap in laboratory.gaps()
         if gap.why == "foreseen" and gap.end_ns - gap.start_ns >= 25 * MS
     )

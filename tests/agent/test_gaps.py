@@ -95,8 +95,8 @@ for _ in range(3):
 
     steps = sorted(
         (start, end)
-        for work in laboratory.steps().works
-        for start, end in zip(work.recent.start_ns, work.recent.end_ns, strict=True)
+        for loop in laboratory.steps().loops
+        for start, end in zip(loop.recent.start_ns, loop.recent.end_ns, strict=True)
     )
     gaps = laboratory.gaps()
     assert len(gaps) == len(steps) == 6
@@ -238,8 +238,8 @@ session.run("loss")
         python=str(python),
     )
 
-    names_of = {work.index: work.name for work in laboratory.steps().works}
-    watched = sorted((names_of[gap.work], gap.step) for gap in laboratory.gaps())
+    names_of = {loop.index: loop.name for loop in laboratory.steps().loops}
+    watched = sorted((names_of[gap.loop], gap.step) for gap in laboratory.gaps())
     everything = [("loss", 0), ("loss", 1), ("other", 0)]
     assert watched == (everything if version == "3.7" else [("loss", 0)])
 
@@ -344,10 +344,10 @@ for _ in range(4):
     )
 
     (gap,) = laboratory.gaps()
-    (work,) = laboratory.steps().works
+    (loop,) = laboratory.steps().loops
     assert gap.cost_ns > 1 * MS
-    assert work.recent.start_ns[3] >= gap.start_ns + gap.cost_ns
-    assert work.recent.start_ns[3] <= work.recent.end_ns[3]
+    assert loop.recent.start_ns[3] >= gap.start_ns + gap.cost_ns
+    assert loop.recent.start_ns[3] <= loop.recent.end_ns[3]
 
 
 def test_a_forked_child_is_not_watched(laboratory: Laboratory) -> None:
@@ -388,9 +388,9 @@ session.run("loss")
 """)
 
     gaps = laboratory.gaps()
-    works = {work.name: work.index for work in laboratory.steps().works}
-    own = [gap for gap in gaps if gap.work == works["loss"]]
-    (others,) = [gap for gap in gaps if gap.work == works["other"]]
+    loops = {loop.name: loop.index for loop in laboratory.steps().loops}
+    own = [gap for gap in gaps if gap.loop == loops["loss"]]
+    (others,) = [gap for gap in gaps if gap.loop == loops["other"]]
     assert "other" not in names(own[0])
     assert find(others, "time.sleep").self_ns >= 10 * MS
     assert others.cut

@@ -78,6 +78,6 @@ def test_steps_lie_between_their_gradients(laboratory: Laboratory) -> None:
 
     laboratory.finish(f"{LOOPS}\nfor turn in range(7): time.sleep(0.002); by_hand()")
 
-    [work] = laboratory.steps().works
-    assert len(work.recent.start_ns) == 7
-    assert ((work.recent.end_ns - work.recent.start_ns)[1:] > 2_000_000).all()
+    [loop] = laboratory.steps().loops
+    assert len(loop.recent.start_ns) == 7
+    assert ((loop.recent.end_ns - loop.recent.start_ns)[1:] > 2_000_000).all()

@@ -149,8 +149,8 @@ for fetch in (lambda: 1, interrupt, lambda: 1, interrupt, lambda: 1):
         pass
 """)
 
-    (work,) = laboratory.steps().works
-    assert (work.executed, work.raised, work.count) == (5, 2, 3)
+    (loop,) = laboratory.steps().loops
+    assert (loop.executed, loop.raised, loop.count) == (5, 2, 3)
 
 
 def test_steps_keep_no_object_of_the_job_alive(laboratory: Laboratory) -> None:

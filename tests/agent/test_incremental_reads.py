@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tests.support.agent import load
 from tfprobe.profile.profile import Durations, RecentSteps
 from tfprobe.runs.process_folder.steps import StepsFile, StepsReader, read_steps
-from tfprobe.runs.process_folder.steps_layout import WorkRecord
+from tfprobe.runs.process_folder.steps_layout import LoopRecord
 
 steps_file, layout = load("core.steps_file"), load("core.steps_layout")
 START_NS = 7_000_000_000_000
@@ -25,19 +25,19 @@ FLAGS = (0, 0, 0, layout.TRACED_FLAG, layout.RAISED_FLAG)
 class Writer:
     """The agent's own file, with steps whose times come from a seed."""
 
-    def __init__(self, path: Path, seed: int, works: int = 1) -> None:
+    def __init__(self, path: Path, seed: int, loops: int = 1) -> None:
         self.path = path
         self._dice = random.Random(seed)
         self._file = steps_file.StepsFile(str(path), START_NS)
         self._now_ns = START_NS
-        self._works = [self.add_work() for _ in range(works)]
+        self._loops = [self.add_work() for _ in range(loops)]
 
     def add_work(self):
         name = f"work {self._file.used}"
         return self._file.add_loop("fit", name, "MainThread", 77, self._now_ns)
 
-    def step(self, count: int, work: int = 0) -> None:
-        dice, record = self._dice, self._works[work].record
+    def step(self, count: int, loop: int = 0) -> None:
+        dice, record = self._dice, self._loops[loop].record
         for _ in range(count):
             start_ns = self._now_ns + dice.randrange(10**6)
             self._now_ns = start_ns + int(2 ** dice.uniform(0, 30))
@@ -58,12 +58,12 @@ def _rows(recent: RecentSteps, last: int) -> list[object]:
 
 
 def _known(file: StepsFile) -> list[object]:
-    return [(_work(work), _rows(work.recent, KEPT)) for work in file.works]
+    return [(_loop(loop), _rows(loop.recent, KEPT)) for loop in file.loops]
 
 
-def _work(work: WorkRecord) -> tuple[object, ...]:
-    counts = (work.name, work.executed, work.raised, work.sampled)
-    return (*counts, _facts(work.steps), _facts(work.gaps))
+def _loop(loop: LoopRecord) -> tuple[object, ...]:
+    counts = (loop.name, loop.executed, loop.raised, loop.sampled)
+    return (*counts, _facts(loop.steps), _facts(loop.gaps))
 
 
 @pytest.fixture(scope="module")
@@ -88,12 +88,12 @@ def number() -> list[int]:
 )
 def test_reading_again_gives_what_a_new_reader_reads(tmp_path, number, seed, turns):
     """Counts, sums, extremes, histograms and the latest steps, whatever came between two reads."""
-    writer = Writer(tmp_path / f"{number.pop()}.bin", seed, works=2)
+    writer = Writer(tmp_path / f"{number.pop()}.bin", seed, loops=2)
     reader = StepsReader(writer.path, keep_steps=KEPT)
     again, anew = [], []
 
-    for work, count in turns:
-        writer.step(count, work)
+    for loop, count in turns:
+        writer.step(count, loop)
         again.append(_known(reader.read()))
         anew.append(_known(read_steps(writer.path)))
 
@@ -102,7 +102,7 @@ def test_reading_again_gives_what_a_new_reader_reads(tmp_path, number, seed, tur
 
 def test_without_new_steps_only_the_first_words_are_read(tmp_path, monkeypatch):
     """Of an idle process a read takes the header and 80 bytes per loop."""
-    writer = Writer(tmp_path / "steps.bin", 1, works=3)
+    writer = Writer(tmp_path / "steps.bin", 1, loops=3)
     writer.step(5000)
     reader = StepsReader(writer.path)
     reader.read()
@@ -126,7 +126,7 @@ def test_for_a_new_step_only_its_row_is_read(tmp_path, monkeypatch):
     pread = os.pread
     monkeypatch.setattr(os, "pread", lambda d, n, at: sizes.append(n) or pread(d, n, at))
 
-    (record,) = reader.read().works
+    (record,) = reader.read().loops
 
     assert record.executed == 5003
     # header, first words, fold count, the last known row and three, threads, and the count again
@@ -137,11 +137,11 @@ def test_a_loop_that_comes_later_is_read(tmp_path):
     """A job that begins to evaluate has one more loop."""
     writer = Writer(tmp_path / "steps.bin", 1)
     reader = StepsReader(writer.path)
-    before = [work.name for work in reader.read().works]
+    before = [loop.name for loop in reader.read().loops]
 
     writer.add_work()
 
-    after = [work.name for work in reader.read().works]
+    after = [loop.name for loop in reader.read().loops]
     assert (before, after) == (["work 0"], ["work 0", "work 1"])
 
 
@@ -157,7 +157,7 @@ def test_another_file_at_the_path_is_read_from_its_start(tmp_path):
     again = reader.read()
 
     assert _known(again) == _known(read_steps(path))
-    assert np.array([work.executed for work in again.works]).tolist() == [10]
+    assert np.array([loop.executed for loop in again.loops]).tolist() == [10]
 
 
 def test_a_file_with_fewer_steps_than_before_is_read_anew(tmp_path):

@@ -17,7 +17,7 @@ from tfprobe.runs.layout import RunFolder
 from tfprobe.runs.liveness import FINISHED, KILLED, UNKNOWN, this_machine
 from tfprobe.runs.process_folder.loop_block import bucket_of
 from tfprobe.runs.process_folder.steps import read_steps
-from tfprobe.runs.process_folder.steps_layout import BUCKETS, RING_STEPS, WorkRecord
+from tfprobe.runs.process_folder.steps_layout import BUCKETS, RING_STEPS, LoopRecord
 
 PROCESSES = 64
 STEPS = 10_000
@@ -142,32 +142,32 @@ def _live_and_die(laboratory: Laboratory, number: int, fate: Fate) -> Victim:
     return Victim(process.pid, OwnRecord(*words[0]), OwnRecord(*words[1]))
 
 
-def _check(work: WorkRecord, own: OwnRecord) -> None:
+def _check(loop: LoopRecord, own: OwnRecord) -> None:
     """Compare the recording of a loop with its own record."""
-    assert own.completed <= work.executed <= own.completed + 1
+    assert own.completed <= loop.executed <= own.completed + 1
     # The number of raised steps is stored before the count: a kill between them leaves it ahead.
-    is_about_to_raise = work.executed % RAISING == RAISING - 1
-    assert 0 <= work.raised - work.executed // RAISING <= is_about_to_raise
-    for durations, count in ((work.steps, work.executed), (work.gaps, work.executed - 1)):
+    is_about_to_raise = loop.executed % RAISING == RAISING - 1
+    assert 0 <= loop.raised - loop.executed // RAISING <= is_about_to_raise
+    for durations, count in ((loop.steps, loop.executed), (loop.gaps, loop.executed - 1)):
         assert durations.count == int(durations.buckets.sum()) == max(count, 0)
-    if work.executed and own.completed:
-        _check_times(work, own)
+    if loop.executed and own.completed:
+        _check_times(loop, own)
 
 
-def _check_times(work: WorkRecord, own: OwnRecord) -> None:
-    recent = work.recent
+def _check_times(loop: LoopRecord, own: OwnRecord) -> None:
+    recent = loop.recent
     step_ns = recent.end_ns - recent.start_ns
-    assert own.body_ns <= work.steps.sum_ns <= own.call_ns + int(step_ns[-1])
+    assert own.body_ns <= loop.steps.sum_ns <= own.call_ns + int(step_ns[-1])
     # Steps and the gaps between them are all the time from the first to the last.
-    began_ns = int(recent.end_ns[-1]) - work.steps.sum_ns - work.gaps.sum_ns
+    began_ns = int(recent.end_ns[-1]) - loop.steps.sum_ns - loop.gaps.sum_ns
     assert own.before_ns <= began_ns <= own.after_ns
-    assert work.steps.min_ns <= int(step_ns.min()) <= int(step_ns.max()) <= work.steps.max_ns
-    assert work.gaps.min_ns >= 0
-    if work.executed <= RING_STEPS - 1:
+    assert loop.steps.min_ns <= int(step_ns.min()) <= int(step_ns.max()) <= loop.steps.max_ns
+    assert loop.gaps.min_ns >= 0
+    if loop.executed <= RING_STEPS - 1:
         counts = np.bincount(bucket_of(step_ns), minlength=BUCKETS)
         assert recent.first_step == 0
-        assert work.steps.sum_ns == int(step_ns.sum())
-        assert work.steps.buckets.tolist() == counts.tolist()
+        assert loop.steps.sum_ns == int(step_ns.sum())
+        assert loop.steps.buckets.tolist() == counts.tolist()
 
 
 @pytest.mark.slow
@@ -192,10 +192,10 @@ def test_every_count_is_right_to_the_last_completed_step(laboratory: Laboratory)
             assert victim.loss.completed == 0
             continue
         assert recorded.state == (KILLED if fate.is_killed else FINISHED)
-        works = {work.name: work for work in read_steps(recorded.folder.steps).works}
+        loops = {loop.name: loop for loop in read_steps(recorded.folder.steps).loops}
         for name, own in (("loss", victim.loss), ("step", victim.step)):
-            if name in works or own.completed:
-                _check(works[name], own)
+            if name in loops or own.completed:
+                _check(loops[name], own)
     assert {process.state for process in entry.processes} <= {KILLED, FINISHED, UNKNOWN}
     _check_that_fates_differed(victims)
 

@@ -205,7 +205,7 @@ for _ in range(3): threaded(1)
 """)
 
     assert laboratory.counts() == {"outer": 4, "threaded": 3, "inner": 3}
-    assert {w.thread for w in laboratory.steps().works if w.name == "inner"} == {"worker"}
+    assert {w.thread for w in laboratory.steps().loops if w.name == "inner"} == {"worker"}
 
 
 FAILING = """

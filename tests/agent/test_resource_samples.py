@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.agent import Laboratory, load
 from tests.support.interpreters import need_interpreter
-from tfprobe.runs.process_folder.resource_samples import read_pulses
+from tfprobe.runs.process_folder.resource_samples import read_resource_samples
 
 resource_samples = load("core.resource_samples")
 
@@ -207,7 +207,7 @@ def test_the_reader_takes_what_the_agent_writes(laboratory: Laboratory) -> None:
     laboratory.finish("session.run('loss')")
     (folder,) = laboratory.folders()
 
-    log = read_pulses(folder / "pulses.jsonl")
+    log = read_resource_samples(folder / "pulses.jsonl")
 
     written = {*_lines(laboratory)[0]}
     apart = {"mono_ns", "steps", "at_exit", "gc_pauses", "thread_times"}

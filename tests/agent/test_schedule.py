@@ -320,7 +320,7 @@ def test_a_running_job_takes_trace_requests(laboratory: Laboratory) -> None:
         (folder,) = laboratory.folders()
         file = folder / "steps.bin"
 
-        sequence = request_samples(file, samples=4, work=1)
+        sequence = request_samples(file, samples=4, loop=1)
         _wait(lambda: request_status(file).seen == sequence and not request_status(file).left)
         with file.open("r+b") as words:
             for samples, loop in [(0, -1), (-5, -1), (1 << 40, 0), (2, 250), (2, -2)]:
@@ -331,7 +331,7 @@ def test_a_running_job_takes_trace_requests(laboratory: Laboratory) -> None:
                 words.write((sequence := sequence + 1).to_bytes(8, "little", signed=True))
                 words.flush()
                 _wait(lambda now=sequence: request_status(file).seen == now)
-        request_samples(file, samples=1_000_000, work=0)
+        request_samples(file, samples=1_000_000, loop=0)
         sequence = request_samples(file, samples=3)
         _wait(lambda: request_status(file).seen == sequence and not request_status(file).left)
         job.stdout.read(3)
@@ -339,7 +339,7 @@ def test_a_running_job_takes_trace_requests(laboratory: Laboratory) -> None:
         job.kill()
         job.wait()
 
-    loops = laboratory.steps().works
+    loops = laboratory.steps().loops
     requested = [event for event in laboratory.events() if event.get("why") == "request"]
     assert sum(event["work"] == 1 for event in requested) >= 4
     assert sum(loop.sampled for loop in loops) == 2 + len(requested)

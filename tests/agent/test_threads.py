@@ -45,12 +45,12 @@ for i in range(1200):
     thread.join()
 """)
 
-    (work,) = laboratory.steps().works
-    assert (work.count, work.threads, work.thread) == (2400, 1200, "request 0")
-    assert work.steps.count == 2400
-    assert work.gaps.count == 1200
-    assert work.gaps.sum_ns < work.recent.end_ns[-1] - work.first_seen_ns
-    (process,) = load_run(RunFolder(laboratory.run), this_machine()).works
+    (loop,) = laboratory.steps().loops
+    assert (loop.count, loop.threads, loop.thread) == (2400, 1200, "request 0")
+    assert loop.steps.count == 2400
+    assert loop.gaps.count == 1200
+    assert loop.gaps.sum_ns < loop.recent.end_ns[-1] - loop.first_seen_ns
+    (process,) = load_run(RunFolder(laboratory.run), this_machine()).loops
     gaps = [step.gap_ns is not None for step in recent_steps(process)]
     assert gaps == [False, True] * 1200
 
@@ -72,11 +72,11 @@ for thread in threads: thread.start()
 for thread in threads: thread.join()
 """)
 
-    works = laboratory.steps().works
-    assert sum(work.count for work in works) == 12000
-    assert sum(work.steps.count for work in works) == 12000
-    (shared,) = [work for work in works if work.name == "(further works)"]
-    assert shared.threads == 300 - len(works) + 1
+    loops = laboratory.steps().loops
+    assert sum(loop.count for loop in loops) == 12000
+    assert sum(loop.steps.count for loop in loops) == 12000
+    (shared,) = [loop for loop in loops if loop.name == "(further works)"]
+    assert shared.threads == 300 - len(loops) + 1
     assert shared.count == 40 * shared.threads
 
 
@@ -106,7 +106,7 @@ for thread in threads: thread.join()
 """
     )
 
-    (shared,) = [work for work in laboratory.steps().works if work.name == "(further works)"]
+    (shared,) = [loop for loop in laboratory.steps().loops if loop.name == "(further works)"]
     assert sum(laboratory.counts().values()) == 340
     assert len(shared.recent.start_ns) == shared.count
     assert (shared.recent.start_ns > 0).all()
@@ -120,7 +120,7 @@ def test_a_shared_block_is_traced_like_any(laboratory: Laboratory) -> None:
     laboratory.finish(FILL + FILL)
 
     counts = laboratory.counts()
-    (shared,) = [work for work in laboratory.steps().works if work.name == "(further works)"]
+    (shared,) = [loop for loop in laboratory.steps().loops if loop.name == "(further works)"]
     assert sum(counts.values()) == 600
     assert shared.sampled == shared.count // 100 > 0
     samples = laboratory.events(kind="sample")
@@ -148,9 +148,9 @@ for i in range(300):
     other.dead = True
 """)
 
-    works = laboratory.steps().works
+    loops = laboratory.steps().loops
     assert laboratory.counts() == {"function": 600, "inner": 300}
-    assert len(works) < 100
+    assert len(loops) < 100
 
 
 def test_steps_without_room_are_counted(laboratory: Laboratory) -> None:
@@ -171,7 +171,7 @@ for thread in threads: thread.join()
     (folder,) = laboratory.folders()
     profile = load_run(RunFolder(laboratory.run), this_machine())
     (process,) = profile.processes
-    assert (process.untimed_steps, profile.works) == (300, ())
+    assert (process.untimed_steps, profile.loops) == (300, ())
     where = f"{folder.parent.name}/{folder.name}"
     what = f"300 steps of 3 threads were not timed: {COULD_NOT_GROW}"
     assert Problem(where, what) in profile.problems
@@ -196,9 +196,9 @@ for i in range(10): session.run("loss")
 
     (folder,) = laboratory.folders()
     file = read_steps(folder / "steps.bin")
-    (work,) = file.works
+    (loop,) = file.loops
     assert (file.header.untimed_steps, file.header.untimed_threads) == (10, 1)
-    assert (work.name, work.count) == ("loss", 10)
+    assert (loop.name, loop.count) == ("loss", 10)
     assert read_glance(folder / "steps.bin").steps == 20
 
 
@@ -224,7 +224,7 @@ if {comes_free}: os.remove({str(mount / "fill")!r})
         profile = load_run(RunFolder(laboratory.run), this_machine())
         if comes_free:
             assert [process.state for process in profile.processes] == ["finished"]
-            assert [work.count for work in profile.works] == [10]
+            assert [loop.count for loop in profile.loops] == [10]
         else:
             (why,) = no_data_reasons.explain(profile)
             assert "The disk was full" in why

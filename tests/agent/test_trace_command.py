@@ -203,7 +203,7 @@ def test_a_stopped_job_is_not_waited_for(job: Job, capsys) -> None:
 
 def test_a_loop_that_has_stopped_stepping_is_reported(job: Job) -> None:
     """The job has seen the request, and other loops' steps are not for it."""
-    given = order(RunFolder(job.laboratory.run), this_machine(), steps=1, work="function step")
+    given = order(RunFolder(job.laboratory.run), this_machine(), steps=1, loop="function step")
 
     deadline_s = time.monotonic() + PATIENCE_S
     while request_status(job.steps).seen == 0:  # the other loop looks 10 ms after its last look

@@ -77,7 +77,7 @@ def test_the_next_step_takes_a_request(laboratory: Laboratory) -> None:
         _step(job, "sfsfsssff")
         request_samples(_file(laboratory), samples=3)
         _step(job, "sfsfsf")
-        sequence = request_samples(_file(laboratory), samples=2, work=1)
+        sequence = request_samples(_file(laboratory), samples=2, loop=1)
         _step(job, "ssfsfsf")
 
     # Steps 0 were due. Five steps of the session and four of the function came before the request.

@@ -116,7 +116,7 @@ sys.exit(5)
     job.communicate(timeout=PATIENCE_S)
 
     steps = remote.steps()
-    assert {work.name: work.count for work in steps.works} == {"loss": 3000, "other": 30}
+    assert {loop.name: loop.count for loop in steps.loops} == {"loss": 3000, "other": 30}
     assert steps.header.exit_status == 5
 
 
@@ -143,10 +143,10 @@ def _stepping(path: Path):
 
 def test_words_that_could_not_be_written_are_written_again(tmp_path: Path, disk: Disk) -> None:
     """A server that fails for a while costs nothing, if the job outlives that."""
-    file, work = _stepping(tmp_path / "steps.bin")
+    file, loop = _stepping(tmp_path / "steps.bin")
     disk.error = errno.ESTALE
     for _ in range(1500):
-        work.record(START_NS, START_NS + 5)
+        loop.record(START_NS, START_NS + 5)
     file.look(disk.now_ns)
     refused = disk.writes
 
@@ -155,19 +155,19 @@ def test_words_that_could_not_be_written_are_written_again(tmp_path: Path, disk:
     disk.now_ns += 10 * SECOND_NS
     file.look(disk.now_ns)
 
-    (record,) = read_steps(tmp_path / "steps.bin").works
+    (record,) = read_steps(tmp_path / "steps.bin").loops
     assert disk.writes > refused
     assert (record.executed, record.steps.sum_ns) == (1500, 7500)
 
 
 def test_writing_to_a_slow_server_takes_a_hundredth_of_the_time(tmp_path: Path, disk: Disk) -> None:
     """A look that took a second is followed by none for a hundred."""
-    file, work = _stepping(tmp_path / "steps.bin")
+    file, loop = _stepping(tmp_path / "steps.bin")
     disk.write_ns = SECOND_NS
     began_ns = disk.now_ns
 
     while disk.now_ns < began_ns + 1000 * SECOND_NS:
-        work.record(disk.now_ns, disk.now_ns + 5)
+        loop.record(disk.now_ns, disk.now_ns + 5)
         file.look(disk.now_ns)
         disk.now_ns += SECOND_NS // 10
 
@@ -176,8 +176,8 @@ def test_writing_to_a_slow_server_takes_a_hundredth_of_the_time(tmp_path: Path, 
 
 def test_only_new_words_are_written(tmp_path: Path, disk: Disk) -> None:
     """A loop that has not stepped since costs no write."""
-    file, work = _stepping(tmp_path / "steps.bin")
-    work.record(START_NS, START_NS + 5)
+    file, loop = _stepping(tmp_path / "steps.bin")
+    loop.record(START_NS, START_NS + 5)
     file.write()
     before = disk.writes
 
@@ -190,14 +190,14 @@ def test_only_new_words_are_written(tmp_path: Path, disk: Disk) -> None:
 @pytest.mark.parametrize("news", [1, 1023, 1024, 2048, 8191, 8192, 8193, 20_000])
 def test_any_number_of_steps_between_two_looks(tmp_path: Path, disk: Disk, news: int) -> None:
     """The ring may have wrapped, and the aggregate may be in the same slot again."""
-    file, work = _stepping(tmp_path / "steps.bin")
+    file, loop = _stepping(tmp_path / "steps.bin")
     for step in range(3000 + news):
         if step == 3000:
             file.write()
-        work.record(START_NS + 10 * step, START_NS + 10 * step + 5)
+        loop.record(START_NS + 10 * step, START_NS + 10 * step + 5)
     file.write()
 
-    (record,) = read_steps(tmp_path / "steps.bin").works
+    (record,) = read_steps(tmp_path / "steps.bin").loops
     assert (record.executed, record.steps.count) == (3000 + news,) * 2
     assert (record.steps.sum_ns, record.gaps.sum_ns) == (
         5 * (3000 + news),

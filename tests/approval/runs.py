@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tests.support.captures import CPU, Node, run_metadata
 from tests.support.rank_runs import write_ranks
-from tests.support.rundir import WrittenProcess, WrittenWork, regular_steps, write_run
+from tests.support.rundir import WrittenLoop, WrittenProcess, regular_steps, write_run
 
 RECORDINGS = Path(__file__).parent / "recordings"
 # After the last of the recordings.
@@ -50,8 +50,8 @@ def _empty(to: Path) -> Path:
 
 
 def _killed(to: Path) -> Path:
-    works = [WrittenWork(steps=regular_steps(40))]
-    process = WrittenProcess(works=works, header={20: 0})
+    loops = [WrittenLoop(steps=regular_steps(40))]
+    process = WrittenProcess(loops=loops, header={20: 0})
     return write_run(to / "20261120-200418-train-killed", [process])
 
 
@@ -77,7 +77,7 @@ def _growing(to: Path) -> Path:
     node = Node("dense/product", 0, 40)
     name = "000002-session_run-0.run_metadata.pb"
     process = WrittenProcess(
-        works=[WrittenWork(steps=regular_steps(30), sampled=[2])],
+        loops=[WrittenLoop(steps=regular_steps(30), sampled=[2])],
         header={20: 0},
         captures={name: run_metadata({CPU: [node]})},
         events=[{"event": "sample", "work": 0, "step": 2, "capture": name}],

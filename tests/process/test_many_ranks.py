@@ -14,8 +14,8 @@ from tests.support.captures import CPU, Node, run_metadata
 from tests.support.rundir import (
     MONO_NS,
     UNIX_NS,
+    WrittenLoop,
     WrittenProcess,
-    WrittenWork,
     regular_steps,
     write_process,
     write_run,
@@ -34,7 +34,7 @@ def _rank(index: int, world: int = RANKS, *, name: str = "", **manifest: Any) ->
     return WrittenProcess(
         pid=4000 + index,
         host=name or f"node{index}",
-        works=[WrittenWork(steps=steps, sampled=SAMPLED)],
+        loops=[WrittenLoop(steps=steps, sampled=SAMPLED)],
         header={11: 2, 12: UNIX_NS + 60_000_000_000},
         manifest={"rank": place, "boot_id": f"boot-{index}", **manifest},
         events=[_sample(name, step, steps[step]) for name, step in files.items()],
@@ -175,7 +175,7 @@ def test_a_rank_killed_at_half_keeps_what_it_did(run: Write, read: Read) -> None
     half = WrittenProcess(
         pid=4003,
         host="node3",
-        works=[WrittenWork(steps=steps, sampled=SAMPLED[:1])],
+        loops=[WrittenLoop(steps=steps, sampled=SAMPLED[:1])],
         manifest={**_rank(3).manifest, "pid_started_ticks": 1},
         events=_rank(3).events[:1],
         captures=dict([next(iter(_rank(3).captures.items()))]),

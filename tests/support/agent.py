@@ -134,8 +134,8 @@ class Laboratory:
     def counts(self, folder: Path | None = None) -> dict[str, int]:
         """Steps by name of loop, over all threads."""
         counts: dict[str, int] = {}
-        for work in self.steps(folder).works:
-            counts[work.name] = counts.get(work.name, 0) + work.count
+        for loop in self.steps(folder).loops:
+            counts[loop.name] = counts.get(loop.name, 0) + loop.count
         return counts
 
     def lines(self, name: str, folder: Path | None = None) -> list[dict[str, Any]]:

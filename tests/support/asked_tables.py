@@ -13,8 +13,8 @@ from tests.support.captures import CPU, Node, TraceEvent, run_metadata, xspace
 from tests.support.rundir import (
     MONO_NS,
     UNIX_NS,
+    WrittenLoop,
     WrittenProcess,
-    WrittenWork,
     regular_steps,
     write_process,
     write_run,
@@ -57,7 +57,7 @@ def answered(tables: TableLoader, query: str) -> Asked:
 def sampled_process(
     *, rank: int | None = None, pid: int = 4711, host: str = "node7", captures: int = 2
 ) -> WrittenProcess:
-    """Return a finished process with a work of 20 steps, of which some were captured."""
+    """Return a finished process with a loop of 20 steps, of which some were captured."""
     taken = range(3, 3 + captures)
     names = [f"{step:06}-session_run-0.run_metadata.pb" for step in taken]
     steps = regular_steps(20)
@@ -67,7 +67,7 @@ def sampled_process(
         host=host,
         header=FINISHED,
         manifest={"host": host, "rank": None if rank is None else place},
-        works=[WrittenWork(steps=steps, sampled=tuple(taken))],
+        loops=[WrittenLoop(steps=steps, sampled=tuple(taken))],
         events=[_sample(step, name, steps) for step, name in zip(taken, names, strict=True)],
         captures=dict.fromkeys(names, metadata()),
         gaps=[_gap(taken[0])] if captures else [],
@@ -107,14 +107,14 @@ def write_recorded(root: Path) -> Path:
         "native": [["tf_Compute", 2, 30], ["", 1, 0]],
         "unmapped": 0,
     }
-    pulse = {
+    resource_sample = {
         "mono_ns": MONO_NS,
         "steps": 3,
         "user_ns": 5,
         "system_ns": 6,
         "thread_times": threads,
     }
-    (folder / "pulses.jsonl").write_text(f"{json.dumps(pulse)}\n")
+    (folder / "pulses.jsonl").write_text(f"{json.dumps(resource_sample)}\n")
     return root
 
 

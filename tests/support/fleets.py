@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tests.support.rundir import UNIX_NS
-from tfprobe.analysis.jobs.fleet import ProcessRow, RunRow, WorkRow
+from tfprobe.analysis.jobs.fleet import LoopRow, ProcessRow, RunRow
 from tfprobe.analysis.ops.op_totals import OpTable, OpType
 from tfprobe.errors import Missing, TfprobeError
 from tfprobe.findings.finding import Finding, Gain, Severity
@@ -19,7 +19,7 @@ S = 1_000_000_000
 NOT_MEASURED = Missing("nothing was measured")
 
 
-def work_row(**changes: Any) -> WorkRow:
+def loop_row(**changes: Any) -> LoopRow:
     """Return a kind of step that runs 28.3 times a second."""
     facts: dict[str, Any] = {
         "index": 0,
@@ -34,7 +34,7 @@ def work_row(**changes: Any) -> WorkRow:
         "p95_ns": 51 * MS,
         "trend_ns": (34 * MS, 35 * MS, 36 * MS, 70 * MS, 35 * MS),
     }
-    return WorkRow(**{**facts, **changes})
+    return LoopRow(**{**facts, **changes})
 
 
 def shares(**changes: Any) -> LoopShares:
@@ -76,7 +76,7 @@ def process_row(**changes: Any) -> ProcessRow:
         "shares": shares(),
         "goodput_ratio": 0.52,
         "wall_time": NOT_MEASURED,
-        "works": (work_row(),),
+        "loops": (loop_row(),),
     }
     return ProcessRow(**{**facts, **changes})
 

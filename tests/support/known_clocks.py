@@ -21,7 +21,7 @@ Floats = npt.NDArray[np.float64]
 
 S, MS, US = 1e9, 1e6, 1e3
 TEXTS = ("", "fit resnet", "reduce", "CollectiveReduceV2", "_Send", "_Recv", "tensor")
-WORK, REDUCE, REDUCE_OP, SEND, RECV = 1, 2, 3, 4, 5
+LOOP, REDUCE, REDUCE_OP, SEND, RECV = 1, 2, 3, 4, 5
 
 
 @dataclass(frozen=True)
@@ -186,7 +186,7 @@ def _shown(
     return SynchronizationEvents(
         strings=Strings(TEXTS),
         process=process_at.astype(np.int32),
-        work=np.full(size, WORK, dtype=np.int32),
+        loop=np.full(size, LOOP, dtype=np.int32),
         step=step[of_row].astype(np.int64),
         name=kind.astype(np.int32),
         nth=nth.astype(np.int64),

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from tests.support.profiles import process as written_process
-from tests.support.profiles import timed_work
+from tests.support.profiles import timed_loop
 from tests.support.rundir import MONO_NS, UNIX_NS
 from tfprobe.errors import Missing
-from tfprobe.profile.activities import DevicePulse, Pulse
-from tfprobe.profile.profile import Run, Work
+from tfprobe.profile.activities import DeviceSample, ResourceSample
+from tfprobe.profile.profile import Loop, Run
 from tfprobe.profile.snapshots import (
     FleetLook,
     LoopShares,
@@ -25,12 +25,12 @@ SECOND_NS = 1_000_000_000
 NOW_NS = UNIX_NS + 60 * SECOND_NS
 
 
-def steps(count: int = 100, *, step_ns: int = 10_000_000, **changes: Any) -> Work:
-    """Return a work of `count` steps of one length."""
-    return timed_work([step_ns] * count, **changes)
+def steps(count: int = 100, *, step_ns: int = 10_000_000, **changes: Any) -> Loop:
+    """Return a loop of `count` steps of one length."""
+    return timed_loop([step_ns] * count, **changes)
 
 
-def pulse(**changes: Any) -> Pulse:
+def resource_sample(**changes: Any) -> ResourceSample:
     """Return what a process used up to now."""
     facts: dict[str, Any] = {
         "process": 0,
@@ -55,10 +55,10 @@ def pulse(**changes: Any) -> Pulse:
         "run_delay_ns": 4 * SECOND_NS,
         "gc_ns": SECOND_NS,
     }
-    return Pulse(**{**facts, **changes})
+    return ResourceSample(**{**facts, **changes})
 
 
-def device(**changes: Any) -> DevicePulse:
+def device(**changes: Any) -> DeviceSample:
     """Return what an accelerator does."""
     facts: dict[str, Any] = {
         "index": 0,
@@ -74,13 +74,13 @@ def device(**changes: Any) -> DevicePulse:
         "pcie_sent_bytes_per_s": 0,
         "pcie_received_bytes_per_s": 0,
     }
-    return DevicePulse(**{**facts, **changes})
+    return DeviceSample(**{**facts, **changes})
 
 
-def process(works: Sequence[Work] | None = None, **changes: Any) -> ProcessLook:
+def process(loops: Sequence[Loop] | None = None, **changes: Any) -> ProcessLook:
     """Return a running process; what a ProcessLook has itself may be given, too."""
     own: dict[str, Any] = {
-        "works": (steps(),) if works is None else tuple(works),
+        "loops": (steps(),) if loops is None else tuple(loops),
         "now_mono_ns": MONO_NS + 60 * SECOND_NS,
         "request": TraceRequestState(1, 1, 3),
         "shares": LoopShares(0.25, 0.5, 0.125, 0.125, 3, NOW_NS - 5 * SECOND_NS),
@@ -89,7 +89,7 @@ def process(works: Sequence[Work] | None = None, **changes: Any) -> ProcessLook:
             (("productive", 45 * SECOND_NS), ("not_known", 15 * SECOND_NS)),
             0.75,
         ),
-        "pulses": (pulse(),),
+        "resource_samples": (resource_sample(),),
     }
     own |= {name: changes.pop(name) for name in tuple(changes) if name in own}
     facts = {"state": "running", "unix_minus_monotonic_ns": UNIX_NS - MONO_NS, **changes}

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tests.support.known_clocks import MS, REDUCE, REDUCE_OP, TEXTS, WORK
+from tests.support.known_clocks import LOOP, MS, REDUCE, REDUCE_OP, TEXTS
 from tests.support.profiles import process
 from tests.support.rundir import UNIX_NS
 from tfprobe.analysis.distributed.rank_parts import LatestSteps, RankPart, RecordedStep
@@ -20,7 +20,7 @@ from tfprobe.errors import Missing
 from tfprobe.profile.tables import Strings
 
 Floats = npt.NDArray[np.float64]
-KEY = TEXTS[WORK]
+KEY = TEXTS[LOOP]
 
 
 @dataclass(frozen=True)
@@ -156,7 +156,7 @@ def _meetings(
     return SynchronizationEvents(
         strings=Strings(TEXTS),
         process=same(0),
-        work=same(WORK),
+        loop=same(LOOP),
         step=np.array([row[0] for row in rows], dtype=np.int64),
         name=same(REDUCE),
         nth=np.array([row[1] for row in rows], dtype=np.int64),

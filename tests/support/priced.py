@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 
 from tests.support.open_runs import ToldRun
-from tests.support.profiles import Step, profile, work
+from tests.support.profiles import Step, loop, profile
 from tests.support.rundir import UNIX_NS
 from tfprobe.errors import Missing
 from tfprobe.profile.capture_tables import Place, Row
 from tfprobe.profile.graph import Frame, Graph, Node, TracedLoop
-from tfprobe.profile.profile import Work
+from tfprobe.profile.profile import Loop
 from tfprobe.web.answers import answer
 from tfprobe.web.params import Params
 
@@ -35,17 +35,17 @@ class Ran:
 
 
 class PricedRun(ToldRun):
-    """A run of one work, of which these nodes ran in each of two steps."""
+    """A run of one loop, of which these nodes ran in each of two steps."""
 
     def __init__(self, *nodes: Ran, steps: int = 2, has_graph: bool = True) -> None:
         """Have all of it read already."""
         ran = [each for each in nodes if each.us]
         rows = [_row(each) for each in ran]
-        found = profile([Step(rows) for _ in range(steps)], works=[work(sampled=steps)])
+        found = profile([Step(rows) for _ in range(steps)], loops=[loop(sampled=steps)])
         super().__init__(found)
         ids = {each.name: at for at, each in enumerate(nodes)}
         self.told = TracedLoop(
-            work=found.works[0],
+            loop=found.loops[0],
             graph=Graph(tuple(map(_node, nodes))),
             devices=tuple(each.device if each.us else None for each in nodes),
             captures=found.captures,
@@ -55,7 +55,7 @@ class PricedRun(ToldRun):
             has_memory=False,
         )
 
-    def sampled(self, work: Work, *, with_shapes: bool = False) -> TracedLoop | Missing:
+    def sampled(self, loop: Loop, *, with_shapes: bool = False) -> TracedLoop | Missing:
         """Return what was told."""
         return self.told
 

@@ -15,11 +15,11 @@ from tfprobe.profile.profile import (
     Capture,
     Durations,
     Hooks,
+    Loop,
     Process,
     Profile,
     RecentSteps,
     Run,
-    Work,
 )
 from tfprobe.profile.tables import Columns, Interner, TableBuilder
 
@@ -39,7 +39,7 @@ class Step:
 
     rows: Iterable[Row]
     duration_us: int = 100
-    work: int = 0
+    loop: int = 0
     spans: Iterable[Span] = ()
 
 
@@ -112,14 +112,14 @@ def durations(values_ns: Sequence[int]) -> Durations:
     return Durations(len(values_ns), sum(values_ns), low, high, buckets)
 
 
-def work(
+def loop(
     values_ns: Sequence[int] = (1_000_000,) * 10,
     *,
     raised: Sequence[int] = (),
     remembered: int | None = None,
     **changes: Any,
-) -> Work:
-    """Return a work whose steps took `values_ns`, of which the ring holds the last ones."""
+) -> Loop:
+    """Return a loop whose steps took `values_ns`, of which the ring holds the last ones."""
     kept = len(values_ns) if remembered is None else remembered
     first = len(values_ns) - kept
     ends = np.cumsum(np.array(values_ns, dtype=np.int64) + 1000)
@@ -142,17 +142,17 @@ def work(
         "gaps": durations([1000] * max(len(values_ns) - 1, 0)),
         "recent": RecentSteps(first, starts[first:], ends[first:], sampled, marks[first:]),
     }
-    return Work(**{**facts, **changes})
+    return Loop(**{**facts, **changes})
 
 
-def timed_work(
+def timed_loop(
     steps_ns: Sequence[int],
     gaps_ns: Sequence[int] | int = 1000,
     *,
     sampled: Sequence[int] = (),
     start_ns: int = MONO_NS,
     **changes: Any,
-) -> Work:
+) -> Loop:
     """Return a work with these steps and the gaps before them, from a monotonic time on."""
     steps = np.array(steps_ns, dtype=np.int64)
     gaps = np.broadcast_to(np.array(gaps_ns, dtype=np.int64), steps.shape)
@@ -164,7 +164,7 @@ def timed_work(
         "recent": RecentSteps(0, ends - steps, ends, marks, np.zeros_like(marks)),
         "first_seen_ns": start_ns + UNIX_NS - MONO_NS,
     }
-    return work([int(each) for each in steps_ns], **{**facts, **changes})
+    return loop([int(each) for each in steps_ns], **{**facts, **changes})
 
 
 def process(**changes: Any) -> Process:
@@ -191,7 +191,7 @@ def process(**changes: Any) -> Process:
 def profile(
     steps: Sequence[Step] = (),
     *,
-    works: Sequence[Work] = (),
+    loops: Sequence[Loop] = (),
     processes: Sequence[Process] | None = None,
     **changes: Any,
 ) -> Profile:
@@ -200,7 +200,7 @@ def profile(
         Capture(
             index=i,
             process=0,
-            work=step.work,
+            loop=step.loop,
             step=i,
             file=f"{i}.pb",
             level="full",
@@ -216,7 +216,7 @@ def profile(
         ),
         "processes": tuple([process()] if processes is None else processes),
         "interpreters": (),
-        "works": tuple(works),
+        "loops": tuple(loops),
         "captures": captures,
         "executions": table(step.rows for step in steps),
         "problems": (),

@@ -11,8 +11,8 @@ from tests.support.captures import CPU, Node, run_metadata
 from tests.support.rundir import (
     MONO_NS,
     UNIX_NS,
+    WrittenLoop,
     WrittenProcess,
-    WrittenWork,
     regular_steps,
     write_run,
 )
@@ -42,7 +42,7 @@ def count(profile: Profile, shard: Shard) -> Counted:
     return Counted(
         process.folder,
         process.rank,
-        sum(work.count for work in profile.works),
+        sum(loop.count for loop in profile.loops),
         len(profile.executions),
         tuple(problem.what for problem in profile.problems),
     )
@@ -97,7 +97,7 @@ def rank(number: int, ranks: int = 1, **facts: object) -> WrittenProcess:
     given = {
         "pid": 4711 + number,
         "host": f"node{number // 4}",
-        "works": [WrittenWork(steps=steps, sampled=(2,))],
+        "loops": [WrittenLoop(steps=steps, sampled=(2,))],
         "manifest": {"rank": {"source": "TF_CONFIG", "index": number, "world": ranks}},
         "events": [sample],
         "captures": {CAPTURE: run_metadata({CPU: nodes})},

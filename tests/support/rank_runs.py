@@ -13,8 +13,8 @@ from tests.support.gpu_traces import allocation, call, copy, gpu_trace, kernel, 
 from tests.support.rundir import (
     MONO_NS,
     UNIX_NS,
+    WrittenLoop,
     WrittenProcess,
-    WrittenWork,
     write_process,
     write_run,
 )
@@ -25,30 +25,34 @@ RANKS_PER_HOST = 8
 REDUCE = "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)"
 
 
-def write_ranks(root: Path, ranks: int, steps: int, *, sampled: int = 0, pulses: int = 60) -> Path:
+def write_ranks(
+    root: Path, ranks: int, steps: int, *, sampled: int = 0, resource_samples: int = 60
+) -> Path:
     """Write a run in which the last rank is slow in the second half, and every other takes turns.
 
     With `sampled` the first ranks have that many traces of a GPU each.
     """
     write_run(root)
     for rank in range(ranks):
-        _write_rank(root, rank, ranks, steps, sampled if rank < 2 else 0, pulses)
+        _write_rank(root, rank, ranks, steps, sampled if rank < 2 else 0, resource_samples)
     hosts = {f"node{rank // RANKS_PER_HOST}" for rank in range(ranks)}
     (root / "machine").mkdir()
     for host in sorted(hosts):
-        lines = "".join(f"{json.dumps(each)}\n" for each in _machine(pulses, steps, host))
+        lines = "".join(f"{json.dumps(each)}\n" for each in _machine(resource_samples, steps, host))
         (root / "machine" / f"{host}.jsonl").write_text(lines)
     return root
 
 
-def _write_rank(root: Path, rank: int, ranks: int, steps: int, sampled: int, pulses: int) -> None:
+def _write_rank(
+    root: Path, rank: int, ranks: int, steps: int, sampled: int, resource_samples: int
+) -> None:
     taken = range(10, 10 + sampled)
     names = [f"{step:06}-fit-0.xplane.pb" for step in taken]
     times = _steps(rank, ranks, steps)
     process = WrittenProcess(
         pid=4000 + rank,
         host=f"node{rank // RANKS_PER_HOST}",
-        works=[WrittenWork("fit", "resnet", steps=times, sampled=tuple(taken))],
+        loops=[WrittenLoop("fit", "resnet", steps=times, sampled=tuple(taken))],
         header={20: times[-1][1]},
         manifest={
             "rank": {"source": "TF_CONFIG", "index": rank, "world": ranks, "role": "worker"},
@@ -62,7 +66,9 @@ def _write_rank(root: Path, rank: int, ranks: int, steps: int, sampled: int, pul
     )
     folder = write_process(root, process)
     whole_ns = times[-1][1] - MONO_NS
-    _write_lines(folder / "pulses.jsonl", _pulses(rank, pulses, whole_ns, steps))
+    _write_lines(
+        folder / "pulses.jsonl", _resource_samples(rank, resource_samples, whole_ns, steps)
+    )
     _write_lines(folder / "activities.jsonl", _activities(times))
 
 
@@ -194,7 +200,7 @@ def _allocations(base: int) -> list[TraceEvent]:
     return found
 
 
-def _pulses(rank: int, count: int, whole_ns: int, steps: int) -> list[dict[str, Any]]:
+def _resource_samples(rank: int, count: int, whole_ns: int, steps: int) -> list[dict[str, Any]]:
     busy = 4 + rank % 3
     return [
         {

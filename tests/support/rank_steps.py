@@ -10,8 +10,8 @@ from tests.support.rank_runs import MS, STEP_NS, gpu_step
 from tests.support.rundir import (
     MONO_NS,
     UNIX_NS,
+    WrittenLoop,
     WrittenProcess,
-    WrittenWork,
     write_process,
     write_run,
 )
@@ -57,7 +57,7 @@ def _rank(
     return WrittenProcess(
         pid=7000 + rank,
         host=host,
-        works=[WrittenWork("fit", "resnet", steps=times, sampled=tuple(sampled))],
+        loops=[WrittenLoop("fit", "resnet", steps=times, sampled=tuple(sampled))],
         header={8: UNIX_NS + ahead_ns, 11: 2, 20: times[-1][1]},
         manifest={
             "rank": {"source": "TF_CONFIG", **told},

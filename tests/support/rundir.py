@@ -15,7 +15,7 @@ from tests.support.agent import load
 # The agent's own layout: what it writes is what the readers are tested with.
 LAYOUT = load("core.steps_layout")
 HEADER_WORDS, RING_STEPS, BUCKETS = LAYOUT.HEADER_WORDS, LAYOUT.RING_STEPS, LAYOUT.BUCKETS
-WORK_WORDS, SLOT_WORDS = LAYOUT.LOOP_WORDS, LAYOUT.AGGREGATE_WORDS
+LOOP_WORDS, SLOT_WORDS = LAYOUT.LOOP_WORDS, LAYOUT.AGGREGATE_WORDS
 # The agent folds every 1024 steps; folding more often makes tests of folds short.
 FOLD_EVERY = 256
 
@@ -26,8 +26,8 @@ MONO_NS = 5_000_000_000
 
 
 @dataclass
-class WrittenWork:
-    """A work to write: its steps as (start, end) in monotonic ns, in order."""
+class WrittenLoop:
+    """A loop to write: its steps as (start, end) in monotonic ns, in order."""
 
     kind: str = "session_run"
     name: str = "loss,train_op"
@@ -46,7 +46,7 @@ class WrittenProcess:
 
     pid: int = 4711
     host: str = HOST
-    works: Sequence[WrittenWork] = ()
+    loops: Sequence[WrittenLoop] = ()
     header: Mapping[int, int] = field(default_factory=dict)
     manifest: Mapping[str, Any] = field(default_factory=dict)
     events: Sequence[Mapping[str, Any]] = ()
@@ -120,7 +120,7 @@ def write_process(root: Path, process: WrittenProcess) -> Path:
     }
     document.update(process.manifest)
     write_json(folder / "process.json", document)
-    (folder / "steps.bin").write_bytes(steps_bin(process.works, process.header))
+    (folder / "steps.bin").write_bytes(steps_bin(process.loops, process.header))
     lines = (json.dumps({"unix_ns": UNIX_NS, "mono_ns": MONO_NS, **e}) for e in process.events)
     (folder / "events.jsonl").write_text("".join(f"{line}\n" for line in lines))
     if process.gaps:
@@ -132,19 +132,19 @@ def write_process(root: Path, process: WrittenProcess) -> Path:
     return folder
 
 
-def steps_bin(works: Sequence[WrittenWork], header: Mapping[int, int] | None = None) -> bytes:
+def steps_bin(loops: Sequence[WrittenLoop], header: Mapping[int, int] | None = None) -> bytes:
     """Return the bytes of a steps.bin, as long as its works in use need."""
     words = [0] * HEADER_WORDS
     words[0] = LAYOUT.MAGIC
-    sizes = [HEADER_WORDS, LAYOUT.LOOP_CAPACITY, WORK_WORDS, RING_STEPS, BUCKETS]
+    sizes = [HEADER_WORDS, LAYOUT.LOOP_CAPACITY, LOOP_WORDS, RING_STEPS, BUCKETS]
     words[1:8] = [LAYOUT.LAYOUT_VERSION, *sizes, 4711]
     words[8:10] = [UNIX_NS, MONO_NS]
-    words[LAYOUT.USED], words[LAYOUT.STATE_WORD] = len(works), LAYOUT.RUNNING
+    words[LAYOUT.USED], words[LAYOUT.STATE_WORD] = len(loops), LAYOUT.RUNNING
     words[LAYOUT.STARTED_WORD] = MONO_NS
     words[LAYOUT.ACTIVE_WORD] = MONO_NS + 60_000_000_000
     for word, value in (header or {}).items():
         words[word] = value
-    return b"".join([_packed(words), *(_work(work) for work in works)])
+    return b"".join([_packed(words), *(_loop(loop) for loop in loops)])
 
 
 def regular_steps(count: int, *, step_ns: int = 1_000_000, gap_ns: int = 100_000) -> Any:
@@ -164,28 +164,28 @@ def write_json(path: Path, document: Mapping[str, Any]) -> None:
     path.write_text(json.dumps(document))
 
 
-def _work(work: WrittenWork) -> bytes:
-    words = [0] * WORK_WORDS
-    steps = list(work.steps)
-    folded = len(steps) // FOLD_EVERY * FOLD_EVERY if work.folds else 0
+def _loop(loop: WrittenLoop) -> bytes:
+    words = [0] * LOOP_WORDS
+    steps = list(loop.steps)
+    folded = len(steps) // FOLD_EVERY * FOLD_EVERY if loop.folds else 0
     active = (folded // FOLD_EVERY) % 2
-    words[LAYOUT.KIND] = LAYOUT.KINDS.index(work.kind)
+    words[LAYOUT.KIND] = LAYOUT.KINDS.index(loop.kind)
     words[LAYOUT.COUNT] = len(steps)
-    words[LAYOUT.RAISED] = len(work.raised)
-    words[LAYOUT.TRACED] = len(work.sampled)
+    words[LAYOUT.RAISED] = len(loop.raised)
+    words[LAYOUT.TRACED] = len(loop.sampled)
     words[LAYOUT.THREAD_ID] = 77
     words[LAYOUT.FIRST_SEEN] = steps[0][0] if steps else 0
-    words[LAYOUT.PER_EXECUTION] = work.steps_per_execution
+    words[LAYOUT.PER_EXECUTION] = loop.steps_per_execution
     words[LAYOUT.OPTIMIZER_STEPS] = -1
     words[LAYOUT.SLOT] = active
-    words[LAYOUT.RETRACES] = work.retraces
-    _put(words, LAYOUT.NAME_AT, _text(work.name, LAYOUT.NAME_WORDS))
-    _put(words, LAYOUT.THREAD_NAME_AT, _text(work.thread, LAYOUT.THREAD_NAME_WORDS))
+    words[LAYOUT.RETRACES] = loop.retraces
+    _put(words, LAYOUT.NAME_AT, _text(loop.name, LAYOUT.NAME_WORDS))
+    _put(words, LAYOUT.THREAD_NAME_AT, _text(loop.thread, LAYOUT.THREAD_NAME_WORDS))
     _put(words, LAYOUT.AGGREGATES_AT + active * SLOT_WORDS, _slot(steps[:folded]))
     for number, (start, end) in enumerate(steps):
         if number >= len(steps) - RING_STEPS:
-            flags = LAYOUT.TRACED_FLAG if number in work.sampled else 0
-            flags |= LAYOUT.RAISED_FLAG if number in work.raised else 0
+            flags = LAYOUT.TRACED_FLAG if number in loop.sampled else 0
+            flags |= LAYOUT.RAISED_FLAG if number in loop.raised else 0
             _put(words, LAYOUT.RING_AT + 2 * (number % RING_STEPS), [start, end | flags])
     return _packed(words)
 

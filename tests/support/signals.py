@@ -14,7 +14,8 @@ from tfprobe.findings.engine import judge
 from tfprobe.findings.finding import Finding, Gain, Subject
 from tfprobe.findings.rules import RULES
 from tfprobe.findings.signals import (
-    Loop,
+    LoopSignals,
+    LoopTiming,
     MachineSignal,
     Ops,
     OpUse,
@@ -22,30 +23,29 @@ from tfprobe.findings.signals import (
     ProcessSignals,
     Signals,
     WaitSample,
-    WorkSignals,
 )
 from tfprobe.findings.thresholds import DEFAULTS, Thresholds
 
 MS = 1_000_000
 MIB = 2**20
 GIB = 2**30
-# The loop of a work, unless a test says otherwise: 100 steps of 8 ms, 2 ms apart.
+# The loop of a loop, unless a test says otherwise: 100 steps of 8 ms, 2 ms apart.
 STEPS = 100
 WHOLE_NS = STEPS * 10 * MS
 
 
 def found(
     rule: str,
-    *works: WorkSignals,
+    *loops: LoopSignals,
     processes: Sequence[ProcessSignals] | None = None,
     limits: Thresholds = DEFAULTS,
 ) -> Finding | None:
-    """Return what one rule finds in these works, or in these processes, with its own bound.
+    """Return what one rule finds in these loops, or in these processes, with its own bound.
 
     All else is as `judge` tells it, which raises some bounds.
     """
-    chosen = tuple(each.process for each in works) if processes is None else tuple(processes)
-    signals = Signals(chosen, works)
+    chosen = tuple(each.process for each in loops) if processes is None else tuple(processes)
+    signals = Signals(chosen, loops)
     told = next((each for each in judge(signals, limits).findings if each.rule == rule), None)
     if told is None:
         return None
@@ -102,7 +102,7 @@ def machine(**changes: Any) -> MachineSignal:
     return MachineSignal(**{**facts, **changes})
 
 
-def loop(**changes: Any) -> Loop:
+def timing(**changes: Any) -> LoopTiming:
     """Return a regular loop."""
     facts: dict[str, Any] = {
         "kind": "fit",
@@ -121,7 +121,7 @@ def loop(**changes: Any) -> Loop:
         "slowest_steps": (7, 3),
         "thread_ns": WHOLE_NS,
     }
-    return Loop(**{**facts, **changes})
+    return LoopTiming(**{**facts, **changes})
 
 
 def parts(**shares: float) -> Parts:
@@ -156,12 +156,12 @@ def gpu_ops(**changes: Any) -> Ops:
     return ops(**{"device": (use("MatMul", 1.0),), **changes})
 
 
-def work(**changes: Any) -> WorkSignals:
-    """Return a work that is well."""
+def loop(**changes: Any) -> LoopSignals:
+    """Return a loop that is well."""
     facts: dict[str, Any] = {
         "subject": Subject("node7", 4711, None, "fit", "model"),
         "process": process(),
-        "loop": loop(),
+        "timing": timing(),
         "samples": tuple(
             WaitSample(step, f"node7/4711-1/captures/{step:06}-fit-0.xplane.pb")
             for step in (20, 23)
@@ -175,4 +175,4 @@ def work(**changes: Any) -> WorkSignals:
         "copies": (),
         "input": Missing("none"),
     }
-    return WorkSignals(**{**facts, **changes})
+    return LoopSignals(**{**facts, **changes})

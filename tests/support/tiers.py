@@ -9,7 +9,7 @@ from typing import Any
 from tests.support.profiles import executions
 from tests.support.rundir import UNIX_NS
 from tfprobe.errors import Missing
-from tfprobe.profile.activities import Activity, DevicePulse, Pulse
+from tfprobe.profile.activities import Activity, DeviceSample, ResourceSample
 from tfprobe.profile.capture_tables import Executions, Row, SpanKind, Spans
 from tfprobe.profile.tables import Columns, Interner, TableBuilder
 
@@ -32,7 +32,7 @@ def activity(kind: str, name: str, start_ms: int, end_ms: int, **changes: Any) -
     return Activity(**{**facts, **changes})
 
 
-def pulse(at_s: float, **changes: Any) -> Pulse:
+def resource_sample(at_s: float, **changes: Any) -> ResourceSample:
     """Return a sample that tells nothing but what is given; `at_s` is from the start of the run."""
     untold = dict.fromkeys(
         (
@@ -55,10 +55,10 @@ def pulse(at_s: float, **changes: Any) -> Pulse:
         UNKNOWN,
     )
     facts: dict[str, Any] = {"process": 0, "at_ns": UNIX_NS + round(at_s * SECOND_NS), "steps": 0}
-    return Pulse(**{**facts, **untold, **changes})
+    return ResourceSample(**{**facts, **untold, **changes})
 
 
-def device_pulse(index: int = 0, **changes: Any) -> DevicePulse:
+def device_resource_sample(index: int = 0, **changes: Any) -> DeviceSample:
     """Return what NVML says of an H200 that computes a little."""
     facts: dict[str, Any] = {
         "index": index,
@@ -74,7 +74,7 @@ def device_pulse(index: int = 0, **changes: Any) -> DevicePulse:
         "pcie_sent_bytes_per_s": 1_000_000,
         "pcie_received_bytes_per_s": 2_000_000_000,
     }
-    return DevicePulse(**{**facts, **changes})
+    return DeviceSample(**{**facts, **changes})
 
 
 @dataclass

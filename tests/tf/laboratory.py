@@ -66,9 +66,9 @@ class Outcome:
         return runs[0]
 
     @property
-    def work(self) -> list[dict[str, Any]]:
-        """Every work of every process of the run."""
-        return [work for process in self.report["processes"] for work in process["work"]]
+    def loops(self) -> list[dict[str, Any]]:
+        """Every loop of every process of the run."""
+        return [loop for process in self.report["processes"] for loop in process["work"]]
 
     @property
     def events(self) -> list[dict[str, Any]]:
@@ -232,9 +232,9 @@ def as_bare(bare: Outcome, recorded: Outcome) -> None:
 
 
 def count(outcome: Outcome, kind: str, has: str) -> list[int]:
-    """Return the counts of the works of `kind` with `has` in their name, in ascending order."""
-    works = [work for work in outcome.work if work["kind"] == kind and has in work["name"]]
-    return sorted(work["count"] for work in works)
+    """Return the counts of the loops of `kind` with `has` in their name, in ascending order."""
+    loops = [loop for loop in outcome.loops if loop["kind"] == kind and has in loop["name"]]
+    return sorted(loop["count"] for loop in loops)
 
 
 def environment_of_a_job(extra: Mapping[str, str]) -> dict[str, str]:

@@ -41,10 +41,10 @@ def test_a_retrace_lies_in_its_step(laboratory: Laboratory) -> None:
 
     profile = load(RunFolder(outcome.run), this_machine())
 
-    (work,) = [work for work in profile.works if work.name == "retraced"]
-    shift_ns = profile.processes[work.process].unix_minus_monotonic_ns
+    (loop,) = [loop for loop in profile.loops if loop.name == "retraced"]
+    shift_ns = profile.processes[loop.process].unix_minus_monotonic_ns
     assert isinstance(shift_ns, int)
-    steps = list(zip(work.recent.start_ns.tolist(), work.recent.end_ns.tolist(), strict=True))
+    steps = list(zip(loop.recent.start_ns.tolist(), loop.recent.end_ns.tolist(), strict=True))
     traces = [item for item in profile.activities if item.name == "retraced"]
     assert len(traces) == 4
     for step, trace in zip(steps[::3], traces, strict=True):
@@ -81,6 +81,6 @@ def test_a_job_tells_what_it_chose_and_used(laboratory: Laboratory) -> None:
     assert process.settings["eager"] is False
     assert isinstance(process.settings["intra_op_threads"], int)
     assert {capture.result_bytes for capture in profile.captures} & {4, 8}
-    assert len(profile.pulses) >= 2
-    assert profile.pulses[-1].steps == sum(work.executed for work in profile.works)
-    assert isinstance(profile.pulses[0].resident_bytes, int)
+    assert len(profile.resource_samples) >= 2
+    assert profile.resource_samples[-1].steps == sum(loop.executed for loop in profile.loops)
+    assert isinstance(profile.resource_samples[0].resident_bytes, int)

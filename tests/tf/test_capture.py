@@ -64,10 +64,10 @@ def test_a_running_loop_is_recorded_and_read(laboratory: Laboratory, tmp_path: P
 
     assert [each.name for each in run.parent.iterdir()] == [run.name]
     report = json.loads(tfprobe("report", str(run), "--json").stdout)
-    (work,) = report["processes"][0]["work"]
+    (loop,) = report["processes"][0]["work"]
     assert (report["run"]["state"], report["problems"]) == ("finished", [])
-    assert (work["kind"], work["name"]) == ("service", "train_step")
-    assert work["count"] >= WANTED
+    assert (loop["kind"], loop["name"]) == ("service", "train_step")
+    assert loop["count"] >= WANTED
     types = {op["type"] for op in report["ops"]}
     assert any("MatMul" in each for each in types), types
     for command in ("advise", "breakdown", "input", "op", "scope", "steps", "tiers"):
@@ -86,9 +86,9 @@ def test_steps_of_keras_are_told_apart(laboratory: Laboratory, tmp_path: Path) -
 
     run = captured(laboratory, tmp_path / "runs", "fit")
 
-    (work,) = json.loads(tfprobe("steps", str(run), "--json").stdout)["work"]
-    assert work["count"] >= WANTED
-    assert work["step_times"]["count"] == work["count"]
+    (loop,) = json.loads(tfprobe("steps", str(run), "--json").stdout)["work"]
+    assert loop["count"] >= WANTED
+    assert loop["step_times"]["count"] == loop["count"]
 
 
 def test_a_job_that_is_profiled_already_says_so(laboratory: Laboratory, tmp_path: Path) -> None:

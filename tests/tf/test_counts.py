@@ -26,9 +26,9 @@ def test_counts_are_the_jobs_own(laboratory: Laboratory, job: Job, name: str, wa
     if "reason" in fact:
         pytest.skip(fact["reason"])
 
-    works = matching(outcome, fact)
+    loops = matching(outcome, fact)
 
-    counts = sorted((work["count"] for work in works), reverse=True)
+    counts = sorted((loop["count"] for loop in loops), reverse=True)
     assert _goes_on(sorted(fact["counts"], reverse=True), counts), seen(outcome)
 
 
@@ -65,10 +65,10 @@ def test_every_step_was_sampled_when_asked_for(laboratory: Laboratory, job: Job)
         pytest.skip("TensorFlow 1 has no profiler for eager steps and functions")
 
     short = {
-        work["name"]: (work["count"], work["sampled"])
+        loop["name"]: (loop["count"], loop["sampled"])
         for fact in facts
-        for work in matching(outcome, fact)
-        if work["sampled"] < work["count"] - _NOT_SAMPLED.get(work["name"], 2)
+        for loop in matching(outcome, fact)
+        if loop["sampled"] < loop["count"] - _NOT_SAMPLED.get(loop["name"], 2)
     }
 
     assert short == {}, declined
@@ -96,13 +96,13 @@ def matching(outcome: Outcome, fact: dict[str, Any]) -> list[dict[str, Any]]:
     """
     kinds, has = fact["kinds"], fact["has"]
     return [
-        work
-        for work in outcome.work
-        if work["kind"] in kinds and any(part in work["name"] for part in has) and work["count"] > 0
+        loop
+        for loop in outcome.loops
+        if loop["kind"] in kinds and any(part in loop["name"] for part in has) and loop["count"] > 0
     ]
 
 
 def seen(outcome: Outcome) -> str:
     """Return what was recorded, for the message of a failed test."""
-    lines = [f"{work['kind']:18} {work['count']:6} {work['name']}" for work in outcome.work]
+    lines = [f"{loop['kind']:18} {loop['count']:6} {loop['name']}" for loop in outcome.loops]
     return "\n".join(["recorded works:", *lines, outcome.agent_log[-2000:]])

@@ -33,7 +33,7 @@ def test_two_workers_of_a_mirrored_strategy_are_one_run(
     for process in recorded.report["processes"]:
         assert process["state"] == "finished"
         own = recorded.stated[f"steps of worker {process['rank']}"]["value"]
-        assert sum(work["count"] for work in process["work"]) == own >= STEPS
+        assert sum(loop["count"] for loop in process["work"]) == own >= STEPS
 
 
 def test_each_task_of_a_parameter_server_job_is_there(
@@ -48,7 +48,7 @@ def test_each_task_of_a_parameter_server_job_is_there(
     tasks = [("chief", 0, 3), ("ps", 0, 3), ("worker", 1, 3), ("worker", 2, 3)]
     assert _ranks(recorded) == tasks
     chief, *serving = sorted(recorded.report["processes"], key=lambda each: not each["work"])
-    assert sum(work["count"] for work in chief["work"]) == STEPS
+    assert sum(loop["count"] for loop in chief["work"]) == STEPS
     # A launcher ends them by a signal once the chief is done.
     assert [(each["work"], each["state"]) for each in serving] == [([], "killed")] * 3
 
@@ -78,7 +78,7 @@ def test_servers_that_a_script_forks_tell_their_roles(laboratory: Laboratory) ->
         each["folder"]: each["role"] for each in tfprobe_json("ranks", str(recorded.run))["ranks"]
     }
     steps = sorted(
-        (roles[each["folder"]] or "", max((work["count"] for work in each["work"]), default=0))
+        (roles[each["folder"]] or "", max((loop["count"] for loop in each["work"]), default=0))
         for each in recorded.report["processes"]
     )
     assert _ranks(recorded) == [("ps", 0, 2), ("worker", 0, 2), ("worker", 1, 2)]
@@ -100,7 +100,7 @@ def test_all_ranks_of_mpirun_are_one_run(under_mpirun: Outcome) -> None:
 
     assert _told(under_mpirun) == {f"total of rank {rank}": total for rank in range(4)}
     assert _ranks(under_mpirun) == [("worker", rank, 4) for rank in range(4)]
-    assert [work["count"] for work in under_mpirun.work] == [STEPS] * 4
+    assert [loop["count"] for loop in under_mpirun.loops] == [STEPS] * 4
 
 
 def test_the_slow_one_of_four_mpi_ranks_is_named(under_mpirun: Outcome) -> None:

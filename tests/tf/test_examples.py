@@ -39,8 +39,8 @@ def test_examples_print_the_same_and_are_counted(laboratory: Laboratory, script:
 
     assert bare.stdout.decode() == recorded.stdout.decode(), recorded.stderr[-3000:]
     assert bare.status == recorded.status == 0
-    counts = [work["count"] for work in recorded.work if work["kind"] == kind]
-    assert counts.count(STEPS) >= workers, recorded.work
+    counts = [loop["count"] for loop in recorded.loops if loop["kind"] == kind]
+    assert counts.count(STEPS) >= workers, recorded.loops
 
 
 @pytest.mark.parametrize("script", SCRIPTS)
@@ -61,7 +61,7 @@ def test_parts_of_every_recorded_step_sum_to_its_wall_time(
     if not measured:
         pytest.skip("no step of this example can be traced in this TensorFlow")
     document = tfprobe_json("breakdown", str(recorded.run), "--steps")
-    steps = [(work["pid"], step) for work in document["works"] for step in work["recorded"]]
+    steps = [(loop["pid"], step) for loop in document["works"] for step in loop["recorded"]]
     assert len(steps) == len(measured)
     for pid, step in steps:
         step_us, between_us = measured[pid, step["capture"]]

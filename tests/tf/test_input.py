@@ -25,49 +25,49 @@ BOTTLENECKS: Mapping[str, frozenset[str]] = {
 
 
 @pytest.fixture(scope="module")
-def works(laboratory: Laboratory) -> Mapping[str, Mapping[str, Any]]:
+def loops(laboratory: Laboratory) -> Mapping[str, Mapping[str, Any]]:
     """What `tfprobe input` says of each model, by its name, which is that of the planted cause."""
     if laboratory.tensorflow < (2, 2):
         pytest.skip("TensorFlow 1 records no calls of iterators")
     # Rarely, so that a buffer that is filled while a recording is written is empty again.
-    return _works(laboratory, "input_causes.py")
+    return _loops(laboratory, "input_causes.py")
 
 
 @pytest.fixture(scope="module")
 def sessions(laboratory: Laboratory) -> Mapping[str, Mapping[str, Any]]:
     """What it says of each Session step, by the tensor fetched, named after the planted cause."""
-    return _works(laboratory, "input_sessions.py")
+    return _loops(laboratory, "input_sessions.py")
 
 
-def _works(laboratory: Laboratory, job: str) -> dict[str, Mapping[str, Any]]:
+def _loops(laboratory: Laboratory, job: str) -> dict[str, Mapping[str, Any]]:
     outcome = laboratory.start(job, record=["--every", "8"]).outcome()
     assert outcome.status == 0, outcome.stderr
     document = tfprobe_json("input", str(outcome.run))
-    return {work["name"]: work for work in document["works"]}
+    return {loop["name"]: loop for loop in document["works"]}
 
 
 @pytest.mark.parametrize("cause", BOTTLENECKS)
 def test_a_planted_cause_is_the_bottleneck(
-    works: Mapping[str, Mapping[str, Any]], cause: str
+    loops: Mapping[str, Mapping[str, Any]], cause: str
 ) -> None:
     """The work is bound by its input, and the stage that was made slow is the one named."""
-    work = works[cause]
+    loop = loops[cause]
 
-    stage = _bottleneck(work)
+    stage = _bottleneck(loop)
 
-    assert work["level"] == "high", work["input_ratio"]
-    assert work["sources"][0]["kind"] == "iterator"
-    assert stage["kind"] in BOTTLENECKS[cause], work["pipeline"]
-    assert work["remedies"]
+    assert loop["level"] == "high", loop["input_ratio"]
+    assert loop["sources"][0]["kind"] == "iterator"
+    assert stage["kind"] in BOTTLENECKS[cause], loop["pipeline"]
+    assert loop["remedies"]
 
 
 @pytest.mark.parametrize("cause", ["cached", "keeps_up"])
 def test_a_pipeline_that_keeps_up_is_not_blamed(
-    works: Mapping[str, Mapping[str, Any]], cause: str
+    loops: Mapping[str, Mapping[str, Any]], cause: str
 ) -> None:
     """What a buffer held when the step asked for it was made in time, however slowly."""
-    assert works[cause]["level"] == "none", works[cause]
-    assert works[cause]["remedies"] == []
+    assert loops[cause]["level"] == "none", loops[cause]
+    assert loops[cause]["remedies"] == []
 
 
 @pytest.mark.parametrize(
@@ -79,10 +79,10 @@ def test_a_pipeline_that_keeps_up_is_not_blamed(
     ],
 )
 def test_what_a_function_spends_its_time_in_is_told(
-    works: Mapping[str, Mapping[str, Any]], cause: str, ops: set[str]
+    loops: Mapping[str, Mapping[str, Any]], cause: str, ops: set[str]
 ) -> None:
     """The ops of a Map's function are its own, not the step's."""
-    stage = _bottleneck(works[cause])
+    stage = _bottleneck(loops[cause])
 
     assert stage["ops"][0]["type"] in ops
 
@@ -99,11 +99,11 @@ def test_a_session_that_waits_says_for_what(
     sessions: Mapping[str, Mapping[str, Any]], cause: str, kind: str, what: str
 ) -> None:
     """A queue, feeds and an iterator in graph mode are told apart."""
-    work = sessions[cause]
+    loop = sessions[cause]
 
-    assert work["level"] == "high", work["input_ratio"]
-    assert (work["sources"][0]["kind"], work["sources"][0]["what"]) == (kind, what)
-    assert work["remedies"]
+    assert loop["level"] == "high", loop["input_ratio"]
+    assert (loop["sources"][0]["kind"], loop["sources"][0]["what"]) == (kind, what)
+    assert loop["remedies"]
 
 
 def test_the_threads_that_fill_a_queue_are_told_with_their_ops(
@@ -116,7 +116,7 @@ def test_the_threads_that_fill_a_queue_are_told_with_their_ops(
     assert sessions["by_feed:0"]["producers"] == []
 
 
-def _bottleneck(work: Mapping[str, Any]) -> Mapping[str, Any]:
-    pipeline = work["pipeline"]
+def _bottleneck(loop: Mapping[str, Any]) -> Mapping[str, Any]:
+    pipeline = loop["pipeline"]
     stage: Mapping[str, Any] = pipeline["stages"][pipeline["bottleneck"]]
     return stage

@@ -33,14 +33,14 @@ CHOICES = [
     ],
 )
 def test_the_engine_says_what_we_say(
-    laboratory: Laboratory, tmp_path: Path, job: tuple[str, ...], work: str
+    laboratory: Laboratory, tmp_path: Path, job: tuple[str, ...], loop: str
 ) -> None:
     """All four views of a recorded Keras job and of a recorded session, and pprof files of the code
     view, byte for byte.
     """
     run = laboratory.outcomes(*job)["every"].run
     profile = tmp_path / "tfprof.profile"
-    _tfprobe("export", str(run), "--to", "profile-proto", "--loop", work, "-f", str(profile))
+    _tfprobe("export", str(run), "--to", "profile-proto", "--loop", loop, "-f", str(profile))
 
     words = [str(profile), str(tmp_path), json.dumps(CHOICES)]
     engine = laboratory.start("engine_report.py", *words).outcome()

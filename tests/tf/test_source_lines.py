@@ -21,12 +21,12 @@ def line_of(mark: str) -> int:
     return next(at for at, line in enumerate(lines, start=1) if line.endswith(f"  # {mark}"))
 
 
-def product_lines(run: Path, work_name: str) -> set[tuple[str, int | None]]:
+def product_lines(run: Path, loop_name: str) -> set[tuple[str, int | None]]:
     """Return the files and lines of the matrix products that ran in the steps of a work."""
     recording = open_run(run)
     profile = recording.profile()
-    (work,) = [each for each in profile.works if work_name in each.name]
-    found = sampled(RunFolder(run), profile, work)
+    (loop,) = [each for each in profile.loops if loop_name in each.name]
+    found = sampled(RunFolder(run), profile, loop)
     origins = Origins([found])
     products = {row.name for row in found.executions if row.op_type.endswith("MatMul")}
     frames = [origins.of(name).frame for name in products]
@@ -41,8 +41,8 @@ def test_products_come_from_the_line_that_was_written(laboratory: Laboratory) ->
     outcome = laboratory.start("source_lines.py", record=["--every", "2"]).outcome()
     assert outcome.status == 0, outcome.stderr[-3000:]
 
-    for work, mark in (("call_converted", "rewritten"), ("loop_step", "loop")):
-        assert product_lines(outcome.run, work) == {(SCRIPT.name, line_of(mark))}, work
+    for loop, mark in (("call_converted", "rewritten"), ("loop_step", "loop")):
+        assert product_lines(outcome.run, loop) == {(SCRIPT.name, line_of(mark))}, loop
     if laboratory.tensorflow >= XLA_INSTRUCTIONS:
         assert product_lines(outcome.run, "xla_step") == {(SCRIPT.name, line_of("xla"))}
     for code_map in outcome.run.glob("*/*/code/*.json"):

@@ -18,10 +18,10 @@ def recorded(laboratory: Laboratory) -> Profile:
     return open_run(outcome.run).profile()
 
 
-def names(profile: Profile, kind: SpanKind, *, work: str = "") -> list[str]:
+def names(profile: Profile, kind: SpanKind, *, loop: str = "") -> list[str]:
     """Return the names of the spans of a kind in the steps of the work with this in its name."""
-    wanted = {each.index for each in profile.works if work in each.name}
-    captures = {each.index for each in profile.captures if each.work in wanted}
+    wanted = {each.index for each in profile.loops if loop in each.name}
+    captures = {each.index for each in profile.captures if each.loop in wanted}
     spans = profile.spans
     return [
         spans.strings[name]
@@ -37,9 +37,9 @@ def test_iterators_and_what_they_run_are_told_apart(laboratory: Laboratory) -> N
     need_tensorflow(laboratory, (2, 3))
     profile = recorded(laboratory)
 
-    iterators = names(profile, SpanKind.ITERATOR, work="train_step")
+    iterators = names(profile, SpanKind.ITERATOR, loop="train_step")
     assert any(name.endswith("::Prefetch") for name in iterators)
-    functions = set(names(profile, SpanKind.DATASET_FUNCTION, work="train_step"))
+    functions = set(names(profile, SpanKind.DATASET_FUNCTION, loop="train_step"))
     assert functions
     # A Map before a batch is made one with it.
     assert all("Map" in name.rpartition("::")[2] for name in functions), functions
@@ -66,11 +66,11 @@ def test_a_function_that_is_traced_anew_says_so(laboratory: Laboratory) -> None:
     need_tensorflow(laboratory, (2, 3))
     profile = recorded(laboratory)
 
-    compiled = names(profile, SpanKind.COMPILE, work="retracing")
+    compiled = names(profile, SpanKind.COMPILE, loop="retracing")
     assert compiled.count("tf.function-graph_building") >= 7
     assert sum(name.startswith("prepare __inference_retracing") for name in compiled) >= 6
     # The first step of train_step, and on a slow machine a look at a kernel that takes long.
-    others = names(profile, SpanKind.COMPILE, work="train_step")
+    others = names(profile, SpanKind.COMPILE, loop="train_step")
     assert others.count("tf.function-graph_building") <= 2
     spans = profile.spans
     calls = [

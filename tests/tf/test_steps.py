@@ -12,16 +12,16 @@ SAVED_EVERY = 50
 SLOW_STEP = 333
 
 
-def main_work(outcome: Outcome) -> dict:
+def main_loop(outcome: Outcome) -> dict:
     document = tfprobe_json("steps", str(outcome.run))
-    return max(document["work"], key=lambda work: work["count"])
+    return max(document["work"], key=lambda loop: loop["count"])
 
 
 def test_a_checkpoint_every_fifty_steps_is_told(laboratory: Laboratory) -> None:
     """Gaps before steps 50, 100 ... are long, in that rhythm, because a model is saved."""
     eventful = laboratory.start("eventful.py", record=["--every", "73"]).outcome()
 
-    long_gaps = main_work(eventful)["long_gaps"]
+    long_gaps = main_loop(eventful)["long_gaps"]
 
     rhythms = {(each["every"], each["first"] % each["every"]) for each in long_gaps["periods"]}
     causes = {each["cause"]: each["count"] for each in long_gaps["causes"]}
@@ -33,7 +33,7 @@ def test_a_slow_step_is_told_and_our_own_are_not(laboratory: Laboratory) -> None
     """Step 333 waits for half a second; steps that tfprobe traced are never in the list."""
     eventful = laboratory.start("eventful.py", record=["--every", "73"]).outcome()
 
-    slow = main_work(eventful)["slow_steps"]["longest"]
+    slow = main_loop(eventful)["slow_steps"]["longest"]
 
     steps = [each["step"] for each in slow]
     assert SLOW_STEP in steps[:5], slow

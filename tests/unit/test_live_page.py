@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from tests.support.captures import CPU, Node, run_metadata
-from tests.support.rundir import WrittenProcess, WrittenWork, regular_steps, write_run
+from tests.support.rundir import WrittenLoop, WrittenProcess, regular_steps, write_run
 
 ROOT = Path(__file__).parents[2]
 CAPTURE = run_metadata({CPU: [Node("a", 10, 20, "a = MatMul()")]})
@@ -19,9 +19,9 @@ def test_the_example_of_following_runs(tmp_path: Path) -> None:
     (block,) = re.findall(
         r"^```python\n(.*?)^```", (ROOT / "docs" / "live.md").read_text(), flags=re.M | re.S
     )
-    work = WrittenWork(name="loss", steps=regular_steps(30, step_ns=2_000_000))
+    loop = WrittenLoop(name="loss", steps=regular_steps(30, step_ns=2_000_000))
     captures = {"000002-session_run-0.run_metadata.pb": CAPTURE}
-    process = WrittenProcess(works=[work], captures=captures, header={11: 2})
+    process = WrittenProcess(loops=[loop], captures=captures, header={11: 2})
     write_run(tmp_path / "tfprobe-runs" / "r1", [process])
 
     outcome = subprocess.run(

@@ -12,8 +12,8 @@ import pytest
 import tfprobe
 from tests.support.captures import CPU, Node, run_metadata
 from tests.support.rundir import (
+    WrittenLoop,
     WrittenProcess,
-    WrittenWork,
     regular_steps,
     steps_bin,
     write_process,
@@ -30,7 +30,7 @@ class Job:
     """A run that does its next thing whenever its follower sleeps; then time has passed."""
 
     def __init__(self, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        process = WrittenProcess(works=[WrittenWork(steps=regular_steps(3))])
+        process = WrittenProcess(loops=[WrittenLoop(steps=regular_steps(3))])
         self.root = write_run(root, [process])
         (self.folder,) = root.glob("node7/*")
         self.then: Iterator[Callable[[], object]] = iter(())
@@ -45,7 +45,7 @@ class Job:
         next(self.then)()
 
     def step(self, count: int, header: Mapping[int, int] | None = None) -> None:
-        content = steps_bin([WrittenWork(steps=regular_steps(count))], header)
+        content = steps_bin([WrittenLoop(steps=regular_steps(count))], header)
         with (self.folder / "steps.bin").open("r+b") as file:
             file.write(content)
 
@@ -180,3 +180,18 @@ def test_times_that_are_none_are_refused(job, times):
     """At the call, not at the first update."""
     with pytest.raises(UsageError, match="no time to wait for"):
         tfprobe.open_run(job.root).follow(**times)
+
+
+def test_former_names_work_and_say_what_they_are_now(job):
+    """Scripts that were written for them go on for a while."""
+    run = tfprobe.open_run(job.root)
+    first = next(run.follow())
+
+    with pytest.warns(DeprecationWarning, match=r"Recording\.loops"):
+        assert run.works == run.loops
+    with pytest.warns(DeprecationWarning, match=r"Profile\.loops"):
+        assert run.profile().works == run.profile().loops
+    with pytest.warns(DeprecationWarning, match=r"Profile\.resource_samples"):
+        assert run.profile().pulses == run.profile().resource_samples
+    with pytest.warns(DeprecationWarning, match=r"NewSteps\.loop"):
+        assert [each.work for each in first.steps] == [each.loop for each in first.steps]

@@ -21,8 +21,8 @@ from tests.support.gpu_traces import training_step
 from tests.support.rundir import (
     HOST,
     MONO_NS,
+    WrittenLoop,
     WrittenProcess,
-    WrittenWork,
     regular_steps,
     write_run,
 )
@@ -76,9 +76,9 @@ def training(root: Path) -> None:
         for at in (3, 50, 250)
     }
     process = WrittenProcess(
-        works=[
-            WrittenWork(name="train_op", steps=steps, sampled=[3, 50, 250], raised=[9]),
-            WrittenWork(kind="evaluate", name="evaluate", steps=_later(steps, 20)),
+        loops=[
+            WrittenLoop(name="train_op", steps=steps, sampled=[3, 50, 250], raised=[9]),
+            WrittenLoop(kind="evaluate", name="evaluate", steps=_later(steps, 20)),
         ],
         events=_samples([3, 50, 250], graph=FINGERPRINT),
         captures=captures,
@@ -104,9 +104,9 @@ def _stacks() -> dict[str, Any]:
 
 def gpu(root: Path) -> None:
     """Steps of tf.function on a GPU, as TensorFlow 2 traces them."""
-    work = WrittenWork(kind="function", name="train_step", steps=regular_steps(40), sampled=[2, 7])
+    loop = WrittenLoop(kind="function", name="train_step", steps=regular_steps(40), sampled=[2, 7])
     process = WrittenProcess(
-        works=[work],
+        loops=[loop],
         events=_samples([2, 7], suffix="xplane.pb"),
         captures={_capture(at, "xplane.pb"): training_step() for at in (2, 7)},
         header={11: 2},
@@ -121,8 +121,8 @@ def ranks(root: Path) -> None:
             pid=100 + rank,
             host=f"node{rank // 4}",
             manifest={"rank": {"source": "TF_CONFIG", "index": rank, "world": 8, "role": "worker"}},
-            works=[
-                WrittenWork(
+            loops=[
+                WrittenLoop(
                     kind="fit",
                     name="model",
                     steps=regular_steps(120, step_ns=STEP_NS * (2 if rank == 5 else 1)),
@@ -142,8 +142,8 @@ def ranks(root: Path) -> None:
 
 def unsampled(root: Path) -> None:
     """Steps were counted and timed, and none was traced."""
-    work = WrittenWork(steps=regular_steps(30))
-    write_run(root, [WrittenProcess(works=[work], header={11: 2})])
+    loop = WrittenLoop(steps=regular_steps(30))
+    write_run(root, [WrittenProcess(loops=[loop], header={11: 2})])
 
 
 def stepless(root: Path) -> None:
@@ -155,7 +155,7 @@ def broken(root: Path) -> None:
     """A capture that was cut, events that are no JSON, and a process without its steps."""
     whole = run_metadata({CPU: [Node("a", 10, 20), Node("b", 30, 5)]})
     process = WrittenProcess(
-        works=[WrittenWork(steps=regular_steps(30), sampled=[2, 5])],
+        loops=[WrittenLoop(steps=regular_steps(30), sampled=[2, 5])],
         events=_samples([2, 5]),
         captures={_capture(2): whole[: len(whole) // 2], _capture(5): whole},
     )
@@ -172,8 +172,8 @@ def hostile(root: Path) -> None:
     many = [Node("same/name", 200 + at, 1) for at in range(2_000)]
     process = WrittenProcess(
         manifest={"argv": ["<script>window.hacked = 1</script>", "\u202e"]},
-        works=[
-            WrittenWork(name=name[:60], steps=regular_steps(30), sampled=[2]) for name in HOSTILE
+        loops=[
+            WrittenLoop(name=name[:60], steps=regular_steps(30), sampled=[2]) for name in HOSTILE
         ],
         events=_samples([2], graph=FINGERPRINT),
         captures={_capture(2): run_metadata({CPU: nodes + many})},
@@ -204,7 +204,7 @@ def _recorded(root: Path, capture: Path) -> None:
     """A capture that somebody else recorded, as the only step of a run."""
     suffix = "xplane.pb" if capture.suffix == ".pb" else "run_metadata.pb"
     process = WrittenProcess(
-        works=[WrittenWork(steps=regular_steps(10), sampled=[2])],
+        loops=[WrittenLoop(steps=regular_steps(10), sampled=[2])],
         events=_samples([2], suffix=suffix),
         captures={_capture(2, suffix): capture.read_bytes()},
         header={11: 2},

@@ -62,10 +62,10 @@ def test_every_work_opens_from_a_file(open_file) -> None:
     visitor = open_file("training")
 
     lacking = [
-        (name, work)
+        (name, loop)
         for name in visitor.pages("training")
-        for work in ("0", "1")
-        if NOT_IN_IT in visitor.show("training", name, {"work": work}).inner_text("main")
+        for loop in ("0", "1")
+        if NOT_IN_IT in visitor.show("training", name, {"work": loop}).inner_text("main")
         and name not in OF_TWO
     ]
 
@@ -76,8 +76,8 @@ def test_links_that_name_the_work_lead_on_in_a_file(open_file) -> None:
     """What a file holds of the work that it shows first is there by its name, too."""
     visitor = open_file("training")
 
-    def told(work: str) -> str:
-        asked = {"by": "name", "type": "MatMul", "work": work}
+    def told(loop: str) -> str:
+        asked = {"by": "name", "type": "MatMul", "work": loop}
         return str(visitor.show("training", "ops", asked).inner_text("main"))
 
     assert "dense/MatMul" in told("0")

@@ -26,7 +26,7 @@ from tfprobe.export.step_timeline import step_timeline
 from tfprobe.export.tier_tables import cell, tables
 from tfprobe.formats.schema import message_class
 from tfprobe.profile.activities import Activity
-from tfprobe.profile.profile import Process, Profile, Work
+from tfprobe.profile.profile import Loop, Process, Profile
 from tfprobe.profile.records import DeviceStats, NodeStats
 from tfprobe.report.documents import tiers as all_tiers
 from tfprobe.report.documents.tiers import Tiers
@@ -45,47 +45,47 @@ _Object = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class ExportedStep:
-    """A traced step of a work; `devices` is what each device did in it.
+    """A traced step of a loop; `devices` is what each device did in it.
 
     `text` is the StepStats that TensorFlow wrote, as text; None where it wrote none.
     """
 
     process: Process
-    work: Work
+    loop: Loop
     step: int
     devices: tuple[DeviceStats, ...]
     text: str | None
 
 
 def models_profiler(
-    profile: Profile, works: Sequence[tuple[Process, Work]], steps: Iterable[ExportedStep]
+    profile: Profile, loops: Sequence[tuple[Process, Loop]], steps: Iterable[ExportedStep]
 ) -> Iterator[tuple[str, str]]:
     """Yield the files of the directory, by path and text, those of each step as it comes.
 
     `works` are those to write, `steps` their recorded ones; the tiers are those of the profile.
     """
-    models = _models(works)
+    models = _models(loops)
     op_stats: _Object = {}
     for each in steps:
-        model = models[each.process.index, each.work.index]
+        model = models[each.process.index, each.loop.index]
         name = f"{_file_name(model)}_step_{each.step}"
         yield f"timeline/{name}", step_timeline(each.devices)
         yield f"step_stats/{name}", each.text or _step_stats_text(each.devices)
         of_step = op_stats.setdefault(model, {}).setdefault(str(each.step), {})
-        place = of_step.setdefault(_place(each.process, works), {})
+        place = of_step.setdefault(_place(each.process, loops), {})
         for device, label in zip(each.devices, _device_labels(each.devices), strict=True):
             _add_nodes(place.setdefault(label, {}), device.nodes)
     tiers = all_tiers.gather(profile)
     yield (
         "summary.json",
-        json.dumps(_summary(profile, works, models, op_stats, tiers), indent=2) + "\n",
+        json.dumps(_summary(profile, loops, models, op_stats, tiers), indent=2) + "\n",
     )
-    yield "summary.md", _page(tiers, works, models, op_stats)
+    yield "summary.md", _page(tiers, loops, models, op_stats)
 
 
 def _summary(
     profile: Profile,
-    works: Sequence[tuple[Process, Work]],
+    loops: Sequence[tuple[Process, Loop]],
     models: Mapping[tuple[int, int], str],
     op_stats: _Object,
     tiers: Tiers,
@@ -95,7 +95,7 @@ def _summary(
     def place(process: Process) -> str:
         return f"{process.host} {process.number}" if several else ""
 
-    activities, unplaced = app_stats(profile, works, models, place)
+    activities, unplaced = app_stats(profile, loops, models, place)
     return {
         "app_stats": activities,
         "op_stats": op_stats,
@@ -111,28 +111,28 @@ def _summary(
     }
 
 
-def _models(works: Sequence[tuple[Process, Work]]) -> dict[tuple[int, int], str]:
-    """Return what each work is called: its name, and as much more as tells it from the others."""
+def _models(loops: Sequence[tuple[Process, Loop]]) -> dict[tuple[int, int], str]:
+    """Return what each loop is called: its name, and as much more as tells it from the others."""
     spelled = [
-        (work.name, f"{work.name} {work.kind}", f"{work.name} {work.kind} {process.host}",
-         f"{work.name} {work.kind} {process.host} {process.number}",
-         f"{work.name} {work.kind} {process.host} {process.number} {work.index}")
-        for process, work in works
+        (loop.name, f"{loop.name} {loop.kind}", f"{loop.name} {loop.kind} {process.host}",
+         f"{loop.name} {loop.kind} {process.host} {process.number}",
+         f"{loop.name} {loop.kind} {process.host} {process.number} {loop.index}")
+        for process, loop in loops
     ]  # fmt: skip
     names = {}
-    for (process, work), spellings in zip(works, spelled, strict=True):
+    for (process, loop), spellings in zip(loops, spelled, strict=True):
         alone = (
             text
             for length, text in enumerate(spellings)
             if [each[length] for each in spelled].count(text) == 1
         )
-        names[process.index, work.index] = next(alone, spellings[-1])
+        names[process.index, loop.index] = next(alone, spellings[-1])
     return names
 
 
-def _place(process: Process, works: Sequence[tuple[Process, Work]]) -> str:
+def _place(process: Process, loops: Sequence[tuple[Process, Loop]]) -> str:
     """Return the host, with the process where several recorded ones share it."""
-    sharing = {each.number for each, _ in works if each.host == process.host}
+    sharing = {each.number for each, _ in loops if each.host == process.host}
     return process.host if len(sharing) < 2 else f"{process.host}:{process.number}"
 
 
@@ -193,19 +193,19 @@ def _step_stats_text(devices: Iterable[DeviceStats]) -> str:
 
 def _page(
     tiers: Tiers,
-    works: Sequence[tuple[Process, Work]],
+    loops: Sequence[tuple[Process, Loop]],
     models: Mapping[tuple[int, int], str],
     op_stats: _Object,
 ) -> str:
     lines = [f"# {tiers.run.id}", "", "## Steps", "", "| model | kind | steps | mean ms | p95 ms |",
              "|---|---|---:|---:|---:|"]  # fmt: skip
-    for process, work in works:
-        times = summarise(work)
+    for process, loop in loops:
+        times = summarise(loop)
         if isinstance(times, Missing):
             continue
-        name = cell(models[process.index, work.index])
+        name = cell(models[process.index, loop.index])
         mean, p95 = times.mean_ns / 1e6, times.p95_ns / 1e6
-        lines.append(f"| {name} | {work.kind} | {work.count} | {mean:.3f} | {p95:.3f} |")
+        lines.append(f"| {name} | {loop.kind} | {loop.count} | {mean:.3f} | {p95:.3f} |")
     lines += tables(tiers)
     for model, by_step in op_stats.items():
         lines += ["", f"## {cell(model)}: longest nodes", ""]
@@ -243,25 +243,25 @@ def _file_name(model: str) -> str:
 _NS_PER_US = 1000
 
 # Any: a JSON object.
-Works = Sequence[tuple[Process, Work]]
+Loops = Sequence[tuple[Process, Loop]]
 Named = Callable[[Process], str]
 
 
 def app_stats(
-    profile: Profile, works: Works, models: Mapping[tuple[int, int], str], named: Named
+    profile: Profile, loops: Loops, models: Mapping[tuple[int, int], str], named: Named
 ) -> tuple[_Object, int]:
     """Return the activities by step, durations in µs, and how many intervals no step is known for.
 
-    `models` is what each work is called, `named` tells processes apart.
+    `models` is what each loop is called, `named` tells processes apart.
     """
     found: dict[int, _Object] = {}
-    for process, work in works:
-        _add_steps(found, work, models[process.index, work.index])
+    for process, loop in loops:
+        _add_steps(found, loop, models[process.index, loop.index])
     steps = _step_names(found)
     unplaced = 0
     for each in profile.activities:
         process = profile.processes[each.process]
-        at = _step_at(profile.works, process, each)
+        at = _step_at(profile.loops, process, each)
         if at is None:
             unplaced += 1
             continue
@@ -269,11 +269,11 @@ def app_stats(
     return {str(step): found[step] for step in sorted(found)}, unplaced
 
 
-def _add_steps(found: dict[int, _Object], work: Work, model: str) -> None:
-    for step in recent_steps(work):
-        found.setdefault(step.step, {})[f"{work.kind} {model}"] = {
+def _add_steps(found: dict[int, _Object], loop: Loop, model: str) -> None:
+    for step in recent_steps(loop):
+        found.setdefault(step.step, {})[f"{loop.kind} {model}"] = {
             "duration": step.duration_ns / _NS_PER_US,
-            "meta": f"step of {work.kind} {work.name}, thread {work.thread}",
+            "meta": f"step of {loop.kind} {loop.name}, thread {loop.thread}",
         }
 
 
@@ -297,40 +297,40 @@ def _add(of_step: _Object, activity: Activity, key: str) -> None:
     entry["meta"] = f"{count} {times}, {activity.kind}, thread {activity.thread}"
 
 
-def _step_at(works: Sequence[Work], process: Process, activity: Activity) -> int | None:
+def _step_at(loops: Sequence[Loop], process: Process, activity: Activity) -> int | None:
     """Return the step that an activity lies under; None where that is no longer remembered."""
     offset_ns = process.unix_minus_monotonic_ns
     if isinstance(offset_ns, Missing):
         return None
-    mine = [work for work in works if work.process == process.index and work.executed]
-    here = [work for work in mine if work.thread == activity.thread] or mine
-    if any(_is_forgotten(work, activity.start_ns, offset_ns) for work in here):
+    mine = [loop for loop in loops if loop.process == process.index and loop.executed]
+    here = [loop for loop in mine if loop.thread == activity.thread] or mine
+    if any(_is_forgotten(loop, activity.start_ns, offset_ns) for loop in here):
         return None
     following = list(_following(here, activity.start_ns, offset_ns))
     if following:
         return min(following)[1]
     last = [
-        (int(work.recent.end_ns[-1]), work.recent.first_step + len(work.recent.end_ns) - 1)
-        for work in here
-        if len(work.recent.end_ns)
+        (int(loop.recent.end_ns[-1]), loop.recent.first_step + len(loop.recent.end_ns) - 1)
+        for loop in here
+        if len(loop.recent.end_ns)
     ]
     return max(last)[1] if last else 0
 
 
-def _is_forgotten(work: Work, at_ns: int, offset_ns: int) -> bool:
-    """Say whether a work took steps at that moment which are no longer remembered."""
-    recent = work.recent
+def _is_forgotten(loop: Loop, at_ns: int, offset_ns: int) -> bool:
+    """Say whether a loop took steps at that moment which are no longer remembered."""
+    recent = loop.recent
     if not recent.first_step or not len(recent.start_ns):
         return False
-    return work.first_seen_ns <= at_ns < int(recent.start_ns[0]) + offset_ns
+    return loop.first_seen_ns <= at_ns < int(recent.start_ns[0]) + offset_ns
 
 
-def _following(works: Sequence[Work], at_ns: int, offset_ns: int) -> Iterator[tuple[int, int]]:
+def _following(loops: Sequence[Loop], at_ns: int, offset_ns: int) -> Iterator[tuple[int, int]]:
     """Yield by work the start and the number of the step that is going on, or else of the next."""
-    for work in works:
-        recent = work.recent
+    for loop in loops:
+        recent = loop.recent
         at = int(np.searchsorted(recent.end_ns, at_ns - offset_ns, side="right"))
-        if recent.first_step and at_ns < work.first_seen_ns:
-            yield work.first_seen_ns, 0
+        if recent.first_step and at_ns < loop.first_seen_ns:
+            yield loop.first_seen_ns, 0
         elif at < len(recent.end_ns):
             yield int(recent.start_ns[at]) + offset_ns, recent.first_step + at

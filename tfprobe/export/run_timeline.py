@@ -20,7 +20,7 @@ from tfprobe.errors import Missing
 from tfprobe.export.synchronization_events import clock_document, clock_label, met_rows
 from tfprobe.export.trace_events import arrow_end, box, counter, process, thread, us
 from tfprobe.profile.capture_tables import Executions, Place
-from tfprobe.profile.profile import Capture, Process, Work, titled
+from tfprobe.profile.profile import Capture, Loop, Process, titled
 
 Int64s = npt.NDArray[np.int64]
 
@@ -98,7 +98,7 @@ class _Timeline:
         yield from process(pid, f"{_name(of)}: steps", place=self._next_place(of), label=label)
         lanes: dict[tuple[str, str], int] = {}
         for capture in captures:
-            kind, name = _work(self._profile.works, capture)
+            kind, name = _loop(self._profile.loops, capture)
             if (kind, name) not in lanes:
                 lanes[kind, name] = len(lanes) + 1
                 yield thread(pid, lanes[kind, name], f"{kind} {name}")
@@ -248,8 +248,8 @@ def _name(process: Process) -> str:
     return titled(f"rank {process.rank}{role} {process.host} {process.number}", process.title)
 
 
-def _work(works: Sequence[Work], capture: Capture) -> tuple[str, str]:
-    for work in works:
-        if work.process == capture.process and work.index == capture.work:
-            return work.kind, work.name
+def _loop(loops: Sequence[Loop], capture: Capture) -> tuple[str, str]:
+    for loop in loops:
+        if loop.process == capture.process and loop.index == capture.loop:
+            return loop.kind, loop.name
     return "step", "of unknown work"

@@ -20,7 +20,7 @@ from tfprobe.findings.finding import document as finding_document
 from tfprobe.findings.gather import gather
 from tfprobe.findings.rule import Rule
 from tfprobe.findings.rules import RULES
-from tfprobe.findings.signals import ProcessSignals, Signals, WorkSignals
+from tfprobe.findings.signals import LoopSignals, ProcessSignals, Signals
 from tfprobe.findings.thresholds import DEFAULTS, Thresholds
 from tfprobe.profile.graph import TracedLoop
 from tfprobe.profile.profile import Profile, titled
@@ -50,7 +50,7 @@ _HOLDS_UP_THE_REST = frozenset(
 )
 _ONE_STEP = Evidence("from one traced step")
 _Loop = tuple[str, int | None, int] | tuple[()]
-_PartOfWork = tuple[str, str, str]
+_PartOfLoop = tuple[str, str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,13 +89,13 @@ def advise(
 
 def judge(signals: Signals, thresholds: Thresholds = DEFAULTS) -> Advice:
     """Return the advice that the rules give on signals."""
-    pytorch = {each.subject for each in signals.works if each.is_pytorch}
+    pytorch = {each.subject for each in signals.loops if each.is_pytorch}
     releases = {each.subject: each.release for each in signals.processes}
-    releases |= {each.subject: each.process.release for each in signals.works}
-    known: dict[Subject, WorkSignals | ProcessSignals] = {
+    releases |= {each.subject: each.process.release for each in signals.loops}
+    known: dict[Subject, LoopSignals | ProcessSignals] = {
         each.subject: each for each in signals.processes
     }
-    known |= {each.subject: each for each in signals.works}
+    known |= {each.subject: each for each in signals.loops}
     findings: list[Finding] = []
     unchecked: list[Unchecked] = []
     for rule in RULES:
@@ -121,13 +121,13 @@ def judge(signals: Signals, thresholds: Thresholds = DEFAULTS) -> Advice:
 
 
 def _weighed(
-    finding: Finding, of: WorkSignals | ProcessSignals | None, rule: Rule, limits: Thresholds
+    finding: Finding, of: LoopSignals | ProcessSignals | None, rule: Rule, limits: Thresholds
 ) -> Finding:
     """Return a finding no louder than what it can win of the whole process, and what it rests on.
 
     A loop may be a small part of its process; and of one traced step nobody knows if it is usual.
     """
-    process = of.process if isinstance(of, WorkSignals) else of
+    process = of.process if isinstance(of, LoopSignals) else of
     if process is None or isinstance(finding.gain, Missing):
         return finding
     severity = finding.severity
@@ -138,11 +138,11 @@ def _weighed(
     if is_won and finding.part in _HOLDS_UP_THE_REST:
         rest_ns = _WITH_THE_REST * gain.high_ratio * (gain.of_ns - gain.high_ns)
         gain = replace(gain, high_ns=gain.high_ns + round(rest_ns))
-    is_single = rule.is_of_traces and isinstance(of, WorkSignals) and len(of.samples) == 1
+    is_single = rule.is_of_traces and isinstance(of, LoopSignals) and len(of.samples) == 1
     if is_single:
         severity = min(severity, Severity.WARNING)
     evidence = (*finding.evidence, *([_ONE_STEP] if is_single else []))
-    if isinstance(of, WorkSignals) and of.loop_source and not any(e.source for e in evidence):
+    if isinstance(of, LoopSignals) and of.loop_source and not any(e.source for e in evidence):
         # What no line of its own explains begins where the steps are run.
         evidence = (*evidence, Evidence("its steps run at", source=of.loop_source))
     return replace(finding, severity=severity, evidence=evidence, gain=gain)
@@ -169,7 +169,7 @@ def together(findings: Iterable[Finding]) -> Gain | Missing:
     no gain is likely are not added, but it is never less than the bound of one of them. Left out
     are those whose gain is not of a loop.
     """
-    loops: dict[_Loop, dict[_PartOfWork, Gain]] = {}
+    loops: dict[_Loop, dict[_PartOfLoop, Gain]] = {}
     unlikely: list[Gain] = []
     for each in findings:
         if isinstance(each.gain, Missing) or each.part in _NOT_OF_A_LOOP:
@@ -223,7 +223,7 @@ def _order(finding: Finding) -> tuple[int, int, int, str]:
 
 
 def _merged(findings: list[Finding]) -> Iterator[Finding]:
-    """Make one finding of those about the same kind of work in several processes."""
+    """Make one finding of those about the same kind of loop in several processes."""
     groups: dict[tuple[str, str, str], list[Finding]] = {}
     for each in findings:
         groups.setdefault((each.title, each.subject.kind, each.subject.name), []).append(each)

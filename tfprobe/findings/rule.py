@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from tfprobe.errors import Missing
 from tfprobe.findings.finding import Finding
-from tfprobe.findings.signals import ProcessSignals, Signals, WorkSignals
+from tfprobe.findings.signals import LoopSignals, ProcessSignals, Signals
 from tfprobe.findings.thresholds import Thresholds
 
 # A finding; why there can be none; or nothing to say.
@@ -23,15 +23,15 @@ class Rule:
     is_of_traces: bool = False
 
 
-def of_works(
-    name: str, check: Callable[[WorkSignals, Thresholds], Verdict], *, is_of_traces: bool = True
+def of_loops(
+    name: str, check: Callable[[LoopSignals, Thresholds], Verdict], *, is_of_traces: bool = True
 ) -> Rule:
     """Return a rule that looks at each work by itself, mostly at what was traced of it."""
 
     def check_all(signals: Signals, limits: Thresholds) -> Iterator[Verdict]:
-        for work in signals.works:
-            found = check(work, limits)
-            yield replace(found, subject=work.subject) if isinstance(found, Finding) else found
+        for loop in signals.loops:
+            found = check(loop, limits)
+            yield replace(found, subject=loop.subject) if isinstance(found, Finding) else found
 
     return Rule(name, check_all, is_of_traces)
 

@@ -27,8 +27,8 @@ NO_CAPTURE = Missing("no step was traced")
 
 
 @dataclass(frozen=True, slots=True)
-class Loop:
-    """The steps of a work, from the first to the last, with the time between them.
+class LoopTiming:
+    """The steps of a loop, from the first to the last, with the time between them.
 
     `thread_ns` is that of the thread with all its works; `retrace_ns` what the slowest steps, as
     many as were traced again, took beyond the usual one of the others. `untraced` counts those
@@ -58,7 +58,7 @@ class Loop:
     first_seen_ns: int = 0
 
     @property
-    def work_ns(self) -> int:
+    def loop_ns(self) -> int:
         return self.step_ns + self.gap_ns
 
 
@@ -452,8 +452,8 @@ class ProcessSignals:
 
 
 @dataclass(frozen=True, slots=True)
-class WorkSignals:
-    """What is known of one work. `is_main`: it takes most time of its process.
+class LoopSignals:
+    """What is known of one loop. `is_main`: it takes most time of its process.
 
     `nodes` are those of its graph that compute something. `turns` are known where other ranks take
     the same collectives. `double` are ops of the host in 64 bits, `dense` those on whole tables
@@ -466,7 +466,7 @@ class WorkSignals:
 
     subject: Subject
     process: ProcessSignals
-    loop: Loop
+    timing: LoopTiming
     is_main: bool = True
     samples: tuple[WaitSample, ...] = ()
     outliers: OutlierSignal | Missing = NOT_GATHERED
@@ -492,8 +492,8 @@ class WorkSignals:
     precision: Precision | Missing | None = None
 
     def gain(self, high_ns: float, low_ns: float) -> Gain:
-        """Return a gain of this work's thread; no more than all of it."""
-        whole_ns = self.loop.thread_ns
+        """Return a gain of this loop's thread; no more than all of it."""
+        whole_ns = self.timing.thread_ns
         high = min(round(high_ns), whole_ns)
         return Gain(min(round(low_ns), high), high, whole_ns)
 
@@ -511,7 +511,7 @@ class WorkSignals:
         """
         threads = self.process.threads
         delay_ratio = 0.0 if isinstance(threads, Missing) else min(threads.delay_ratio, 1.0)
-        return self.loop.usual_step_ns * (1 - delay_ratio)
+        return self.timing.usual_step_ns * (1 - delay_ratio)
 
     @property
     def held_ns(self) -> float:
@@ -524,7 +524,7 @@ class WorkSignals:
         least_ns, outside_ns = _HELD_RATIO * self.parts.cycle_ns, self.parts.of_all_steps(*_HELD)
         if self.input.python_ns < least_ns or self.parts.ratio(*_HELD) < _HELD_RATIO:
             return 0.0
-        return min(self.input.python_ns * self.loop.steps, outside_ns)
+        return min(self.input.python_ns * self.timing.steps, outside_ns)
 
     @property
     def beside_ns(self) -> float:
@@ -548,8 +548,8 @@ class WorkSignals:
         Traced steps are slower than others: what they spend is scaled to what all steps took.
         """
         if isinstance(self.ops, Missing) or not self.ops.step_ns:
-            return ns_a_step * self.loop.steps
-        return ns_a_step / self.ops.step_ns * self.loop.regular_step_ns
+            return ns_a_step * self.timing.steps
+        return ns_a_step / self.ops.step_ns * self.timing.regular_step_ns
 
     @property
     def is_of_session(self) -> bool:
@@ -573,7 +573,7 @@ class Signals:
     """Everything rules may look at, of a whole run."""
 
     processes: tuple[ProcessSignals, ...]
-    works: tuple[WorkSignals, ...]
+    loops: tuple[LoopSignals, ...]
 
-    def __iter__(self) -> Iterator[WorkSignals]:
-        return iter(self.works)
+    def __iter__(self) -> Iterator[LoopSignals]:
+        return iter(self.loops)

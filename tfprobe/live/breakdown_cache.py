@@ -12,7 +12,7 @@ from pathlib import Path
 
 from tfprobe.analysis.account.account import Account, of_process
 from tfprobe.analysis.breakdown import breakdown_totals
-from tfprobe.analysis.breakdown.cycles import WorkParts, by_work
+from tfprobe.analysis.breakdown.cycles import LoopParts, by_loop
 from tfprobe.errors import Missing, UnreadableInput
 from tfprobe.profile.profile import Profile
 from tfprobe.profile.reader.live_process import newest_captures, noted
@@ -55,7 +55,7 @@ class _Known:
     wall_time: WallTime | Missing = NOT_YET
     read: tuple[int, int] = (0, -1)
     grows: tuple[int, ...] | None = None
-    parts: tuple[WorkParts, ...] = ()
+    parts: tuple[LoopParts, ...] = ()
     noted: tuple[int, ...] | None = None
     noted_s: float = 0.0
     asked: int = 0
@@ -160,16 +160,16 @@ class BreakdownCache:
         except UnreadableInput as exc:
             known.shares, known.parts, known.grows = Missing(str(exc)), (), None
             return
-        known.parts = tuple(by_work(profile))
+        known.parts = tuple(by_loop(profile))
         known.shares = _shares(profile, known.parts)
         names = () if isinstance(known.names, Missing) else known.names
         known.grows = None if _tells_all(profile, names) else sizes
 
 
-def _shares(profile: Profile, works: Iterable[WorkParts]) -> LoopShares | Missing:
+def _shares(profile: Profile, loops: Iterable[LoopParts]) -> LoopShares | Missing:
     if profile.problems and not profile.captures:
         return Missing(profile.problems[0].what)
-    breakdown = breakdown_totals.merge(map(breakdown_totals.cycle, works), len(profile.captures))
+    breakdown = breakdown_totals.merge(map(breakdown_totals.cycle, loops), len(profile.captures))
     if isinstance(breakdown, Missing):
         return breakdown
     return LoopShares(
@@ -182,12 +182,12 @@ def _shares(profile: Profile, works: Iterable[WorkParts]) -> LoopShares | Missin
     )
 
 
-def _wall_time(folder: ProcessFolder, works: Sequence[WorkParts]) -> WallTime | Missing:
+def _wall_time(folder: ProcessFolder, loops: Sequence[LoopParts]) -> WallTime | Missing:
     try:
         profile = noted(folder)
     except UnreadableInput as exc:
         return Missing(str(exc))
-    found = of_process(profile, profile.processes[0], works)
+    found = of_process(profile, profile.processes[0], loops)
     return found if isinstance(found, Missing) else _of_account(found)
 
 
@@ -210,20 +210,20 @@ def _tells_all(profile: Profile, names: Iterable[str]) -> bool:
     latest = profile.captures[-1]
     if any(_is_later(name, latest.file) for name in names):
         return False
-    after = {(gap.work, gap.step) for gap in profile.gaps}
-    return latest.level != "unknown" and (latest.work, latest.step) in after
+    after = {(gap.loop, gap.step) for gap in profile.gaps}
+    return latest.level != "unknown" and (latest.loop, latest.step) in after
 
 
 def _is_later(name: str, than: str) -> bool:
-    """Say whether a file is a capture of a later step of the same work."""
+    """Say whether a file is a capture of a later step of the same loop."""
     one, other = parse_capture_name(name), parse_capture_name(than)
     if one is None or other is None or not is_capture(name):
         return False
-    return one.work == other.work and one.step > other.step
+    return one.loop == other.loop and one.step > other.step
 
 
 def _note_sizes(folder: ProcessFolder) -> tuple[int, ...]:
-    return _sizes(folder.activities, folder.gaps, folder.pulses)
+    return _sizes(folder.activities, folder.gaps, folder.resource_samples)
 
 
 def _sizes(*paths: Path) -> tuple[int, ...]:

@@ -23,8 +23,8 @@ from tfprobe.runs.liveness import LIVE, STOPPED, UNKNOWN, Machine, is_gone
 from tfprobe.runs.manifests import ProcessManifest, read_process
 from tfprobe.runs.process_folder.jsonl import Json, integer, object_of, text
 from tfprobe.runs.process_folder.steps import StepsFile, read_header, read_steps
-from tfprobe.runs.process_folder.steps_layout import AgentState, Header, WorkRecord
-from tfprobe.runs.trace_requests import ANY_WORK, Request, request_samples, request_status
+from tfprobe.runs.process_folder.steps_layout import AgentState, Header, LoopRecord
+from tfprobe.runs.trace_requests import ANY_LOOP, Request, request_samples, request_status
 
 # Whoever only declines for so long is not going to do otherwise while somebody waits.
 DECLINING_S = 5.0
@@ -51,7 +51,7 @@ class ProcessRequest:
         self._steps: StepsFile | Missing = Missing("its steps.bin has not been read")
         self._header: Header | None = None
         self._refusal: tuple[RequestAnswer, str] | None = None
-        self._samples, self._work = 0, ANY_WORK
+        self._samples, self._loop = 0, ANY_LOOP
         self._request = 0
         self._hearing = EventTail(folder.events)
         self._declining_since_s: float | None = None
@@ -85,7 +85,7 @@ class ProcessRequest:
             self.folder, self._manifest or lost, self._header or lost, 0, self.state
         )
 
-    def look(self, work: str) -> bool:
+    def look(self, loop: str) -> bool:
         """Return whether it can be asked for steps of `work` (any, where empty)."""
         if self._is_of_a_service:
             self._refusal = RequestAnswer.NOT_ASKED, _NO_AGENT
@@ -94,8 +94,8 @@ class ProcessRequest:
             self._steps = read_steps(self.folder.steps)
             self._header = self._steps.header
             self._refusal = self._unable(self._steps.header)
-            if self._refusal is None and work:
-                self._work = _index_of(self._steps.works, work)
+            if self._refusal is None and loop:
+                self._loop = _index_of(self._steps.loops, loop)
         except UnreadableInput as problem:
             self._refusal = RequestAnswer.NOT_ASKED, self._briefly(problem)
         return self._refusal is None
@@ -104,7 +104,7 @@ class ProcessRequest:
         """Write the order into its control words."""
         self._samples = samples
         try:
-            self._request = request_samples(self.folder.steps, samples=samples, work=self._work)
+            self._request = request_samples(self.folder.steps, samples=samples, loop=self._loop)
         except UnreadableInput as problem:
             self._refusal = RequestAnswer.NOT_ASKED, self._briefly(problem)
 
@@ -166,7 +166,7 @@ class ProcessRequest:
             return RequestAnswer.TAKEN, _NOTHING
         if heard.superseded_by is not None:
             return RequestAnswer.SUPERSEDED, f"order {heard.superseded_by} took its place"
-        if heard.taken not in (None, (self._samples, self._work)):
+        if heard.taken not in (None, (self._samples, self._loop)):
             return RequestAnswer.SUPERSEDED, "another order was given at the same moment"
         if heard.refusal is not None:
             return RequestAnswer.DECLINED, heard.refusal
@@ -213,19 +213,19 @@ class ProcessRequest:
         idle_s = self._idle_s()
         if isinstance(idle_s, Missing):
             return "no step yet"
-        of_it = "" if self._work == ANY_WORK else f" of work {self._work}"
+        of_it = "" if self._loop == ANY_LOOP else f" of work {self._loop}"
         return f"no step{of_it} has begun since; the last one ended {idle_s:.0f} s ago"
 
     def _idle_s(self) -> float | Missing:
-        """Return how long ago a step ended, of the work that was asked for."""
+        """Return how long ago a step ended, of the loop that was asked for."""
         if isinstance(self._steps, Missing):
             return self._steps
         # As they were when it was asked: a step since would have answered.
-        works = [work for work in self._steps.works if self._work in (ANY_WORK, work.index)]
-        ends = [int(work.recent.end_ns[-1]) for work in works if len(work.recent.end_ns)]
+        loops = [loop for loop in self._steps.loops if self._loop in (ANY_LOOP, loop.index)]
+        ends = [int(loop.recent.end_ns[-1]) for loop in loops if len(loop.recent.end_ns)]
         if not ends:
             return Missing("there was none")
-        now_ns = now_mono_ns(self._steps.header, self._manifest, works, self._here, HostClocks())
+        now_ns = now_mono_ns(self._steps.header, self._manifest, loops, self._here, HostClocks())
         return (now_ns - max(ends)) / NANOSECONDS
 
     def _only_declines(self) -> bool:
@@ -235,22 +235,22 @@ class ProcessRequest:
     def _executed(self) -> int | Missing:
         if isinstance(self._steps, Missing):
             return self._steps
-        return sum(work.executed for work in self._steps.works)
+        return sum(loop.executed for loop in self._steps.loops)
 
 
-def _index_of(works: Sequence[WorkRecord], wanted: str) -> int:
+def _index_of(loops: Sequence[LoopRecord], wanted: str) -> int:
     """Return the work with this index, else with this in its kind and name; of several the longest.
 
     Raises UnreadableInput where the process has none.
     """
     if wanted.isascii() and wanted.isdigit():
-        found = [work for work in works if str(work.index) == wanted]
+        found = [loop for loop in loops if str(loop.index) == wanted]
     else:
-        found = [work for work in works if wanted in f"{work.kind} {work.name}"]
+        found = [loop for loop in loops if wanted in f"{loop.kind} {loop.name}"]
     if not found:
-        names = ", ".join(f"{work.index} {work.kind} {work.name}" for work in works[:10])
+        names = ", ".join(f"{loop.index} {loop.kind} {loop.name}" for loop in loops[:10])
         raise UnreadableInput(f"no work {wanted!r} there; there are: {names or 'none yet'}")
-    return max(found, key=lambda work: work.steps.sum_ns).index
+    return max(found, key=lambda loop: loop.steps.sum_ns).index
 
 
 def _manifest(folder: ProcessFolder) -> ProcessManifest | None:
@@ -312,8 +312,8 @@ class EventTail:
         if integer(fields, "request") != request:
             return
         if kind == "request":
-            samples, work = integer(fields, "samples"), integer(fields, "work")
-            self.heard = replace(self.heard, taken=(samples or 0, -1 if work is None else work))
+            samples, loop = integer(fields, "samples"), integer(fields, "work")
+            self.heard = replace(self.heard, taken=(samples or 0, -1 if loop is None else loop))
         elif kind == "declined" and self.heard.taken is None:
             self.heard = replace(self.heard, refusal=text(fields, "why") or "it does not say why")
         elif kind == "declined":
@@ -323,9 +323,9 @@ class EventTail:
             self._note_capture(fields)
 
     def _note_capture(self, fields: Json) -> None:
-        work, step, file = integer(fields, "work"), integer(fields, "step"), text(fields, "capture")
-        if work is not None and step is not None and file is not None:
-            self._captures.append(Captured(work, step, file))
+        loop, step, file = integer(fields, "work"), integer(fields, "step"), text(fields, "capture")
+        if loop is not None and step is not None and file is not None:
+            self._captures.append(Captured(loop, step, file))
 
 
 def _size_bytes(path: Path) -> int:

@@ -62,12 +62,12 @@ class TraceRequest:
 
 
 def order(
-    run: RunFolder, here: Machine, *, steps: int, pid: str | int = "", work: str = ""
+    run: RunFolder, here: Machine, *, steps: int, pid: str | int = "", loop: str = ""
 ) -> TraceRequest:
     """Order the next `steps` steps from all processes of a run.
 
     `pid` chooses among them: a pid, HOST/PID, the name of a process folder, or HOST. `work` is an
-    index, or part of a kind and name; of several works that have it, the one with most time.
+    index, or part of a kind and name; of several loops that have it, the one with most time.
 
     Raises UsageError for a senseless number and a pid that several have, NoAnswer where no process
     has reported.
@@ -84,7 +84,7 @@ def order(
     _name(asked)
     asked = _chosen(asked, str(pid)) if pid else asked
     # Read first and write then, so that all are asked at one moment.
-    ready = [each for each in asked if each.look(work)]
+    ready = [each for each in asked if each.look(loop)]
     for each in ready:
         each.ask(steps)
     return TraceRequest(run, asked, steps=steps)
@@ -154,6 +154,6 @@ def _answer_document(answer: ProcessAnswer) -> dict[str, Any]:
         "request": None if isinstance(answer.request, Missing) else answer.request,
         "steps_before": None if isinstance(answer.executed, Missing) else answer.executed,
         "captures": [
-            {"work": each.work, "step": each.step, "file": each.file} for each in answer.captures
+            {"work": each.loop, "step": each.step, "file": each.file} for each in answer.captures
         ],
     }

@@ -8,24 +8,28 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from tfprobe.errors import Missing
-from tfprobe.profile.activities import Pulse
-from tfprobe.profile.profile import Problem, Work
-from tfprobe.profile.reader.processes import process_of, work_of
-from tfprobe.profile.reader.samples import pulses
+from tfprobe.profile.activities import ResourceSample
+from tfprobe.profile.profile import Loop, Problem
+from tfprobe.profile.reader.processes import loop_of, process_of
+from tfprobe.profile.reader.samples import resource_samples
 from tfprobe.profile.snapshots import ProcessLook, TraceRequestState
 from tfprobe.runs.catalogue import ProcessEntry
 from tfprobe.runs.layout import ProcessFolder, is_capture
 from tfprobe.runs.liveness import UNKNOWN, Machine
 from tfprobe.runs.manifests import ProcessManifest
 from tfprobe.runs.process_folder.file_cache import Listing, ProcessReader
-from tfprobe.runs.process_folder.resource_samples import PulseLine, PulseLog, latest_pulses
+from tfprobe.runs.process_folder.resource_samples import (
+    ResourceSampleLine,
+    ResourceSampleLog,
+    latest_resource_samples,
+)
 from tfprobe.runs.process_folder.steps import StepsFile
-from tfprobe.runs.process_folder.steps_layout import Header, WorkRecord
+from tfprobe.runs.process_folder.steps_layout import Header, LoopRecord
 
 # What a row of a table and its sparkline are made of.
 KEPT_STEPS = 1024
 # A minute of them.
-KEPT_PULSES = 64
+KEPT_RESOURCE_SAMPLES = 64
 
 NOT_ASKED = Missing("the captures were not read")
 NOT_READ = Missing("the process has not been looked at")
@@ -44,9 +48,11 @@ class WatchedProcess:
         self._clocks = clocks
         self._reader = ProcessReader(folder, here, keep_steps=KEPT_STEPS)
         self._captures = Listing(folder.captures)
-        self._pulses = latest_pulses(folder.pulses, keep=KEPT_PULSES)
-        self._pulses_made: _Made[PulseLine, Pulse] = _Made()
-        self._works_made: _Made[WorkRecord, Work] = _Made()
+        self._resource_samples = latest_resource_samples(
+            folder.resource_samples, keep=KEPT_RESOURCE_SAMPLES
+        )
+        self._resource_samples_made: _Made[ResourceSampleLine, ResourceSample] = _Made()
+        self._loops_made: _Made[LoopRecord, Loop] = _Made()
         self.entry = ProcessEntry(folder, NOT_READ, NOT_READ, 0, UNKNOWN)
         self.problems: tuple[Problem, ...] = ()
 
@@ -61,38 +67,42 @@ class WatchedProcess:
             index,
             captures=0 if isinstance(captures, Missing) else sum(map(is_capture, captures)),
         )
-        works = () if isinstance(steps, Missing) else self._works(steps, index)
-        latest = () if isinstance(header, Missing) else self._latest_pulses(header, index)
+        loops = () if isinstance(steps, Missing) else self._loops(steps, index)
+        latest = () if isinstance(header, Missing) else self._latest_resource_samples(header, index)
         self.problems = tuple(self._problems(self.entry.manifest, steps, captures))
         return ProcessLook(
             process=process,
-            works=works,
-            now_mono_ns=header if isinstance(header, Missing) else self._now(header, works),
+            loops=loops,
+            now_mono_ns=header if isinstance(header, Missing) else self._now(header, loops),
             request=header if isinstance(header, Missing) else _request(header),
             shares=NOT_ASKED,
             wall_time=NOT_ASKED,
-            pulses=latest,
+            resource_samples=latest,
         )
 
-    def _now(self, header: Header, works: tuple[Work, ...]) -> int:
+    def _now(self, header: Header, loops: tuple[Loop, ...]) -> int:
         manifest = self.entry.manifest
         known = None if isinstance(manifest, Missing) else manifest
-        return now_mono_ns(header, known, works, self._here, self._clocks)
+        return now_mono_ns(header, known, loops, self._here, self._clocks)
 
-    def _works(self, steps: StepsFile, index: int) -> tuple[Work, ...]:
+    def _loops(self, steps: StepsFile, index: int) -> tuple[Loop, ...]:
         header = steps.header
-        return self._works_made.of(
-            steps.works, (index, header.unix_ns(0)), lambda record: work_of(record, index, header)
+        return self._loops_made.of(
+            steps.loops, (index, header.unix_ns(0)), lambda record: loop_of(record, index, header)
         )
 
-    def _latest_pulses(self, header: Header, index: int) -> tuple[Pulse, ...]:
+    def _latest_resource_samples(self, header: Header, index: int) -> tuple[ResourceSample, ...]:
         shift_ns = header.unix_ns(0)
 
-        def pulse(line: PulseLine) -> Pulse:
-            (made,) = pulses(PulseLog((line,), 0), process=index, unix_minus_monotonic_ns=shift_ns)
+        def resource_sample(line: ResourceSampleLine) -> ResourceSample:
+            (made,) = resource_samples(
+                ResourceSampleLog((line,), 0), process=index, unix_minus_monotonic_ns=shift_ns
+            )
             return made
 
-        return self._pulses_made.of(self._pulses.read(), (index, shift_ns), pulse)
+        return self._resource_samples_made.of(
+            self._resource_samples.read(), (index, shift_ns), resource_sample
+        )
 
     def _problems(
         self,
@@ -108,8 +118,10 @@ class WatchedProcess:
                 yield Problem(where, part.reason)
         if not isinstance(steps, Missing):
             yield from (Problem(where, text) for text in steps.problems)
-        if self._pulses.bad_lines:
-            yield Problem(where, f"{self._pulses.bad_lines} lines of pulses.jsonl are no pulses.")
+        if self._resource_samples.bad_lines:
+            yield Problem(
+                where, f"{self._resource_samples.bad_lines} lines of pulses.jsonl are no pulses."
+            )
 
 
 class _Made(Generic[S, T]):
@@ -143,7 +155,7 @@ class HostClocks:
 def now_mono_ns(
     header: Header,
     manifest: ProcessManifest | None,
-    works: Iterable[Work] | Iterable[WorkRecord],
+    loops: Iterable[Loop] | Iterable[LoopRecord],
     here: Machine,
     clocks: HostClocks,
 ) -> int:
@@ -156,7 +168,7 @@ def now_mono_ns(
         now_ns = clocks.mono_ns()
     else:
         now_ns = clocks.unix_ns() - header.unix_ns(0)
-    ends_ns = (int(work.recent.end_ns[-1]) for work in works if len(work.recent.end_ns))
+    ends_ns = (int(loop.recent.end_ns[-1]) for loop in loops if len(loop.recent.end_ns))
     return max(now_ns, *ends_ns, header.moment_mono_ns)
 
 

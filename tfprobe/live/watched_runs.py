@@ -9,10 +9,10 @@ from pathlib import Path
 
 from tfprobe.errors import Missing
 from tfprobe.live.watched_process import HostClocks, WatchedProcess
-from tfprobe.profile.activities import Pulse
+from tfprobe.profile.activities import ResourceSample
 from tfprobe.profile.profile import Problem
 from tfprobe.profile.reader.processes import programs_of, run_of, with_program
-from tfprobe.profile.reader.samples import machine_pulses
+from tfprobe.profile.reader.samples import machine_resource_samples
 from tfprobe.profile.snapshots import FleetLook, ProcessLook, RunLook, TimeUse
 from tfprobe.runs.catalogue import run_entry
 from tfprobe.runs.layout import ProcessFolder, RunFolder, may_hold_processes
@@ -205,11 +205,15 @@ class WatchedRun:
         elif self._ended_at_s is None:
             self._ended_at_s = now_s
 
-    def _look_at_machines(self, hosts: set[str]) -> tuple[Pulse, ...]:
+    def _look_at_machines(self, hosts: set[str]) -> tuple[ResourceSample, ...]:
         for host in hosts - set(self._machines):
             self._machines[host] = _WatchedMachine(self.folder, host)
-        found = (pulse for host in sorted(hosts) for pulse in self._machines[host].pulses())
-        return tuple(sorted(found, key=lambda pulse: pulse.at_ns))
+        found = (
+            resource_sample
+            for host in sorted(hosts)
+            for resource_sample in self._machines[host].resource_samples()
+        )
+        return tuple(sorted(found, key=lambda resource_sample: resource_sample.at_ns))
 
     def _problems(self, processes: list[WatchedProcess]) -> Iterator[Problem]:
         for process in processes:
@@ -239,18 +243,21 @@ class _WatchedMachine:
         self._host = host
         self._lines = latest_of_machine(folder.machine(host), keep=KEPT_OF_MACHINE)
         self._read: tuple[MachineLine, ...] = ()
-        self._pulses: tuple[Pulse, ...] = ()
+        self._resource_samples: tuple[ResourceSample, ...] = ()
 
     @property
     def bad_lines(self) -> int:
         return self._lines.bad_lines
 
-    def pulses(self) -> tuple[Pulse, ...]:
+    def resource_samples(self) -> tuple[ResourceSample, ...]:
         """Return the latest of them, oldest first."""
         lines = self._lines.read()
         if lines is not self._read:
-            self._read, self._pulses = lines, machine_pulses(MachineLog(lines, 0), self._host)
-        return self._pulses
+            self._read, self._resource_samples = (
+                lines,
+                machine_resource_samples(MachineLog(lines, 0), self._host),
+            )
+        return self._resource_samples
 
 
 def _with_programs(

@@ -68,7 +68,7 @@ class Gap:
     """
 
     process: int
-    work: int
+    loop: int
     step: int
     start_ns: int
     duration_ns: int
@@ -113,10 +113,10 @@ class ThreadTimes:
 
 
 @dataclass(frozen=True, slots=True)
-class Pulse:
+class ResourceSample:
     """What a process and its machine used up to one moment, in unix ns; counters since its start.
 
-    `steps` counts those of all works. Switches are context switches, `read_bytes` and
+    `steps` counts those of all loops. Switches are context switches, `read_bytes` and
     `written_bytes` of storage. `cpus` are those it may run on; `cpu_limit` is the number of CPUs
     that its cgroup allows, `throttled_ns` how long that held it back. `major_faults` are page
     faults that had to read from storage, `run_delay_ns` is how long its first thread was ready to
@@ -154,13 +154,13 @@ class Pulse:
     machine_steal_ns: int | Missing = NOT_NOTED
     gc_pauses: tuple[tuple[int, int], ...] = ()
     thread_times: ThreadTimes | Missing = NOT_NOTED
-    devices: tuple[DevicePulse, ...] = ()
+    devices: tuple[DeviceSample, ...] = ()
     host: str = ""
     at_exit: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class DevicePulse:
+class DeviceSample:
     """What NVML says of one accelerator at one moment. Ratios are 0..1; PCIe in bytes a second."""
 
     index: int

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from tfprobe.profile.capture_tables import Executions
-from tfprobe.profile.profile import Capture, Work
+from tfprobe.profile.profile import Capture, Loop
 from tfprobe.profile.tables import Int32s
 
 Shape = tuple[int, ...]
@@ -130,7 +130,7 @@ class LoopVariable:
 
 @dataclass(frozen=True, slots=True)
 class TracedLoop:
-    """A work whose steps were traced. Nodes of the graph are numbered; `node` is each row's.
+    """A loop whose steps were traced. Nodes of the graph are numbered; `node` is each row's.
 
     `devices` are those on which a node ran, several joined by "|".
 
@@ -144,7 +144,7 @@ class TracedLoop:
     of them.
     """
 
-    work: Work
+    loop: Loop
     graph: Graph
     devices: tuple[str | None, ...]
     captures: tuple[Capture, ...]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -10,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tfprobe.errors import Missing
-from tfprobe.profile.activities import Activity, Gap, Pulse, StackSamples
+from tfprobe.profile.activities import Activity, Gap, ResourceSample, StackSamples
 from tfprobe.profile.capture_tables import Allocations, Executions, Spans
 from tfprobe.profile.programs import WORKERS, team
 from tfprobe.profile.tables import T, empty
@@ -22,13 +23,13 @@ UNTOLD = Missing("not in the recording")
 UNNAMED = Missing("it was given no name")
 # Of what is there, whether or not something holds it still.
 LIVE_STATES = ("running", "stopped")
-# The kind of a work whose steps are those that a profiler service recorded, whatever they are.
+# The kind of a loop whose steps are those that a profiler service recorded, whatever they are.
 SERVICE_KIND = "service"
 
 
 @dataclass(frozen=True, slots=True)
 class RecentSteps:
-    """The latest steps of a work, oldest first; row i is step `first_step + i`. Monotonic ns.
+    """The latest steps of a loop, oldest first; row i is step `first_step + i`. Monotonic ns.
 
     `new_thread` says which steps follow upon one of another thread, `watched` after which of them
     the gap was watched, and became longer by that; both may be left empty: none.
@@ -56,7 +57,7 @@ class RecentSteps:
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class Loop:
     """One kind of step in one process. `count` is completed steps: executed minus raised.
 
     `thread` is the first of the `threads` that ran its steps, one after the other or together.
@@ -86,14 +87,14 @@ class Work:
         return self.executed - self.raised
 
 
-def in_sum(work: Work) -> Work:
-    """Return a work without its steps one by one and their histograms, which take most room."""
+def in_sum(loop: Loop) -> Loop:
+    """Return a loop without its steps one by one and their histograms, which take most room."""
     none, never = np.empty(0, dtype=np.int64), np.empty(0, dtype=np.bool_)
     return replace(
-        work,
-        times=replace(work.times, buckets=none),
-        gaps=replace(work.gaps, buckets=none),
-        recent=RecentSteps(work.recent.first_step, none, none, never, never),
+        loop,
+        times=replace(loop.times, buckets=none),
+        gaps=replace(loop.gaps, buckets=none),
+        recent=RecentSteps(loop.recent.first_step, none, none, never, never),
     )
 
 
@@ -235,7 +236,7 @@ class Capture:
 
     index: int
     process: int
-    work: int | Missing
+    loop: int | Missing
     step: int
     file: str
     level: str
@@ -296,7 +297,7 @@ class Profile:
     run: Run
     processes: tuple[Process, ...]
     interpreters: tuple[Interpreter, ...]
-    works: tuple[Work, ...]
+    loops: tuple[Loop, ...]
     captures: tuple[Capture, ...]
     executions: Executions
     problems: tuple[Problem, ...]
@@ -304,9 +305,23 @@ class Profile:
     allocations: Allocations = field(default_factory=lambda: empty(Allocations))
     activities: tuple[Activity, ...] = ()
     gaps: tuple[Gap, ...] = ()
-    pulses: tuple[Pulse, ...] = ()
+    resource_samples: tuple[ResourceSample, ...] = ()
     # Of the processes that were sampled from outside.
     stacks: tuple[StackSamples, ...] = ()
+
+    @property
+    def works(self) -> tuple[Loop, ...]:
+        """The former name of `loops`, deprecated."""
+        warnings.warn("Profile.works is now Profile.loops", DeprecationWarning, stacklevel=2)
+        return self.loops
+
+    @property
+    def pulses(self) -> tuple[ResourceSample, ...]:
+        """The former name of `resource_samples`, deprecated."""
+        warnings.warn(
+            "Profile.pulses is now Profile.resource_samples", DeprecationWarning, stacklevel=2
+        )
+        return self.resource_samples
 
     def only(self, captures: tuple[Capture, ...]) -> Profile:
         """Return the profile with these of its captures alone."""

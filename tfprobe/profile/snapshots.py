@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from enum import Enum
 
 from tfprobe.errors import Missing
-from tfprobe.profile.activities import Pulse
-from tfprobe.profile.profile import LIVE_STATES, UNNAMED, Problem, Process, Run, Work
+from tfprobe.profile.activities import ResourceSample
+from tfprobe.profile.profile import LIVE_STATES, UNNAMED, Loop, Problem, Process, Run
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,12 +69,12 @@ class ProcessLook:
     """
 
     process: Process
-    works: tuple[Work, ...]
+    loops: tuple[Loop, ...]
     now_mono_ns: int | Missing
     request: TraceRequestState | Missing
     shares: LoopShares | Missing
     wall_time: WallTime | Missing
-    pulses: tuple[Pulse, ...] = ()
+    resource_samples: tuple[ResourceSample, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,7 @@ class RunLook:
     user: str | Missing
     started_unix_ns: int | Missing
     processes: tuple[ProcessLook, ...]
-    machines: tuple[Pulse, ...] = ()
+    machines: tuple[ResourceSample, ...] = ()
     problems: tuple[Problem, ...] = ()
 
 
@@ -173,9 +173,9 @@ class RequestAnswer(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Captured:
-    """One capture on disk: a step of a work, and the name of its file."""
+    """One capture on disk: a step of a loop, and the name of its file."""
 
-    work: int
+    loop: int
     step: int
     file: str
 

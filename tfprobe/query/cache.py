@@ -20,9 +20,9 @@ from tfprobe.runs.layout import TEMPORARY_PREFIX, ProcessFolder, RunFolder, is_c
 from tfprobe.runs.process_folder.steps_layout import (
     HEAD_WORDS,
     HEADER_WORDS,
+    LOOP_CAPACITY,
     WORD_BYTES,
-    WORK_CAPACITY,
-    work_at,
+    loop_at,
 )
 from tfprobe.runs.safe_files import content_of
 
@@ -84,7 +84,7 @@ def is_ours(run: RunFolder) -> bool:
     return owner == found.st_uid == os.geteuid() and stat.S_ISDIR(found.st_mode)
 
 
-_WORKS_WORD = 10
+_LOOPS_WORD = 10
 # A name below the folder, and what stat tells of it.
 _Fact = tuple[str, int, int, int]
 _UNSEEN = (-1, -1, -1)
@@ -180,11 +180,11 @@ def _steps_head(path: Path) -> bytes:
         return b""
     try:
         header = os.pread(descriptor, HEADER_WORDS * WORD_BYTES, 0)
-        at = _WORKS_WORD * WORD_BYTES
-        works = int.from_bytes(header[at : at + WORD_BYTES], "little", signed=True)
+        at = _LOOPS_WORD * WORD_BYTES
+        loops = int.from_bytes(header[at : at + WORD_BYTES], "little", signed=True)
         heads = [
-            os.pread(descriptor, HEAD_WORDS * WORD_BYTES, work_at(index) * WORD_BYTES)
-            for index in range(min(max(works, 0), WORK_CAPACITY))
+            os.pread(descriptor, HEAD_WORDS * WORD_BYTES, loop_at(index) * WORD_BYTES)
+            for index in range(min(max(loops, 0), LOOP_CAPACITY))
         ]
         return b"".join((header, *heads))
     except OSError:

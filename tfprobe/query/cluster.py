@@ -60,7 +60,7 @@ class Cluster:
         """Give what `function` makes of each item, in their order.
 
         Raises UsageError where there is no Dask, no such scheduler, or a worker of it cannot do
-        the work, and UnreadableInput where the cluster is lost meanwhile.
+        the loop, and UnreadableInput where the cluster is lost meanwhile.
         """
         with _connected(self.address, self.count) as client:
             _check_workers(client, self.address, self.must_see)
@@ -232,7 +232,7 @@ def _probe(must_see: tuple[str, ...]) -> Callable[[], tuple[str | None, list[str
 
 # Any: what the probe returns, or the exception that came of it.
 def _what_is_wrong(answer: Any) -> tuple[str, str]:
-    """Return what is wrong with a worker, and what to do; nothing where it can do the work."""
+    """Return what is wrong with a worker, and what to do; nothing where it can do the loop."""
     if isinstance(answer, BaseException):
         return f"cannot be asked ({_first_line(answer)})", "Has it another version of Dask?"
     version, unseen = answer

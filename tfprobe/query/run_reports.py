@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tfprobe.analysis.account.account import accounts
-from tfprobe.analysis.breakdown.cycles import by_work
+from tfprobe.analysis.breakdown.cycles import by_loop
 from tfprobe.analysis.system import application
 from tfprobe.errors import UnreadableInput
 from tfprobe.findings import engine as rules
@@ -132,7 +132,7 @@ def _is_lasting(entry: RunEntry, told: Sequence[ProcessSummary | FailedShard]) -
 def _tell(
     asking: _Asking, shards: Sequence[Shard], watch: _Watch | None
 ) -> tuple[ProcessSummary | FailedShard, ...]:
-    """Return what each shard tells; the one with the dearest work joins it with its graph.
+    """Return what each shard tells; the one with the dearest loop joins it with its graph.
 
     Which one that is shows when all have told. Where it was not foreseen it is asked again.
     """
@@ -159,7 +159,7 @@ def _dearest(told: Sequence[ProcessSummary | FailedShard]) -> int | None:
 
 
 def _likely_dearest(shards: Sequence[Shard]) -> int | None:
-    """Return the shard whose sampled work takes most time, by steps.bin; None of many."""
+    """Return the shard whose sampled loop takes most time, by steps.bin; None of many."""
     if len(shards) > _FEW:
         return None
     times_ns = [_most_sampled_ns(shard) for shard in shards]
@@ -168,10 +168,10 @@ def _likely_dearest(shards: Sequence[Shard]) -> int | None:
 
 def _most_sampled_ns(shard: Shard) -> int:
     try:
-        works = read_steps(shard.process.steps).works
+        loops = read_steps(shard.process.steps).loops
     except UnreadableInput:
         return 0
-    return max((each.steps.sum_ns for each in works if each.sampled), default=0)
+    return max((each.steps.sum_ns for each in loops if each.sampled), default=0)
 
 
 def _merged(
@@ -199,7 +199,7 @@ _TOLD_VERSION = 4
 
 @dataclass(frozen=True, slots=True)
 class ProcessSummary:
-    """What a process tells. `is_joined`: its dearest work is joined with its graph and code."""
+    """What a process tells. `is_joined`: its dearest loop is joined with its graph and code."""
 
     report: ReportPart
     signals: SignalsPart
@@ -221,12 +221,12 @@ def question(limits: Thresholds, *, is_joined: bool) -> Query[ProcessSummary]:
 
 def tell(profile: Profile, shard: Shard, *, limits: Thresholds, is_joined: bool) -> ProcessSummary:
     """Return what a process tells, by its profile."""
-    works = by_work(profile)
+    loops = by_loop(profile)
     did = application.activities(profile)
-    found = accounts(profile, works)
+    found = accounts(profile, loops)
     joined = dearest(RunFolder(Path(shard.run)), profile) if is_joined else ()
     return ProcessSummary(
-        report=run_report.part(profile, works, found),
-        signals=gather.part(profile, joined, limits, works, did, found),
+        report=run_report.part(profile, loops, found),
+        signals=gather.part(profile, joined, limits, loops, did, found),
         is_joined=is_joined,
     )

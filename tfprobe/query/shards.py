@@ -113,17 +113,19 @@ def rest_of(entry: RunEntry, hosts: Sequence[str]) -> Profile:
     These are interpreters, accelerators of the `hosts` of its processes, and problems of the run.
     """
     machines = [MachineNotes(entry.folder, host) for host in sorted(set(hosts))]
-    pulses = tuple(pulse for machine in machines for pulse in machine.read())
+    resource_samples = tuple(
+        resource_sample for machine in machines for resource_sample in machine.read()
+    )
     told = [problem for machine in machines for problem in machine.problems]
     return Profile(
         run=run_of(entry),
         processes=(),
         interpreters=known_interpreters(read_interpreters(entry.folder.interpreters)),
-        works=(),
+        loops=(),
         captures=(),
         executions=empty(Executions),
         problems=(*run_problems(entry), *told),
-        pulses=pulses,
+        resource_samples=resource_samples,
     )
 
 

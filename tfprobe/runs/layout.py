@@ -78,7 +78,7 @@ class ProcessFolder:
         return self.root / "gaps.jsonl"
 
     @property
-    def pulses(self) -> Path:
+    def resource_samples(self) -> Path:
         return self.root / "pulses.jsonl"
 
     @property
@@ -212,7 +212,7 @@ class CaptureName:
 
     step: int
     kind: str
-    work: int
+    loop: int
 
 
 def parse_capture_name(file_name: str) -> CaptureName | None:

@@ -16,17 +16,17 @@ from typing import BinaryIO, cast
 from tfprobe.errors import UnreadableInput, UsageError
 from tfprobe.runs import safe_files
 from tfprobe.runs.process_folder.steps import read_header
-from tfprobe.runs.process_folder.steps_layout import HEADER_WORDS, WORD_BYTES, WORK_WORDS
+from tfprobe.runs.process_folder.steps_layout import HEADER_WORDS, LOOP_WORDS, WORD_BYTES
 
-ANY_WORK = -1
+ANY_LOOP = -1
 MAX_SAMPLES = 1_000_000
 _REQUEST_WORD = 32
 _SAMPLES_WORD = 33
-_WORK_WORD = 34
+_LOOP_WORD = 34
 _SEEN_WORD = 40
 _LEFT_WORD = 41
 _ENDED_WORD = 42
-# In a work block: when it looks at the words above next.
+# In a loop block: when it looks at the words above next.
 _LOOK_WORD = 10
 # A sequence beyond this was not counted up by us.
 _LAST_SEQUENCE = 1 << 62
@@ -53,21 +53,21 @@ class Request:
     sampling_ended: bool = False
 
 
-def request_samples(path: Path, *, samples: int, work: int = ANY_WORK) -> int:
+def request_samples(path: Path, *, samples: int, loop: int = ANY_LOOP) -> int:
     """Ask for `samples` samples of `work` and return the request's sequence.
 
     Raises UsageError on a count out of range, UnreadableInput when the file cannot be written.
     """
     if not 1 <= samples <= MAX_SAMPLES:
         raise UsageError(f"{samples} samples were asked for.", hint=f"1 to {MAX_SAMPLES:,} can be.")
-    works = read_header(path).works_in_use
+    loops = read_header(path).loops_in_use
     with _writable(path) as file, _alone(file.fileno()):
         sequence = _next_sequence(file.fileno())
         _put(file.fileno(), _SAMPLES_WORD, samples)
-        _put(file.fileno(), _WORK_WORD, work)
+        _put(file.fileno(), _LOOP_WORD, loop)
         # After those: the agent acts when it sees a new sequence.
         _put(file.fileno(), _REQUEST_WORD, sequence)
-        for index in range(works) if work == ANY_WORK else (work,):
+        for index in range(loops) if loop == ANY_LOOP else (loop,):
             _wake(file.fileno(), index)
     return sequence
 
@@ -129,8 +129,8 @@ def _next_sequence(descriptor: int) -> int:
 
 
 def _wake(descriptor: int, index: int) -> None:
-    """Let the next step of a work look at the control words, and not the one in 10 ms."""
-    word = HEADER_WORDS + index * WORK_WORDS + _LOOK_WORD
+    """Let the next step of a loop look at the control words, and not the one in 10 ms."""
+    word = HEADER_WORDS + index * LOOP_WORDS + _LOOK_WORD
     # A file that is not mapped is as long as what was written.
     if index >= 0 and (word + 1) * WORD_BYTES <= os.fstat(descriptor).st_size:
         _put(descriptor, word, 0)

@@ -180,7 +180,7 @@ Further: TypeAlias = Callable[[OpenRun], Iterable[Arguments]]
 FIRST = ("overview", "header", "shares", "findings", "steps", "ops", "scopes", "code")
 # Beyond these nobody looks who has no server; and each takes its time to be made.
 MOST_OF_A_PAGE = 150
-_MOST_WORKS = 8
+_MOST_LOOPS = 8
 _MOST_ROWS = 20
 _MOST_TYPES = 100
 # A timeline takes longer to be made than all else, and more room.
@@ -205,20 +205,20 @@ def _named(name: str, found: Iterable[Arguments]) -> Iterator[tuple[str, Argumen
 
 
 def _looks(*ways: Arguments) -> Further:
-    """Look at a page in these ways: the work that it shows first, then others by their time."""
+    """Look at a page in these ways: the loop that it shows first, then others by their time."""
 
     def look(run: OpenRun) -> Iterator[Arguments]:
         yield from ways
-        for work in _works(run):
-            yield {"work": work}
-        for work in _works(run):
-            yield from ({"work": work, **way} for way in ways)
+        for loop in _loops(run):
+            yield {"work": loop}
+        for loop in _loops(run):
+            yield from ({"work": loop, **way} for way in ways)
 
     return look
 
 
-def _works(run: OpenRun) -> Sequence[int]:
-    return [run.place(work) for work in run.works()[:_MOST_WORKS]]
+def _loops(run: OpenRun) -> Sequence[int]:
+    return [run.place(loop) for loop in run.loops()[:_MOST_LOOPS]]
 
 
 def _graph(run: OpenRun) -> Iterator[Arguments]:
@@ -266,9 +266,9 @@ def _stacks(run: OpenRun) -> Iterator[Arguments]:
 
 
 def _step(run: OpenRun) -> Iterator[Arguments]:
-    """Pick the steps that stand out and those that were sampled, of each work."""
-    for work in _works(run):
-        told = _told(run, "steps", {"work": work})
+    """Pick the steps that stand out and those that were sampled, of each loop."""
+    for loop in _loops(run):
+        told = _told(run, "steps", {"work": loop})
         longest = [
             each["step"]
             for what in ("slow_steps", "long_gaps")
@@ -276,7 +276,7 @@ def _step(run: OpenRun) -> Iterator[Arguments]:
         ]
         sampled = told.get("sampled_steps", [])[: -_MOST_ROWS - 1 : -1]
         for number in dict.fromkeys([*sampled, *longest]):
-            yield {"work": work, "step": number}
+            yield {"work": loop, "step": number}
 
 
 def _timeline(run: OpenRun) -> Iterator[Arguments]:

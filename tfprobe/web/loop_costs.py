@@ -1,4 +1,4 @@
-"""What the nodes of a work cost in its traced steps: found once for all pages that say so."""
+"""What the nodes of a loop cost in its traced steps: found once for all pages that say so."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tfprobe.analysis.ops.op_view import as_executed
 from tfprobe.errors import Missing, NoAnswer
 from tfprobe.profile.graph import TracedLoop
 from tfprobe.web.opened import OpenRun
-from tfprobe.web.pages.loop_choice import works_document
+from tfprobe.web.pages.loop_choice import loops_document
 from tfprobe.web.params import Params
 
 # What pages order and colour by -> the column of costs.
@@ -35,9 +35,9 @@ _NO_FLOAT_OPS = "the shapes that ops met are not known"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Priced:
-    """The traced steps of a work; `costs` are those of all of them together, by node.
+    """The traced steps of a loop; `costs` are those of all of them together, by node.
 
-    `place` is that of the work in the profile.
+    `place` is that of the loop in the profile.
     """
 
     place: int
@@ -62,27 +62,27 @@ class Priced:
 
 
 class NothingRecorded(NoAnswer):
-    """Of the work that is asked for, the recording has not what a page shows."""
+    """Of the loop that is asked for, the recording has not what a page shows."""
 
 
 def told(
     run: OpenRun, question: Params, make: Callable[[Priced], dict[str, Any]]
 ) -> dict[str, Any]:
-    """Return what `make` says of a work; where nothing is recorded, `nothing` says why.
+    """Return what `make` says of a loop; where nothing is recorded, `nothing` says why.
 
-    The page is there all the same, so that one can choose another work. Any: JSON values.
+    The page is there all the same, so that one can choose another loop. Any: JSON values.
     """
     try:
         return make(priced(run, question))
     except NothingRecorded as exc:
-        work = run.place(run.work(question))
-        return {"works": works_document(run), "work": work, "nothing": str(exc)}
+        loop = run.place(run.loop(question))
+        return {"works": loops_document(run), "work": loop, "nothing": str(exc)}
 
 
 def priced(run: OpenRun, question: Params) -> Priced:
-    """Return what the work of a question costs. Raises NothingRecorded where none was traced."""
-    work = run.work(question)
-    place = run.place(work)
+    """Return what the loop of a question costs. Raises NothingRecorded where none was traced."""
+    loop = run.loop(question)
+    place = run.place(loop)
     return run.made(("priced", place), lambda: _priced(run, place))
 
 
@@ -92,7 +92,7 @@ def head(run: OpenRun, found: Priced) -> dict[str, Any]:
     `missing` says by column why it is null everywhere, `has_graph` whether places are in a graph.
     """
     return {
-        "works": works_document(run),
+        "works": loops_document(run),
         "work": found.place,
         "steps": found.steps,
         "has_graph": found.sampled.has_graph,
@@ -130,8 +130,8 @@ def devices(found: Priced) -> tuple[str, ...]:
 
 
 def _priced(run: OpenRun, place: int) -> Priced:
-    work = run.profile.works[place]
-    sampled = run.sampled(work, with_shapes=True)
+    loop = run.profile.loops[place]
+    sampled = run.sampled(loop, with_shapes=True)
     if isinstance(sampled, Missing):
         raise NothingRecorded(
             f"There is nothing to show: {sampled.reason}.",

@@ -9,7 +9,7 @@ from typing import Any, TypeVar, cast
 from tfprobe.analysis.core.main_loop import by_cost
 from tfprobe.errors import Missing, NoAnswer
 from tfprobe.profile.graph import TracedLoop
-from tfprobe.profile.profile import Profile, Work
+from tfprobe.profile.profile import Loop, Profile
 from tfprobe.profile.reader.run_reader import RunReader
 from tfprobe.profile.reader.traced_steps import captures_of, sampled, with_shapes_of
 from tfprobe.runs.layout import RunFolder
@@ -77,30 +77,30 @@ class Reading:
                 self._made[key] = make()
             return cast("T", self._made[key])
 
-    def works(self) -> tuple[Work, ...]:
-        """Return all works, the main loop first."""
-        return by_cost(self.profile.works)
+    def loops(self) -> tuple[Loop, ...]:
+        """Return all loops, the main loop first."""
+        return by_cost(self.profile.loops)
 
-    def work(self, question: Params) -> Work:
-        """Return the work that `work=` names by its place in the profile, else the first sampled.
+    def loop(self, question: Params) -> Loop:
+        """Return the loop that `work=` names by its place in the profile, else the first sampled.
 
         Raises NoAnswer where there is none.
         """
-        if not self.profile.works:
+        if not self.profile.loops:
             raise NoAnswer("No step has been recorded.")
-        most = len(self.profile.works) - 1
+        most = len(self.profile.loops) - 1
         at = question.whole("work", default=-1, least=0, most=most)
         if at >= 0:
-            return self.profile.works[at]
-        return min(self.works(), key=lambda work: not self._is_sampled(work))
+            return self.profile.loops[at]
+        return min(self.loops(), key=lambda loop: not self._is_sampled(loop))
 
-    def place(self, work: Work) -> int:
+    def place(self, loop: Loop) -> int:
         """Return the place of one of its works in the profile, by which questions name it."""
-        return next(at for at, each in enumerate(self.profile.works) if each is work)
+        return next(at for at, each in enumerate(self.profile.loops) if each is loop)
 
-    def _is_sampled(self, work: Work) -> bool:
+    def _is_sampled(self, loop: Loop) -> bool:
         """Say whether it may be asked what its steps did: captures may not be read yet."""
-        return work.sampled > 0
+        return loop.sampled > 0
 
 
 class OpenRun(Reading):
@@ -127,15 +127,15 @@ class OpenRun(Reading):
         self.sibling = sibling
         self.early = Reading(RunReader(folder, here, rank=rank, with_captures=False))
 
-    def _is_sampled(self, work: Work) -> bool:
-        return bool(captures_of(work, self.profile))
+    def _is_sampled(self, loop: Loop) -> bool:
+        return bool(captures_of(loop, self.profile))
 
-    def sampled(self, work: Work, *, with_shapes: bool = False) -> TracedLoop | Missing:
+    def sampled(self, loop: Loop, *, with_shapes: bool = False) -> TracedLoop | Missing:
         """Return the traced steps of a work with its graphs and code maps."""
-        if not captures_of(work, self.profile):
+        if not captures_of(loop, self.profile):
             return Missing("no step of this loop was traced")
-        place = self.place(work)
-        found = self.made(("sampled", place), lambda: sampled(self.folder, self.profile, work))
+        place = self.place(loop)
+        found = self.made(("sampled", place), lambda: sampled(self.folder, self.profile, loop))
         if not with_shapes:
             return found
         # Its graphs are not read a second time.

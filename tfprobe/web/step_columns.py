@@ -14,7 +14,7 @@ from tfprobe.analysis.steps.step_series import StepSeries, Trend, bands
 from tfprobe.analysis.steps.step_window import StepWindow
 from tfprobe.errors import Missing
 from tfprobe.profile.profile import Profile
-from tfprobe.report.documents.step_report import WorkSteps
+from tfprobe.report.documents.step_report import LoopStepReport
 from tfprobe.web.values import Document, whole
 
 # More are told of by their number and their time.
@@ -25,8 +25,8 @@ _MOST_MARKS = 2_000
 _CAUSE_CHARACTERS = 200
 
 
-def bands_of(profile: Profile, found: WorkSteps) -> list[Document]:
-    """Return the phases of the steps of a work, in order."""
+def bands_of(profile: Profile, found: LoopStepReport) -> list[Document]:
+    """Return the phases of the steps of a loop, in order."""
     shift_ns = found.process.unix_minus_monotonic_ns
     if isinstance(shift_ns, Missing):
         return []

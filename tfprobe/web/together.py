@@ -52,8 +52,8 @@ def alone(profile: Profile, process: Process) -> Profile:
     return replace(
         profile,
         processes=(replace(process, index=0),),
-        works=tuple(
-            replace(each, process=0) for each in profile.works if each.process == process.index
+        loops=tuple(
+            replace(each, process=0) for each in profile.loops if each.process == process.index
         ),
         captures=tuple(replace(each, process=0, index=each.index - first) for each in own),
         executions=_of(profile.executions, first, len(own)),

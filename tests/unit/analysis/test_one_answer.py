@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.support.open_runs import ToldRun
-from tests.support.profiles import HOOKS, Step, op, process, profile, timed_work
+from tests.support.profiles import HOOKS, Step, op, process, profile, timed_loop
 from tests.support.rundir import MONO_NS, UNIX_NS
 from tests.unit.analysis.account.test_collectives import job
 from tests.unit.analysis.distributed.test_collectives import reduce
@@ -33,7 +33,7 @@ def told() -> Profile:
     ] * 2
     return profile(
         steps,
-        works=[timed_work([10 * MS] * 200, 2 * MS, sampled=[50, 51], start_ns=MONO_NS)],
+        loops=[timed_loop([10 * MS] * 200, 2 * MS, sampled=[50, 51], start_ns=MONO_NS)],
         processes=[
             process(
                 unix_minus_monotonic_ns=UNIX_NS - MONO_NS,

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.captures import CPU, Node, run_metadata
-from tests.support.rundir import UNIX_NS, WrittenProcess, WrittenWork, regular_steps, write_run
+from tests.support.rundir import UNIX_NS, WrittenLoop, WrittenProcess, regular_steps, write_run
 from tfprobe.cli.main import main
 from tfprobe.errors import NoAnswer, UsageError
 from tfprobe.findings.engine import advise, top
@@ -25,8 +25,8 @@ def runs(tmp_path: Path, monkeypatch) -> Path:
     steps = list(regular_steps(30))
     for at in (5, 12, 20):
         steps[at] = (steps[at][0] - 40_000_000, steps[at][1])
-    work = WrittenWork(steps=steps, sampled=[2], retraces=3)
-    process = WrittenProcess(works=[work], captures={NAME: run_metadata({CPU: nodes})})
+    loop = WrittenLoop(steps=steps, sampled=[2], retraces=3)
+    process = WrittenProcess(loops=[loop], captures={NAME: run_metadata({CPU: nodes})})
     write_run(tmp_path / "runs" / "r1", manifest={"started_unix_ns": UNIX_NS - 1})
     write_run(tmp_path / "runs" / "r2", [process])
     return tmp_path / "runs"

@@ -85,11 +85,11 @@ def test_the_steps_of_a_service_are_captures_of_a_work(run: Path) -> None:
     """They keep the numbers that the program gave them."""
     profile = open_run(run).profile()
 
-    (work,) = profile.works
-    assert (work.kind, work.name, work.count, work.sampled) == ("service", "train", 12, 12)
+    (loop,) = profile.loops
+    assert (loop.kind, loop.name, loop.count, loop.sampled) == ("service", "train", 12, 12)
     assert [each.step for each in profile.captures] == list(range(40, 52))
     assert (profile.run.state, profile.processes[0].state) == ("finished", "finished")
-    assert (work.times.sum_ns, work.gaps.sum_ns) == (12_000_000, 1_100_000)
+    assert (loop.times.sum_ns, loop.gaps.sum_ns) == (12_000_000, 1_100_000)
     assert profile.problems == ()
 
 
@@ -99,9 +99,9 @@ def test_a_step_and_the_time_to_the_next_are_divided(
     """One trace has both, so nothing of a cycle is missing."""
     assert main(["breakdown", str(run), "--json"]) == 0
 
-    (work,) = json.loads(capsys.readouterr().out)["works"]
-    assert (work["steps"], work["cycle_us"]) == (12, 1100.0)
-    causes = {each["what"]: each["duration_us"] for each in work["causes"]}
+    (loop,) = json.loads(capsys.readouterr().out)["works"]
+    assert (loop["steps"], loop["cycle_us"]) == (12, 1100.0)
+    causes = {each["what"]: each["duration_us"] for each in loop["causes"]}
     assert causes == {"before the first op": 250.0, "Python": 100.0}
 
 
@@ -215,8 +215,8 @@ def test_services_of_several_workers_are_ranks_of_one_run(runs: Path) -> None:
 
     profile = open_run("latest", output=runs).profile()
     assert sorted(each.rank for each in profile.processes) == [0, 1]
-    assert sorted(each.count for each in profile.works) == [12, 15]
-    assert {each.name for each in profile.works} == {"train"}
+    assert sorted(each.count for each in profile.loops) == [12, 15]
+    assert {each.name for each in profile.loops} == {"train"}
 
 
 def test_of_several_services_none_is_kept_without_the_others(
@@ -249,8 +249,8 @@ def test_a_duration_needs_no_step(runs: Path, capsys: pytest.CaptureFixture[str]
         assert capture(runs, service.address, "--duration", "0.2") == 0
 
     assert "no step told apart" in capsys.readouterr().out
-    (work,) = open_run("latest", output=runs).profile().works
-    assert (work.name, work.count) == ("the whole recording", 1)
+    (loop,) = open_run("latest", output=runs).profile().loops
+    assert (loop.name, loop.count) == ("the whole recording", 1)
 
 
 def test_a_program_without_steps_gives_none(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:

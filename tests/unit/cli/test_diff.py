@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.captures import CPU, Node, run_metadata
-from tests.support.rundir import MONO_NS, WrittenProcess, WrittenWork, write_run
+from tests.support.rundir import MONO_NS, WrittenLoop, WrittenProcess, write_run
 from tfprobe.cli.main import main
 
 NAME = "000002-session_run-0.run_metadata.pb"
@@ -38,9 +38,9 @@ def runs(tmp_path: Path) -> Path:
         ("other", 1000, 300, "fit"),
     ):
         timed = steps(step_us, seed=len(name), gap_us=gap_us)
-        work = WrittenWork(kind=kind, steps=timed, sampled=[2])
+        loop = WrittenLoop(kind=kind, steps=timed, sampled=[2])
         captures = CAPTURE if kind == "session_run" else {}
-        write_run(tmp_path / name, [WrittenProcess(works=[work], captures=captures)])
+        write_run(tmp_path / name, [WrittenProcess(loops=[loop], captures=captures)])
     write_run(tmp_path / "silent")
     return tmp_path
 
@@ -86,11 +86,11 @@ def test_the_document_has_all(runs, capsys):
     status = main(["diff", "-o", str(runs), "one", "slower", "--fail-over", "10", "--json"])
 
     document = json.loads(capsys.readouterr().out)
-    (work,) = document["works"]
+    (loop,) = document["works"]
     assert (status, document["schema"], document["significant"]) == (1, "tfprobe.diff/1", True)
-    assert work["step"]["low"] < 0.3 < work["step"]["high"]
+    assert loop["step"]["low"] < 0.3 < loop["step"]["high"]
     assert [(each["on"], each["fails"]) for each in document["gate"]] == [("steps", True)]
-    assert (document["cause"], work["cause"]["whose"]) == ("program", "program")
+    assert (document["cause"], loop["cause"]["whose"]) == ("program", "program")
 
 
 def test_what_cannot_be_told_is_said(runs, capsys):
@@ -113,13 +113,13 @@ def repeated(tmp_path: Path) -> Path:
     for at in range(6):
         is_slower = at % 2
         timed = steps(1200 + at if is_slower else 1000 + at, seed=at)
-        work = WrittenWork(kind="session_run", steps=timed)
+        loop = WrittenLoop(kind="session_run", steps=timed)
         manifest = {
             "started": f"2026-11-20T20:{at:02}:00+00:00",
             "name": "slow" if is_slower else "usual",
         }
         name = f"{'slow' if is_slower else 'usual'}{at}"
-        write_run(tmp_path / name, [WrittenProcess(works=[work])], manifest=manifest)
+        write_run(tmp_path / name, [WrittenProcess(loops=[loop])], manifest=manifest)
     return tmp_path
 
 
@@ -191,8 +191,8 @@ def test_files_are_compared_too(tmp_path, capsys):
 
     status = main(["diff", str(tmp_path / "a.pb"), str(tmp_path / "b.pb"), "--json"])
 
-    (work,) = json.loads(capsys.readouterr().out)["works"]
-    (found,) = work["ops"]["types"]
+    (loop,) = json.loads(capsys.readouterr().out)["works"]
+    (found,) = loop["ops"]["types"]
     assert status == 0
     assert (found["name"], found["mean_b_us"] - found["mean_a_us"]) == ("MatMul", 20.0)
     assert found["median"] == {"missing": "too few samples to decide"}

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tests.support.captures import TraceEvent, xspace
-from tests.support.rundir import WrittenProcess, WrittenWork, regular_steps, write_run
+from tests.support.rundir import WrittenLoop, WrittenProcess, regular_steps, write_run
 from tests.support.step_stats import gpu_step
 from tests.unit.cli.test_views import CODE, GRAPH, graph_def, step
 from tfprobe.cli.main import main
@@ -24,10 +24,10 @@ KINDS = ["chrome", "models-profiler", "pprof", "profile-proto", "speedscope", "s
 
 
 def recorded(root: Path, captures: dict[str, bytes]) -> Path:
-    """Write a run with one work, a graph, a code map, and these captures by suffix."""
+    """Write a run with one loop, a graph, a code map, and these captures by suffix."""
     names = [f"{at:06}-session_run-0{suffix}" for at, suffix in zip((2, 7), captures, strict=True)]
     process = WrittenProcess(
-        works=[WrittenWork(steps=regular_steps(30), sampled=[2, 7])],
+        loops=[WrittenLoop(steps=regular_steps(30), sampled=[2, 7])],
         captures=dict(zip(names, captures.values(), strict=True)),
         events=[
             {"event": "sample", "work": 0, "step": at, "capture": name, "graph": GRAPH}

@@ -23,8 +23,8 @@ def test_the_steps_of_a_file_are_divided(trace: Path, capsys: pytest.CaptureFixt
     """Each step that the file marks is one, and its parts sum to its time."""
     assert main(["breakdown", str(trace), "--json", "--steps"]) == 0
 
-    (work,) = json.loads(capsys.readouterr().out)["works"]
-    steps = work["recorded"]
+    (loop,) = json.loads(capsys.readouterr().out)["works"]
+    steps = loop["recorded"]
     assert [step["step"] for step in steps] == [4, 5]
     assert [sum(step["parts_us"].values()) for step in steps] == [
         step["cycle_us"] for step in steps

@@ -21,7 +21,7 @@ from tests.support.captures import (
     run_metadata,
     xspace,
 )
-from tests.support.rundir import WrittenProcess, WrittenWork, regular_steps, write_run
+from tests.support.rundir import WrittenLoop, WrittenProcess, regular_steps, write_run
 from tfprobe.cli.main import main
 from tfprobe.formats.schema import message_class
 
@@ -115,7 +115,7 @@ def written(
         for at, name in zip(steps, names, strict=True)
     ]
     process = WrittenProcess(
-        works=[WrittenWork(steps=regular_steps(30), sampled=list(steps))],
+        loops=[WrittenLoop(steps=regular_steps(30), sampled=list(steps))],
         captures=dict(zip(names, captures, strict=True)),
         events=[*more_events, *events],
         graphs=graphs,

@@ -11,8 +11,8 @@ from types import SimpleNamespace
 import pytest
 
 from tests.support.rundir import (
+    WrittenLoop,
     WrittenProcess,
-    WrittenWork,
     regular_steps,
     steps_bin,
     write_run,
@@ -25,7 +25,7 @@ FINISHED = {11: 2}
 
 @pytest.fixture
 def run(tmp_path: Path) -> Path:
-    process = WrittenProcess(works=[WrittenWork(steps=regular_steps(3))])
+    process = WrittenProcess(loops=[WrittenLoop(steps=regular_steps(3))])
     return write_run(tmp_path / "run", [process])
 
 
@@ -43,7 +43,7 @@ def then(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
 def step(run: Path, count: int, header: Mapping[int, int] | None = None) -> None:
     (path,) = run.glob("*/4711-*/steps.bin")
     with path.open("r+b") as file:
-        file.write(steps_bin([WrittenWork(steps=regular_steps(count))], header))
+        file.write(steps_bin([WrittenLoop(steps=regular_steps(count))], header))
 
 
 def test_each_update_is_a_line_and_the_report_comes_last(run, then, capsys):

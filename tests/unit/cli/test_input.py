@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.captures import CPU, Node, run_metadata
-from tests.support.rundir import WrittenProcess, WrittenWork, regular_steps, write_run
+from tests.support.rundir import WrittenLoop, WrittenProcess, regular_steps, write_run
 from tfprobe.cli.main import main
 
 
@@ -19,7 +19,7 @@ def run(tmp_path: Path) -> str:
     nodes = [Node("IteratorGetNext", 0, 60), Node("dense/MatMul", 60, 100)]
     process = WrittenProcess(
         manifest={"rank": {"index": 3}},
-        works=[WrittenWork(steps=regular_steps(30), sampled=[2])],
+        loops=[WrittenLoop(steps=regular_steps(30), sampled=[2])],
         captures={name: run_metadata({CPU: nodes})},
         events=[{"event": "sample", "work": 0, "step": 2, "capture": name}],
     )
@@ -31,7 +31,7 @@ def run(tmp_path: Path) -> str:
     [["--moderate", "nan"], ["--high", "nan"], ["--moderate", "30"], ["--high", "4"]],
 )
 def test_limits_that_order_nothing_are_usage_errors(run: str, capsys, limits: list[str]) -> None:
-    """Both are percentages, and a work is moderately bound before it is highly bound."""
+    """Both are percentages, and a loop is moderately bound before it is highly bound."""
     assert main(["input", run, *limits]) == 2
     assert "--moderate" in capsys.readouterr().err
 
@@ -49,5 +49,5 @@ def test_works_have_the_rank_of_their_process(run: str, capsys) -> None:
     """A script tells processes of one job apart by it."""
     assert main(["input", run, "--json"]) == 0
 
-    (work,) = json.loads(capsys.readouterr().out)["works"]
-    assert work["rank"] == 3
+    (loop,) = json.loads(capsys.readouterr().out)["works"]
+    assert loop["rank"] == 3

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.captures import CPU, Node, run_metadata
-from tests.support.rundir import MONO_NS, WrittenProcess, WrittenWork, regular_steps, write_run
+from tests.support.rundir import MONO_NS, WrittenLoop, WrittenProcess, regular_steps, write_run
 from tfprobe.cli.main import main
 from tfprobe.errors import UnreadableInput
 from tfprobe.live.process_request import EventTail, RequestEvents
@@ -27,7 +27,7 @@ def run(tmp_path: Path) -> Path:
     sample = {"event": "sample", "work": 0, "step": 2, "capture": STEP, "level": "full"}
     times = {"start_ns": MONO_NS, "end_ns": MONO_NS + 10**6, "graph": None}
     process = WrittenProcess(
-        works=[WrittenWork(steps=regular_steps(30), sampled=[2])],
+        loops=[WrittenLoop(steps=regular_steps(30), sampled=[2])],
         events=[{**sample, **times}],
         captures={STEP: run_metadata({CPU: [Node("MatMul", 10, 400)]})},
         header={11: 2},
@@ -221,7 +221,7 @@ def test_a_merge_writes_nothing_behind_links_of_its_target(
     assert main(["merge", str(run), "-o", str(target)]) == 0
     other = write_run(
         tmp_path / "second",
-        [WrittenProcess(pid=77, works=[WrittenWork(steps=regular_steps(3))], header={11: 2})],
+        [WrittenProcess(pid=77, loops=[WrittenLoop(steps=regular_steps(3))], header={11: 2})],
     )
     before = _state(private)
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.rundir import MONO_NS, WrittenProcess, WrittenWork, write_run
+from tests.support.rundir import MONO_NS, WrittenLoop, WrittenProcess, write_run
 from tfprobe.cli.main import main
 
 
@@ -19,11 +19,11 @@ def _write(runs: Path, at: int, step_us: int, **manifest: Any) -> None:
         end_ns = at_ns + step_us * 1000 + step % 7 * 1000
         times.append((at_ns, end_ns))
         at_ns = end_ns + 300_000
-    work = WrittenWork(kind="session_run", steps=times)
+    loop = WrittenLoop(kind="session_run", steps=times)
     started = {"started": f"2026-11-20T20:{at:02}:00+00:00"}
     write_run(
         runs / f"r{at}",
-        [WrittenProcess(works=[work] if step_us else [])],
+        [WrittenProcess(loops=[loop] if step_us else [])],
         manifest=started | manifest,
     )
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.support.captures import CPU, Node, Op, graph_def, run_metadata
-from tests.support.rundir import WrittenProcess, WrittenWork, regular_steps, write_run
+from tests.support.rundir import WrittenLoop, WrittenProcess, regular_steps, write_run
 from tfprobe.cli.main import main
 from tfprobe.formats.schema import message_class
 
@@ -19,7 +19,7 @@ NAME = "000002-session_run-0.run_metadata.pb"
 
 def write(folder: Path, capture: bytes, **more: Any) -> Path:
     process = WrittenProcess(
-        works=[WrittenWork(steps=regular_steps(30), sampled=[2])],
+        loops=[WrittenLoop(steps=regular_steps(30), sampled=[2])],
         captures={NAME: capture},
         events=[{"event": "sample", "work": 0, "step": 2, "capture": NAME, "graph": GRAPH}],
         **more,

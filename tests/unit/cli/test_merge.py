@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.rundir import UNIX_NS, WrittenProcess, WrittenWork, regular_steps, write_run
+from tests.support.rundir import UNIX_NS, WrittenLoop, WrittenProcess, regular_steps, write_run
 from tfprobe.cli.main import main
 from tfprobe.runs import merge_plan
 from tfprobe.runs.merge_plan import Plan
@@ -21,8 +21,8 @@ def _write(place: Path, rank: int) -> Path:
         "rank": {"source": "TF_CONFIG", "index": rank, "world": 2, "role": "worker"},
         "boot_id": f"b{rank}",
     }
-    works = [WrittenWork(steps=regular_steps(10))]
-    process = WrittenProcess(100 + rank, f"node{rank}", works, {11: 2, 12: UNIX_NS}, facts)
+    loops = [WrittenLoop(steps=regular_steps(10))]
+    process = WrittenProcess(100 + rank, f"node{rank}", loops, {11: 2, 12: UNIX_NS}, facts)
     return write_run(place, [process], manifest={"host": f"node{rank}", "pid": 100 + rank})
 
 

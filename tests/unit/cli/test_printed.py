@@ -15,8 +15,8 @@ from tests.support.captures import CPU, Node, Op, graph_def, run_metadata
 from tests.support.rundir import (
     MONO_NS,
     UNIX_NS,
+    WrittenLoop,
     WrittenProcess,
-    WrittenWork,
     regular_steps,
     write_run,
 )
@@ -61,9 +61,9 @@ def _write(root: Path, name: str, pid: int) -> Path:
             "devices": EVIL,
             "rank": {"source": EVIL, "index": pid, "world": 2, "role": EVIL},
         },
-        works=[
-            WrittenWork(name=EVIL[:60], thread=EVIL[:20], steps=regular_steps(30), sampled=[2, 5]),
-            WrittenWork(kind="fit", name=EVIL[:50], thread=EVIL[:20], steps=regular_steps(30)),
+        loops=[
+            WrittenLoop(name=EVIL[:60], thread=EVIL[:20], steps=regular_steps(30), sampled=[2, 5]),
+            WrittenLoop(kind="fit", name=EVIL[:50], thread=EVIL[:20], steps=regular_steps(30)),
         ],
         events=[
             *(_sample(step) for step in (2, 5)),

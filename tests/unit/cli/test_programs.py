@@ -10,8 +10,8 @@ import pytest
 
 from tests.support.rundir import (
     UNIX_NS,
+    WrittenLoop,
     WrittenProcess,
-    WrittenWork,
     regular_steps,
     write_run,
 )
@@ -23,11 +23,11 @@ STEP = "train_step"
 
 def process(pid: int, command: str, *, step_ms: int = 10, **manifest: Any) -> WrittenProcess:
     """Return a process that made 60 steps of this length."""
-    work = WrittenWork(
+    loop = WrittenLoop(
         "function", STEP, steps=regular_steps(60, step_ns=step_ms * MS, gap_ns=2 * MS)
     )
     return WrittenProcess(
-        pid=pid, works=[work], manifest={"argv": ["python", *command.split()], **manifest}
+        pid=pid, loops=[loop], manifest={"argv": ["python", *command.split()], **manifest}
     )
 
 
@@ -143,7 +143,7 @@ def test_the_same_command_again_is_not_compared(tmp_path, capsys) -> None:
     header = {each.pid: UNIX_NS + each.pid * 3600 * S + 60 * S for each in many}
     ended = [
         WrittenProcess(
-            each.pid, works=each.works, manifest=each.manifest, header={12: header[each.pid]}
+            each.pid, loops=each.loops, manifest=each.manifest, header={12: header[each.pid]}
         )
         for each in many
     ]

@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 
 from tests.support.rank_runs import write_ranks
-from tests.support.rundir import WrittenProcess, WrittenWork, regular_steps, write_run
+from tests.support.rundir import WrittenLoop, WrittenProcess, regular_steps, write_run
 from tfprobe.cli.main import main
 
 
 @pytest.fixture
 def run(tmp_path: Path) -> Path:
     """Nine ranks on two hosts; rank 0 comes late to the collective of both traced steps."""
-    return write_ranks(tmp_path / "r1", 9, 40, sampled=2, pulses=2)
+    return write_ranks(tmp_path / "r1", 9, 40, sampled=2, resource_samples=2)
 
 
 def document(capsys, *words: str) -> Any:  # Any: a JSON document
@@ -54,7 +54,7 @@ def test_workers_tell_the_same(run, capsys) -> None:
 
 def test_of_many_processes_the_few_that_matter_are_shown(tmp_path, capsys) -> None:
     """A thousand rows would tell nothing."""
-    run = write_ranks(tmp_path / "r1", 40, 20, pulses=2)
+    run = write_ranks(tmp_path / "r1", 40, 20, resource_samples=2)
 
     assert main(["ranks", str(run)]) == 0
 
@@ -77,7 +77,7 @@ def test_a_corrupt_process_is_said_and_the_rest_answered(run, capsys) -> None:
 
 def test_one_process_is_a_world_of_its_own(tmp_path, capsys) -> None:
     """There is nobody to be compared with, and nothing to complain of."""
-    one = WrittenProcess(works=[WrittenWork(steps=regular_steps(30))])
+    one = WrittenProcess(loops=[WrittenLoop(steps=regular_steps(30))])
 
     status = main(["ranks", str(write_run(tmp_path / "r1", [one]))])
 
@@ -96,7 +96,7 @@ def test_a_run_without_a_process_has_no_answer(tmp_path, capsys) -> None:
 
 
 def test_a_work_that_is_not_there_has_no_answer(run, capsys) -> None:
-    """It is said where the names of works are."""
+    """It is said where the names of loops are."""
     status = main(["ranks", str(run), "--loop", "nothing"])
 
     said = capsys.readouterr()

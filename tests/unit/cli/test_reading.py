@@ -13,7 +13,7 @@ import pytest
 import tfprobe
 from tests.support import kineto
 from tests.support.captures import CPU, Node, run_metadata
-from tests.support.rundir import UNIX_NS, WrittenProcess, WrittenWork, regular_steps, write_run
+from tests.support.rundir import UNIX_NS, WrittenLoop, WrittenProcess, regular_steps, write_run
 from tfprobe.cli import common
 from tfprobe.cli.commands import with_current_names
 from tfprobe.cli.main import main
@@ -27,8 +27,8 @@ CAPTURE = {
 @pytest.fixture
 def runs(tmp_path: Path) -> Path:
     """An output directory with a silent run and, newer, one with steps and a capture."""
-    work = WrittenWork(steps=regular_steps(30), sampled=[2])
-    process = WrittenProcess(works=[work], captures=CAPTURE, header={11: 2})
+    loop = WrittenLoop(steps=regular_steps(30), sampled=[2])
+    process = WrittenProcess(loops=[loop], captures=CAPTURE, header={11: 2})
     write_run(tmp_path / "runs" / "r1", manifest={"started_unix_ns": UNIX_NS - 1})
     write_run(tmp_path / "runs" / "r2", [process])
     return tmp_path / "runs"
@@ -118,9 +118,9 @@ def test_steps_prints_one_document(runs, capsys):
     main(["steps", str(runs / "r2"), "--json", "--last", "3"])
 
     document = json.loads(capsys.readouterr().out)
-    (work,) = document["work"]
+    (loop,) = document["work"]
     assert document["schema"] == "tfprobe.steps/1"
-    assert [step["step"] for step in work["recent"]] == [27, 28, 29]
+    assert [step["step"] for step in loop["recent"]] == [27, 28, 29]
 
 
 def test_steps_tell_of_all_steps(runs, capsys):
@@ -128,11 +128,11 @@ def test_steps_tell_of_all_steps(runs, capsys):
     main(["steps", str(runs / "r2"), "--json"])
 
     document = json.loads(capsys.readouterr().out)
-    (work,), (process,) = document["work"], document["processes"]
-    assert work["step_times"]["p50_us"] == 1000.0
-    assert work["gap_times"]["p50_us"] == 100.0
-    assert work["slow_steps"]["count"] == 0
-    assert work["trend"]["missing"] == "a trend takes 30 steps"
+    (loop,), (process,) = document["work"], document["processes"]
+    assert loop["step_times"]["p50_us"] == 1000.0
+    assert loop["gap_times"]["p50_us"] == 100.0
+    assert loop["slow_steps"]["count"] == 0
+    assert loop["trend"]["missing"] == "a trend takes 30 steps"
     assert sum(process["phases"].values()) == process["wall_us"] == 60_000_000.0
 
 
@@ -189,7 +189,7 @@ def test_open_run_gives_the_same_report(runs, capsys):
 
     main(["report", str(runs / "r2"), "--json"])
     assert recording.report() == json.loads(capsys.readouterr().out)
-    assert (recording.processes[0].pid, recording.works[0].count) == (4711, 30)
+    assert (recording.processes[0].pid, recording.loops[0].count) == (4711, 30)
     assert (len(recording.captures), len(recording.profile().executions)) == (1, 1)
 
 

@@ -12,8 +12,8 @@ from tests.support.captures import CPU, Node, run_metadata
 from tests.support.rundir import (
     HOST,
     UNIX_NS,
+    WrittenLoop,
     WrittenProcess,
-    WrittenWork,
     regular_steps,
     write_run,
 )
@@ -42,8 +42,8 @@ def run(tmp_path: Path) -> Path:
     capture = run_metadata(
         {CPU: [Node("layer/MatMul", 0, 900, label="layer/MatMul = MatMul(x, w)")]}
     )
-    work = WrittenWork(name="loss", steps=regular_steps(20), sampled=(3,))
-    process = WrittenProcess(works=(work,), events=EVENTS, captures={CAPTURE: capture})
+    loop = WrittenLoop(name="loss", steps=regular_steps(20), sampled=(3,))
+    process = WrittenProcess(loops=(loop,), events=EVENTS, captures={CAPTURE: capture})
     return write_run(tmp_path / "runs" / "r1", [process])
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.support.captures import CPU, GPU, Node, run_metadata
-from tests.support.rundir import WrittenProcess, WrittenWork, regular_steps, write_run
+from tests.support.rundir import WrittenLoop, WrittenProcess, regular_steps, write_run
 from tfprobe.cli.main import main
 
 COPY = "edge_22_dense/MatMul"
@@ -18,7 +18,7 @@ COPY = "edge_22_dense/MatMul"
 def write(folder: Path, capture: bytes) -> Path:
     name = "000002-session_run-0.run_metadata.pb"
     process = WrittenProcess(
-        works=[WrittenWork(steps=regular_steps(30), sampled=[2])],
+        loops=[WrittenLoop(steps=regular_steps(30), sampled=[2])],
         captures={name: capture},
         events=[{"event": "sample", "work": 0, "step": 2, "capture": name}],
     )

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.support.captures import CPU, GPU, Node, run_metadata
-from tests.support.rundir import WrittenProcess, WrittenWork, regular_steps, write_run
+from tests.support.rundir import WrittenLoop, WrittenProcess, regular_steps, write_run
 from tfprobe.cli.main import main
 from tfprobe.formats.schema import message_class
 
@@ -48,10 +48,10 @@ def step(slower_us: int = 0) -> bytes:
 
 @pytest.fixture
 def run(tmp_path: Path) -> Path:
-    """A run with one work, two traced steps of it, its graph and its code map."""
+    """A run with one loop, two traced steps of it, its graph and its code map."""
     names = [f"{at:06}-session_run-0.run_metadata.pb" for at in (2, 7)]
     process = WrittenProcess(
-        works=[WrittenWork(steps=regular_steps(30), sampled=[2, 7])],
+        loops=[WrittenLoop(steps=regular_steps(30), sampled=[2, 7])],
         captures={names[0]: step(), names[1]: step(slower_us=20)},
         events=[
             {"event": "sample", "work": 0, "step": at, "capture": name, "graph": GRAPH}
@@ -234,7 +234,7 @@ def test_a_function_that_ran_as_one_op_comes_from_the_line_that_called_it(tmp_pa
     sample = {"event": "sample", "work": 0, "step": 2, "capture": name, "graph": GRAPH}
     graph = {"event": "graph", "graph": GRAPH, "origin": "function", "name": "step"}
     process = WrittenProcess(
-        works=[WrittenWork(steps=regular_steps(30), sampled=[2])],
+        loops=[WrittenLoop(steps=regular_steps(30), sampled=[2])],
         captures={name: run_metadata({CPU: [ran]})},
         events=[graph, sample],
         graphs={f"{GRAPH}.graph.pb": graph_def()},
@@ -428,7 +428,7 @@ def one_step(tmp_path: Path, capture: bytes, graphs: dict[str, bytes] | None = N
     graph = GRAPH if graphs else None
     sample = {"event": "sample", "work": 0, "step": 2, "capture": name, "graph": graph}
     process = WrittenProcess(
-        works=[WrittenWork(steps=regular_steps(30), sampled=[2])],
+        loops=[WrittenLoop(steps=regular_steps(30), sampled=[2])],
         captures={name: capture},
         events=[sample],
         graphs=graphs or {},

@@ -6,7 +6,7 @@ import json
 from dataclasses import replace
 from typing import Any
 
-from tests.support.profiles import Step, op, process, profile, work
+from tests.support.profiles import Step, loop, op, process, profile
 from tests.support.rundir import UNIX_NS
 from tfprobe.analysis.distributed import synchronization_events
 from tfprobe.analysis.distributed.aligned import aligned
@@ -27,8 +27,8 @@ def ranks(*rows: Any) -> Profile:
         process(index=at, pid=100 + at, rank=len(rows) - 1 - at, role="worker")
         for at in range(len(rows))
     ]
-    works = [work(process=at) for at in range(len(rows))]
-    found = profile(steps, works=works, processes=processes)
+    loops = [loop(process=at) for at in range(len(rows))]
+    found = profile(steps, loops=loops, processes=processes)
     captures = tuple(replace(each, process=each.index, step=7) for each in found.captures)
     return replace(found, captures=captures)
 

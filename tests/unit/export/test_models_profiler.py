@@ -10,10 +10,10 @@ import pytest
 from google.protobuf import text_format
 
 from tests.support.models_profiler import check_summary
-from tests.support.profiles import Step, process, profile, work
+from tests.support.profiles import Step, loop, process, profile
 from tests.support.rundir import UNIX_NS
 from tests.support.step_stats import gpu_step
-from tests.support.tiers import Call, activity, calls_and_rows, pulse
+from tests.support.tiers import Call, activity, calls_and_rows, resource_sample
 from tfprobe.export.models_profiler import ExportedStep, models_profiler
 from tfprobe.formats.run_metadata.step_stats import step_stats, step_stats_text
 from tfprobe.formats.schema import message_class
@@ -29,16 +29,16 @@ def window(*devices: str, name: str = "dense/MatMul") -> tuple[DeviceStats, ...]
     return tuple(DeviceStats(device, (node, node)) for device in devices)
 
 
-def written(steps: Any, works: Any = None, **told: Any) -> dict[str, str]:
-    works = works or [(NODE, work(name="vgg16", kind="fit"))]
+def written(steps: Any, loops: Any = None, **told: Any) -> dict[str, str]:
+    loops = loops or [(NODE, loop(name="vgg16", kind="fit"))]
     facts = {
-        "works": [each for _, each in works],
+        "loops": [each for _, each in loops],
         "processes": sorted(
-            {each.index: each for each, _ in works}.values(), key=lambda p: p.index
+            {each.index: each for each, _ in loops}.values(), key=lambda p: p.index
         ),
         **told,
     }
-    files = dict(models_profiler(profile(**facts), works, steps))
+    files = dict(models_profiler(profile(**facts), loops, steps))
     check_summary(json.loads(files["summary.json"]))
     return files
 
@@ -46,7 +46,7 @@ def written(steps: Any, works: Any = None, **told: Any) -> dict[str, str]:
 def step(devices: tuple[DeviceStats, ...], number: int = 4, **more: Any) -> ExportedStep:
     facts: dict[str, Any] = {
         "process": NODE,
-        "work": work(name="vgg16", kind="fit"),
+        "loop": loop(name="vgg16", kind="fit"),
         "step": number,
         "devices": devices,
         "text": None,
@@ -101,7 +101,7 @@ def test_outputs_and_bytes_come_from_step_stats() -> None:
 
 
 def test_steps_are_activities() -> None:
-    """Every remembered step with what it took, in µs, and of which work and thread it was."""
+    """Every remembered step with what it took, in µs, and of which loop and thread it was."""
     summary = json.loads(written([step(window("/host:CPU"))])["summary.json"])
 
     assert len(summary["app_stats"]) == 10
@@ -123,7 +123,7 @@ def test_other_activities_are_under_the_step_they_began_in_or_before() -> None:
 
     files = written(
         [step(window("/host:CPU"), process=node)],
-        [(node, work(name="vgg16", kind="fit"))],
+        [(node, loop(name="vgg16", kind="fit"))],
         activities=told,
     )
 
@@ -140,7 +140,7 @@ def test_other_activities_are_under_the_step_they_began_in_or_before() -> None:
 def test_an_activity_among_forgotten_steps_is_under_none() -> None:
     """Of 20,000 steps the last are remembered: which one an earlier callback followed is not."""
     node = process(unix_minus_monotonic_ns=UNIX_NS)
-    long = work([1_000_000] * 100, remembered=10, name="m", kind="fit", first_seen_ns=UNIX_NS)
+    long = loop([1_000_000] * 100, remembered=10, name="m", kind="fit", first_seen_ns=UNIX_NS)
     told = [
         activity("import", "tensorflow", -9, -5),
         activity("callbacks", "early", 40, 41),
@@ -148,7 +148,7 @@ def test_an_activity_among_forgotten_steps_is_under_none() -> None:
     ]
 
     summary = json.loads(
-        written([step(window("/host:CPU"), process=node, work=long)], [(node, long)],
+        written([step(window("/host:CPU"), process=node, loop=long)], [(node, long)],
                 activities=told)["summary.json"]
     )  # fmt: skip
 
@@ -163,10 +163,10 @@ def test_processes_of_a_run_keep_their_activities_apart() -> None:
     """Two workers import the same."""
     nodes = [process(unix_minus_monotonic_ns=UNIX_NS),
              process(index=1, pid=99, unix_minus_monotonic_ns=UNIX_NS)]  # fmt: skip
-    works = [(nodes[0], work(name="a")), (nodes[1], work(name="b", process=1))]
+    loops = [(nodes[0], loop(name="a")), (nodes[1], loop(name="b", process=1))]
     told = [activity("import", "tensorflow", -9, -5, process=at) for at in (0, 1)]
 
-    summary = json.loads(written([], works, activities=told)["summary.json"])
+    summary = json.loads(written([], loops, activities=told)["summary.json"])
 
     assert {"import tensorflow node7 4711", "import tensorflow node7 99"} < set(
         summary["app_stats"]["0"]
@@ -177,9 +177,11 @@ def test_runtime_and_hardware_stand_beside_the_other_layers() -> None:
     """Driver calls and samples of the machine, or why there are none."""
     spans, rows = calls_and_rows([([Call(SpanKind.SYNC, "cuStreamSynchronize", 0, 60)], [])])
     seen = profile([Step([])])
-    pulses = [pulse(at, user_ns=at * 10**9, system_ns=0) for at in (0, 1)]
+    resource_samples = [resource_sample(at, user_ns=at * 10**9, system_ns=0) for at in (0, 1)]
 
-    files = written([], captures=seen.captures, spans=spans, executions=rows, pulses=pulses)
+    files = written(
+        [], captures=seen.captures, spans=spans, executions=rows, resource_samples=resource_samples
+    )
 
     summary = json.loads(files["summary.json"])
     (call,) = summary["runtime_stats"]["calls"]
@@ -212,16 +214,16 @@ def test_devices_of_one_kind_are_told_apart() -> None:
 def test_models_of_one_name_are_told_apart() -> None:
     """By kind, then by process; processes of one host have a place each."""
     other = process(index=1, pid=99)
-    works = [
-        (NODE, work(name="m", kind="fit")),
-        (NODE, work(name="m", kind="evaluate", index=1)),
-        (other, work(name="m", kind="evaluate", process=1)),
+    loops = [
+        (NODE, loop(name="m", kind="fit")),
+        (NODE, loop(name="m", kind="evaluate", index=1)),
+        (other, loop(name="m", kind="evaluate", process=1)),
     ]
     steps = [
-        step(window("/host:CPU"), process=where, work=what) for where, what in works
+        step(window("/host:CPU"), process=where, loop=what) for where, what in loops
     ]  # fmt: skip
 
-    summary = json.loads(written(steps, works)["summary.json"])
+    summary = json.loads(written(steps, loops)["summary.json"])
 
     assert list(summary["op_stats"]) == [
         "m fit",
@@ -248,9 +250,9 @@ def test_step_stats_can_be_parsed() -> None:
 
 def test_names_that_are_no_file_names_are_changed() -> None:
     """A session's work is called by what it fetches."""
-    odd = work(name="loss:0, ../train|op")
+    odd = loop(name="loss:0, ../train|op")
 
-    files = written([step(window("/host:CPU"), work=odd)], [(NODE, odd)])
+    files = written([step(window("/host:CPU"), loop=odd)], [(NODE, odd)])
 
     assert "timeline/loss_0_.._train_op_step_4" in files
     assert "loss:0, ../train\\|op" in files["summary.md"]

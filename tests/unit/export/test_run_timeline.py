@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from tests.support.golden import golden
-from tests.support.profiles import Step, op, process, profile, work
+from tests.support.profiles import Step, loop, op, process, profile
 from tests.support.rundir import UNIX_NS
 from tfprobe.analysis.distributed.aligned import align
 from tfprobe.export.run_timeline import run_timeline
@@ -35,7 +35,7 @@ def recorded() -> Profile:
     early = replaced(op("Inner", 1, 1, KERNEL), device="/gpu", lane="stream 7")
     first = profile(
         [Step([*launches, *kernels, early]), Step([op("Sum", 200, 5)])],
-        works=[work()],
+        loops=[loop()],
         processes=[process(), process(index=1, pid=99, rank=1)],
     )
     captures = (first.captures[0], replace(first.captures[1], process=1))
@@ -131,7 +131,7 @@ def test_the_file_comes_in_small_pieces() -> None:
 
 def test_a_run_without_captures_is_an_empty_timeline() -> None:
     """It still opens."""
-    assert document(profile(works=[work()]))["traceEvents"] == []
+    assert document(profile(loops=[loop()]))["traceEvents"] == []
 
 
 def test_captures_can_be_picked() -> None:
@@ -150,7 +150,7 @@ def test_a_recorded_step_of_a_gpu_has_an_arrow_for_each_kernel() -> None:
     path = golden("tfprof_testdata", "run_meta")
     steps = [Step(run_metadata.rows(path.read_bytes()))]
 
-    found = document(profile(steps, works=[work()]))
+    found = document(profile(steps, loops=[loop()]))
 
     assert len(of_phase(found, "s")) == len(of_phase(found, "f")) == 21
     assert Counter(box["cat"] for box in of_phase(found, "X")) == {

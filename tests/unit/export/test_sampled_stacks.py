@@ -24,7 +24,7 @@ def found():
     stacks = sampled(
         {MAIN: [(0, "main fit"), (60, "main load"), (90, "")], POOL: [(0, "work")]}, end_ms=100
     )
-    return trees(replace(profile(works=[], processes=[process()]), stacks=(stacks,)))
+    return trees(replace(profile(loops=[], processes=[process()]), stacks=(stacks,)))
 
 
 def test_speedscope_has_a_profile_for_each_thread(found) -> None:

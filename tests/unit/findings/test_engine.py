@@ -6,15 +6,15 @@ from dataclasses import replace
 
 import pytest
 
-from tests.support.signals import MS, WHOLE_NS, gpu_ops, loop, parts, process, use, work
+from tests.support.signals import MS, WHOLE_NS, gpu_ops, loop, parts, process, timing, use
 from tfprobe.errors import Missing
 from tfprobe.findings import engine
 from tfprobe.findings.finding import Evidence, Finding, Gain, Severity, Subject
-from tfprobe.findings.signals import OutlierSignal, Python, Signals, WaitSample, WorkSignals
+from tfprobe.findings.signals import LoopSignals, OutlierSignal, Python, Signals, WaitSample
 
 
-def _judge(*works: WorkSignals) -> engine.Advice:
-    return engine.judge(Signals(tuple(each.process for each in works), works))
+def _judge(*loops: LoopSignals) -> engine.Advice:
+    return engine.judge(Signals(tuple(each.process for each in loops), loops))
 
 
 def _finding(part: str, high: int, low: int = 1) -> Finding:
@@ -24,13 +24,13 @@ def _finding(part: str, high: int, low: int = 1) -> Finding:
 
 def test_a_work_that_is_well_yields_nothing() -> None:
     """Nor does it say that something could not be checked for lack of an accelerator."""
-    assert _judge(work()).findings == ()
+    assert _judge(loop()).findings == ()
 
 
 def test_the_most_important_comes_first() -> None:
     """By severity, then by what is likely to be won."""
-    slow = work(
-        parts=parts(input_wait=0.5, callbacks=0.1), loop=loop(retraces=5, retrace_ns=MS * 50)
+    slow = loop(
+        parts=parts(input_wait=0.5, callbacks=0.1), timing=timing(retraces=5, retrace_ns=MS * 50)
     )
 
     advice = _judge(slow)
@@ -89,12 +89,12 @@ def test_together_is_no_less_than_the_bound_of_any_finding() -> None:
 def test_the_same_in_several_ranks_is_told_once() -> None:
     """With the ranks that share it."""
     shares = parts(input_wait=0.5)
-    works = []
+    loops = []
     for rank in range(3):
         subject = Subject("node7", 100 + rank, rank, "fit", "model")
-        works.append(work(subject=subject, process=process(subject=subject), parts=shares))
+        loops.append(loop(subject=subject, process=process(subject=subject), parts=shares))
 
-    findings = [each for each in _judge(*works).findings if each.rule == "input_bound"]
+    findings = [each for each in _judge(*loops).findings if each.rule == "input_bound"]
 
     assert len(findings) == 1
     assert findings[0].evidence[-1] == Evidence("the same in rank 1, rank 2")
@@ -102,17 +102,17 @@ def test_the_same_in_several_ranks_is_told_once() -> None:
 
 def test_what_cannot_be_checked_says_why() -> None:
     """A rule is unchecked where no work has what it needs."""
-    unknown = work(ops=Missing("no step was traced"))
+    unknown = loop(ops=Missing("no step was traced"))
 
     reasons = {each.rule: each.reason for each in _judge(unknown).unchecked}
 
     assert reasons["expensive_ops"] == "no step was traced"
-    assert "expensive_ops" not in {each.rule for each in _judge(unknown, work()).unchecked}
+    assert "expensive_ops" not in {each.rule for each in _judge(unknown, loop()).unchecked}
 
 
 def test_a_document_has_fractions_and_times() -> None:
     """Gains are fractions of the loop, and µs."""
-    advice = _judge(work(parts=parts(input_wait=0.5)))
+    advice = _judge(loop(parts=parts(input_wait=0.5)))
 
     found = engine.document(advice)["findings"][0]
 
@@ -133,7 +133,7 @@ def test_a_document_has_fractions_and_times() -> None:
 
 def test_a_gain_that_is_none_says_why() -> None:
     """Its numbers are null, never 0."""
-    unused = work(process=process(has_accelerator=True))
+    unused = loop(process=process(has_accelerator=True))
 
     found = engine.document(_judge(unused))["findings"][0]
 
@@ -146,14 +146,14 @@ def test_a_gain_that_is_none_says_why() -> None:
 )
 def test_severity_follows_the_likely_gain(low: float, severity: str) -> None:
     """What may be won at best says little about how much it matters."""
-    advice = _judge(work(parts=parts(input_wait=2 * low)))
+    advice = _judge(loop(parts=parts(input_wait=2 * low)))
 
     assert advice.findings[0].severity.name.lower() == severity
 
 
 def test_gains_are_no_more_than_the_loop() -> None:
     """Whatever a traced step took."""
-    dear = work(ops=gpu_ops(device=(use("MatMul", 80.0),)))
+    dear = loop(ops=gpu_ops(device=(use("MatMul", 80.0),)))
 
     gains = [each.gain for each in _judge(dear).findings if isinstance(each.gain, Gain)]
 
@@ -164,8 +164,8 @@ def test_gains_are_no_more_than_the_loop() -> None:
 def test_what_wins_little_of_the_whole_process_is_no_alarm() -> None:
     """Half of a loop of 1 s is nothing to a process of a minute that does other things."""
     shares = parts(input_wait=0.5)
-    short = work(parts=shares, process=process(wall_ns=60 * WHOLE_NS))
-    long = work(parts=shares)
+    short = loop(parts=shares, process=process(wall_ns=60 * WHOLE_NS))
+    long = loop(parts=shares)
 
     severities = [_judge(each).findings[0].severity for each in (short, long)]
 
@@ -179,7 +179,7 @@ def test_what_rests_on_one_traced_step_says_so_and_is_no_certainty() -> None:
     slow = OutlierSignal((40,), WHOLE_NS // 2, 100, every=20, is_own=True)
 
     told = {
-        each.rule: each for each in _judge(work(parts=shares, outliers=slow, samples=once)).findings
+        each.rule: each for each in _judge(loop(parts=shares, outliers=slow, samples=once)).findings
     }
 
     assert told["input_bound"].severity is Severity.WARNING
@@ -191,8 +191,8 @@ def test_the_rest_of_a_loop_of_the_host_goes_faster_with_a_part() -> None:
     """By nine tenths of the part's share. With an accelerator it is another's time."""
     waits = parts(input_wait=0.4)
 
-    (on_host,) = _judge(work(parts=waits)).findings
-    beside_a_gpu = _judge(work(parts=waits, process=process(has_accelerator=True))).findings[0]
+    (on_host,) = _judge(loop(parts=waits)).findings
+    beside_a_gpu = _judge(loop(parts=waits, process=process(has_accelerator=True))).findings[0]
 
     assert isinstance(on_host.gain, Gain)
     assert isinstance(beside_a_gpu.gain, Gain)
@@ -205,8 +205,8 @@ def test_a_finding_without_a_line_says_where_its_steps_run() -> None:
     waits = parts(input_wait=0.4)
     watched = Python((), 3, "net.py:7", "train.py:20")
 
-    (sampled,) = _judge(work(parts=waits, called_at="train.py:19")).findings
-    (both,) = _judge(work(parts=waits, called_at="train.py:19", python=watched)).findings
+    (sampled,) = _judge(loop(parts=waits, called_at="train.py:19")).findings
+    (both,) = _judge(loop(parts=waits, called_at="train.py:19", python=watched)).findings
 
     assert sampled.evidence[-1] == Evidence("its steps run at", source="train.py:19")
     assert both.evidence[-1] == Evidence("its steps run at", source="train.py:20")

@@ -8,19 +8,19 @@ import numpy as np
 import pytest
 
 from tests.support.priced import PricedRun, Ran
-from tests.support.profiles import Span, Step, durations, op, process, profile, timed_work, work
+from tests.support.profiles import Span, Step, durations, loop, op, process, profile, timed_loop
 from tests.support.rundir import MONO_NS, UNIX_NS
 from tests.support.signals import account
-from tests.support.tiers import SECOND_NS, pulse
+from tests.support.tiers import SECOND_NS, resource_sample
 from tfprobe.analysis.account.ledger import Item
 from tfprobe.errors import Missing
 from tfprobe.findings.gather import code, gather
 from tfprobe.findings.gather.code import graph_loop
 from tfprobe.findings.gather.ops import busy_ns
 from tfprobe.findings.gather.processes import with_own_line
-from tfprobe.findings.signals import ActivitySignal, ProcessSignals, WorkSignals
+from tfprobe.findings.signals import ActivitySignal, LoopSignals, ProcessSignals
 from tfprobe.findings.thresholds import DEFAULTS
-from tfprobe.profile.activities import Activity, Call, Gap, Pulse, ThreadTimes, ThreadUse
+from tfprobe.profile.activities import Activity, Call, Gap, ResourceSample, ThreadTimes, ThreadUse
 from tfprobe.profile.capture_tables import Place, SpanKind
 from tfprobe.profile.profile import Profile
 
@@ -29,8 +29,8 @@ MIB = 2**20
 UNTOLD = Missing("untold")
 
 
-def _work(made: Profile) -> WorkSignals:
-    return gather(made, (), DEFAULTS).works[0]
+def _loop(made: Profile) -> LoopSignals:
+    return gather(made, (), DEFAULTS).loops[0]
 
 
 def _process(made: Profile) -> ProcessSignals:
@@ -39,14 +39,14 @@ def _process(made: Profile) -> ProcessSignals:
 
 def test_the_loop_is_from_the_first_step_to_the_end_of_the_last() -> None:
     """Ten steps of 1 ms with 1 µs between them."""
-    loop = _work(profile(works=[work()])).loop
+    timing = _loop(profile(loops=[loop()])).timing
 
-    assert (loop.step_ns, loop.gap_ns, loop.thread_ns) == (10 * MS, 9_000, 10 * MS + 9_000)
+    assert (timing.step_ns, timing.gap_ns, timing.thread_ns) == (10 * MS, 9_000, 10 * MS + 9_000)
 
 
 def test_what_another_work_does_between_two_steps_is_no_gap() -> None:
     """Training that is interrupted by an evaluation waits for it, and not for anything else."""
-    training = work((MS,) * 2, gaps=durations([5 * MS]))
+    training = loop((MS,) * 2, gaps=durations([5 * MS]))
     start = training.recent.end_ns[-1] - 7 * MS
     moved = replace(training.recent, start_ns=np.array([start, start + 6 * MS]))
     moved = replace(moved, end_ns=moved.start_ns + MS)
@@ -57,11 +57,11 @@ def test_what_another_work_does_between_two_steps_is_no_gap() -> None:
         sampled=moved.sampled[:1],
         raised=moved.raised[:1],
     )
-    evaluation = work((4 * MS,), index=1, kind="evaluate", recent=inside)
+    evaluation = loop((4 * MS,), index=1, kind="evaluate", recent=inside)
 
-    signals = gather(profile(works=[replace(training, recent=moved), evaluation]), (), DEFAULTS)
+    signals = gather(profile(loops=[replace(training, recent=moved), evaluation]), (), DEFAULTS)
 
-    assert signals.works[0].loop.gap_ns == MS
+    assert signals.loops[0].timing.gap_ns == MS
 
 
 def test_a_traced_step_between_steps_of_others_is_taken_off_once() -> None:
@@ -69,48 +69,48 @@ def test_a_traced_step_between_steps_of_others_is_taken_off_once() -> None:
     steps_ns, gaps_ns = [MS] * 10, [2 * MS] * 10
     traced_ns, around_ns = [*steps_ns], [*gaps_ns]
     traced_ns[5], around_ns[5] = 31 * MS, 32 * MS
-    works = [
-        timed_work(traced_ns, gaps_ns, sampled=[5], index=0),
-        timed_work(steps_ns, around_ns, start_ns=MONO_NS + MS, index=1),
-        timed_work(steps_ns, around_ns, start_ns=MONO_NS + 2 * MS, index=2),
+    loops = [
+        timed_loop(traced_ns, gaps_ns, sampled=[5], index=0),
+        timed_loop(steps_ns, around_ns, start_ns=MONO_NS + MS, index=1),
+        timed_loop(steps_ns, around_ns, start_ns=MONO_NS + 2 * MS, index=2),
     ]
 
-    loop = gather(profile(works=works), (), DEFAULTS).works[0].loop
+    timing = gather(profile(loops=loops), (), DEFAULTS).loops[0].timing
 
-    assert loop.thread_ns == 30 * MS
+    assert timing.thread_ns == 30 * MS
 
 
 def test_retraces_are_charged_with_the_slowest_steps_but_the_first() -> None:
     """Beyond the median of the others; the first step is slow in any case."""
     values = (50 * MS, MS, 9 * MS, MS, 7 * MS, MS, MS, MS)
 
-    loop = _work(profile(works=[work(values, retraces=2)])).loop
+    timing = _loop(profile(loops=[loop(values, retraces=2)])).timing
 
-    assert loop.retrace_ns == 14 * MS
-    assert loop.slowest_steps[:2] == (2, 4)
+    assert timing.retrace_ns == 14 * MS
+    assert timing.slowest_steps[:2] == (2, 4)
 
 
 def test_where_steps_are_forgotten_the_histogram_bounds_retraces() -> None:
     """By the upper bounds of its buckets, so that the bound stays one."""
     values = (MS,) * 100 + (9 * MS,) * 3
 
-    loop = _work(profile(works=[work(values, retraces=3, remembered=1)])).loop
+    timing = _loop(profile(loops=[loop(values, retraces=3, remembered=1)])).timing
 
-    assert 24 * MS <= loop.retrace_ns <= 24 * MS * 17 / 16
+    assert 24 * MS <= timing.retrace_ns <= 24 * MS * 17 / 16
 
 
 def test_where_every_step_is_traced_nothing_is_taken_off() -> None:
     """There is no usual step without a trace."""
-    loop = _work(profile(works=[work((5 * MS,) * 10, retraces=9)])).loop
+    timing = _loop(profile(loops=[loop((5 * MS,) * 10, retraces=9)])).timing
 
-    assert (loop.retrace_ns, loop.untraced) == (45 * MS, 0)
+    assert (timing.retrace_ns, timing.untraced) == (45 * MS, 0)
 
 
 def test_ops_that_overlap_count_once() -> None:
     """Two threads at the same time are one stretch of time."""
     rows = [op("MatMul", 0, 60), op("MatMul", 40, 60), op("Add", 90, 5)]
 
-    ops = _work(profile([Step(rows)], works=[work()])).ops
+    ops = _loop(profile([Step(rows)], loops=[loop()])).ops
 
     assert not isinstance(ops, Missing)
     assert [(use.type, use.busy_ns, use.runs) for use in ops.host] == [
@@ -123,7 +123,7 @@ def test_time_with_tiny_ops_alone_is_the_span_without_large_ones() -> None:
     """From the first op to the end of the last; what lies around is not the ops' fault."""
     rows = [op("Add", 10, 2), op("MatMul", 20, 30), op("Add", 70, 5)]
 
-    ops = _work(profile([Step(rows)], works=[work()])).ops
+    ops = _loop(profile([Step(rows)], loops=[loop()])).ops
 
     assert not isinstance(ops, Missing)
     assert (ops.span_ns, ops.large_ns, ops.busy_ns) == (65_000, 30_000, 37_000)
@@ -134,7 +134,7 @@ def test_calls_and_waits_are_no_ops() -> None:
     """A function's call covers its ops, and waiting is not computing."""
     rows = [op("PartitionedCall", 0, 100), op("IteratorGetNext", 0, 50), op("MatMul", 50, 10)]
 
-    ops = _work(profile([Step(rows)], works=[work()])).ops
+    ops = _loop(profile([Step(rows)], loops=[loop()])).ops
 
     assert not isinstance(ops, Missing)
     assert [use.type for use in ops.host] == ["MatMul"]
@@ -151,7 +151,7 @@ def test_ops_for_later_steps_are_apart() -> None:
         op("IteratorGetNext", 0, 90, background=True),
     ]
 
-    ops = _work(profile([Step(rows)], works=[work()])).ops
+    ops = _loop(profile([Step(rows)], loops=[loop()])).ops
 
     assert not isinstance(ops, Missing)
     assert [use.type for use in ops.host] == ["MatMul"]
@@ -164,8 +164,8 @@ def test_ops_for_later_steps_are_those_of_the_steps_that_show_some() -> None:
     with_input = Step([op("MatMul", 0, 60), op("Tanh", 0, 40, background=True)])
     without = Step([op("MatMul", 0, 60)])
 
-    half = _work(profile([with_input, without], works=[work()])).ops
-    third = _work(profile([with_input, without, without], works=[work()])).ops
+    half = _loop(profile([with_input, without], loops=[loop()])).ops
+    third = _loop(profile([with_input, without, without], loops=[loop()])).ops
 
     assert not isinstance(half, Missing)
     assert not isinstance(third, Missing)
@@ -181,7 +181,7 @@ def test_ops_of_the_host_are_exposed_where_no_kernel_runs() -> None:
         op("MatMul", 30, 40, Place.ACCELERATOR),
     ]
 
-    ops = _work(profile([Step(rows)], works=[work()])).ops
+    ops = _loop(profile([Step(rows)], loops=[loop()])).ops
 
     assert not isinstance(ops, Missing)
     assert [(use.type, use.busy_ns) for use in ops.exposed_host] == [("Unique", 30_000)]
@@ -199,16 +199,16 @@ def test_busy_time_is_the_union_in_each_group() -> None:
 
 def test_sampled_steps_lead_to_their_files() -> None:
     """Below the run directory."""
-    samples = _work(profile([Step([op("MatMul", 0, 60)])], works=[work()])).samples
+    samples = _loop(profile([Step([op("MatMul", 0, 60)])], loops=[loop()])).samples
 
     assert [(each.step, each.capture) for each in samples] == [(0, "node7/4711-1/captures/0.pb")]
 
 
 def test_parts_are_those_of_the_breakdown() -> None:
     """Over all steps they took what all steps took."""
-    made = profile([Step([op("MatMul", 60, 40)])], works=[work((100_000,) * 10)])
+    made = profile([Step([op("MatMul", 60, 40)])], loops=[loop((100_000,) * 10)])
 
-    parts = _work(made).parts
+    parts = _loop(made).parts
 
     assert not isinstance(parts, Missing)
     assert parts.ratio("host_compute") == pytest.approx(0.4)
@@ -217,10 +217,10 @@ def test_parts_are_those_of_the_breakdown() -> None:
 
 def test_what_recording_added_is_no_part_of_a_cycle() -> None:
     """It goes with the recording: nobody wins it by changing the job."""
-    made = profile([Step([op("MatMul", 60, 40)])], works=[work((100_000,) * 10)])
+    made = profile([Step([op("MatMul", 60, 40)])], loops=[loop((100_000,) * 10)])
     traced = replace(made.captures[0], plain_ns=40_000, fed_bytes=1)
 
-    parts = _work(replace(made, captures=(traced,))).parts
+    parts = _loop(replace(made, captures=(traced,))).parts
 
     assert not isinstance(parts, Missing)
     assert parts.ratio("host_compute") == pytest.approx(1.0)
@@ -238,12 +238,12 @@ def _gap(step: int, *calls: Call) -> Gap:
 
 def test_what_lies_between_steps_is_scaled_to_all_gaps() -> None:
     """A traced step is longer than others, and weighs too much in a sampled cycle."""
-    made = profile([Step([op("MatMul", 0, 100)])], works=[work((50_000,) * 10)])
+    made = profile([Step([op("MatMul", 0, 100)])], loops=[loop((50_000,) * 10)])
     waiting = _call("__next__", "/env/site-packages/tensorflow/python/data/ops.py", None, 50_000)
     gap = Gap(0, 0, 0, UNIX_NS + 100_000, 50_000, 0, False, (waiting,))
-    made = replace(made, gaps=(gap,), works=(replace(made.works[0], gaps=durations([50_000] * 9)),))
+    made = replace(made, gaps=(gap,), loops=(replace(made.loops[0], gaps=durations([50_000] * 9)),))
 
-    parts = _work(made).parts
+    parts = _loop(made).parts
 
     assert not isinstance(parts, Missing)
     assert parts.of_all_steps("host_compute") == pytest.approx(500_000)
@@ -254,17 +254,17 @@ def test_a_slow_first_step_is_not_what_steps_are_made_of() -> None:
     """It traces and fills caches: what ops take is scaled to the others."""
     values = (90 * MS, *(MS,) * 20)
 
-    loop = _work(profile(works=[work(values)])).loop
+    timing = _loop(profile(loops=[loop(values)])).timing
 
-    assert (loop.step_ns, loop.regular_step_ns) == (110 * MS, 21 * MS)
+    assert (timing.step_ns, timing.regular_step_ns) == (110 * MS, 21 * MS)
 
 
 def test_traces_are_counted_where_the_agent_has_not_looked_yet() -> None:
     """Each trace of a function is an activity with its name."""
     traces = Activity(0, "trace", "train_step", "MainThread", UNIX_NS, UNIX_NS + MS, 5, 9 * MS)
-    made = profile(works=[work(name="train_step", retraces=1)], activities=(traces,))
+    made = profile(loops=[loop(name="train_step", retraces=1)], activities=(traces,))
 
-    assert _work(made).loop.retraces == 4
+    assert _loop(made).timing.retraces == 4
 
 
 def test_reading_a_tensor_between_steps_is_found_with_its_line() -> None:
@@ -275,29 +275,33 @@ def test_reading_a_tensor_between_steps_is_found_with_its_line() -> None:
         _call("numpy", ops, 0, 20, line=31),
         _call("_numpy", ops, 1, 30),
     )
-    made = profile(works=[work()], gaps=(_gap(3, *reading), _gap(4, reading[0])))
+    made = profile(loops=[loop()], gaps=(_gap(3, *reading), _gap(4, reading[0])))
 
-    syncs = _work(made).syncs
+    syncs = _loop(made).syncs
 
     assert not isinstance(syncs, Missing)
     assert (syncs.ratio, syncs.calls, syncs.ns) == (0.5, 0.5, 25)
     assert (syncs.function, syncs.source) == ("numpy", "/home/ada/train.py:31")
 
 
-def _pulse(second: int, resident_mib: int, **changes) -> Pulse:
-    facts = dict.fromkeys(Pulse.__slots__, UNTOLD)
+def _resource_sample(second: int, resident_mib: int, **changes) -> ResourceSample:
+    facts = dict.fromkeys(ResourceSample.__slots__, UNTOLD)
     facts |= {
         "process": 0,
         "at_ns": UNIX_NS + second * 10**9,
         "steps": 10 * second,
         "at_exit": False,
     }
-    return Pulse(**{**facts, "devices": (), "resident_bytes": resident_mib * MIB, **changes})
+    return ResourceSample(
+        **{**facts, "devices": (), "resident_bytes": resident_mib * MIB, **changes}
+    )
 
 
 def test_growth_is_that_of_the_later_half() -> None:
     """What is allocated at the start is no growth."""
-    made = profile(works=[work()], pulses=tuple(_pulse(s, 500 + 10 * s) for s in range(21)))
+    made = profile(
+        loops=[loop()], resource_samples=tuple(_resource_sample(s, 500 + 10 * s) for s in range(21))
+    )
 
     machine = _process(made).machine
 
@@ -308,7 +312,10 @@ def test_growth_is_that_of_the_later_half() -> None:
 
 def test_the_cpus_are_those_that_the_cgroup_allows() -> None:
     """Where they are fewer than the process may run on."""
-    made = profile(works=[work()], pulses=(_pulse(0, 1), _pulse(1, 1, cpus=64, cpu_limit=2.0)))
+    made = profile(
+        loops=[loop()],
+        resource_samples=(_resource_sample(0, 1), _resource_sample(1, 1, cpus=64, cpu_limit=2.0)),
+    )
 
     machine = _process(made).machine
 
@@ -319,11 +326,13 @@ def test_the_cpus_are_those_that_the_cgroup_allows() -> None:
 def test_cpus_and_switches_are_those_between_the_first_pulse_and_the_last() -> None:
     """Threads of the process ran for 3 s of 2; pulses of before have neither."""
     counts = ("user_ns", "system_ns", "voluntary_switches", "involuntary_switches")
-    first = _pulse(0, 1, **dict.fromkeys(counts, 0))
-    last = _pulse(2, 1, **dict(zip(counts, (2 * 10**9, 10**9, 30, 10), strict=True)))
+    first = _resource_sample(0, 1, **dict.fromkeys(counts, 0))
+    last = _resource_sample(2, 1, **dict(zip(counts, (2 * 10**9, 10**9, 30, 10), strict=True)))
 
-    told = _process(profile(works=[work()], pulses=(first, last))).machine
-    untold = _process(profile(works=[work()], pulses=(_pulse(0, 1), _pulse(1, 1)))).machine
+    told = _process(profile(loops=[loop()], resource_samples=(first, last))).machine
+    untold = _process(
+        profile(loops=[loop()], resource_samples=(_resource_sample(0, 1), _resource_sample(1, 1)))
+    ).machine
 
     assert not isinstance(told, Missing)
     assert not isinstance(untold, Missing)
@@ -343,7 +352,7 @@ def test_what_happened_before_the_first_step_is_not_in_the_loop() -> None:
     )
 
     placed = process(unix_minus_monotonic_ns=UNIX_NS + 20 * MS)
-    made = profile(works=[work(first_seen_ns=first)], activities=saves, processes=[placed])
+    made = profile(loops=[loop(first_seen_ns=first)], activities=saves, processes=[placed])
 
     found = _process(made).activities
 
@@ -352,9 +361,9 @@ def test_what_happened_before_the_first_step_is_not_in_the_loop() -> None:
 
 def test_a_loop_knows_when_its_first_step_was_seen() -> None:
     """Whether steps come all through a loop is told from that."""
-    made = profile(works=[work(first_seen_ns=UNIX_NS + 7)])
+    made = profile(loops=[loop(first_seen_ns=UNIX_NS + 7)])
 
-    assert _work(made).loop.first_seen_ns == UNIX_NS + 7
+    assert _loop(made).timing.first_seen_ns == UNIX_NS + 7
 
 
 @pytest.mark.parametrize(
@@ -367,7 +376,7 @@ def test_a_loop_knows_when_its_first_step_was_seen() -> None:
 )
 def test_a_cpu_is_no_accelerator(devices: tuple[str, ...], has_one: bool) -> None:
     """By the names TensorFlow and its profiler give devices."""
-    made = profile(works=[work()], processes=[process(devices=devices)])
+    made = profile(loops=[loop()], processes=[process(devices=devices)])
 
     assert _process(made).has_accelerator is has_one
 
@@ -376,7 +385,7 @@ def test_a_run_without_anything_yields_signals_all_the_same() -> None:
     """Nothing is sampled, no process told anything: no rule fails."""
     signals = gather(profile(), (), DEFAULTS)
 
-    assert signals.works == ()
+    assert signals.loops == ()
     assert isinstance(signals.processes[0].machine, Missing)
 
 
@@ -384,7 +393,7 @@ def test_steps_that_stand_out_are_outliers_unless_a_rule_knows_why() -> None:
     """A first step is slow in any case; one of which nothing is known is told."""
     values = (90 * MS, *(MS,) * 20, 40 * MS, *(MS,) * 20)
 
-    outliers = _work(profile(works=[work(values)])).outliers
+    outliers = _loop(profile(loops=[loop(values)])).outliers
 
     assert not isinstance(outliers, Missing)
     assert (outliers.steps, outliers.excess_ns) == ((21,), 39 * MS)
@@ -392,7 +401,7 @@ def test_steps_that_stand_out_are_outliers_unless_a_rule_knows_why() -> None:
 
 def test_whatever_a_first_step_was_slow_for_is_no_outlier_of_the_loop() -> None:
     """What it took is set apart, whether or not something is known to have gone on in it."""
-    slow = work((50 * MS, *(MS,) * 40))
+    slow = loop((50 * MS, *(MS,) * 40))
     start_ns, end_ns = int(slow.recent.start_ns[0]), int(slow.recent.end_ns[0])
     shift_ns = UNIX_NS - int(slow.recent.start_ns[0])
     reading = Activity(
@@ -400,7 +409,7 @@ def test_whatever_a_first_step_was_slow_for_is_no_outlier_of_the_loop() -> None:
     )
     placed = process(unix_minus_monotonic_ns=shift_ns)
 
-    outliers = _work(profile(works=[slow], processes=[placed], activities=(reading,))).outliers
+    outliers = _loop(profile(loops=[slow], processes=[placed], activities=(reading,))).outliers
 
     assert not isinstance(outliers, Missing)
     assert (outliers.steps, outliers.excess_ns) == ((), 0)
@@ -408,7 +417,7 @@ def test_whatever_a_first_step_was_slow_for_is_no_outlier_of_the_loop() -> None:
 
 def test_what_callbacks_took_at_the_end_of_an_epoch_is_told_once() -> None:
     """By callbacks_slow, which counts them whole."""
-    slow = work((MS,) * 20 + (50 * MS,) + (MS,) * 20)
+    slow = loop((MS,) * 20 + (50 * MS,) + (MS,) * 20)
     shift_ns = UNIX_NS - int(slow.recent.start_ns[0])
     start_ns, end_ns = (
         int(each[20]) + shift_ns for each in (slow.recent.start_ns, slow.recent.end_ns)
@@ -416,7 +425,7 @@ def test_what_callbacks_took_at_the_end_of_an_epoch_is_told_once() -> None:
     drawing = Activity(0, "callbacks", "on_epoch_end", "MainThread", start_ns, end_ns, 1, 50 * MS)
     placed = process(unix_minus_monotonic_ns=shift_ns)
 
-    outliers = _work(profile(works=[slow], processes=[placed], activities=(drawing,))).outliers
+    outliers = _loop(profile(loops=[slow], processes=[placed], activities=(drawing,))).outliers
 
     assert not isinstance(outliers, Missing)
     assert (outliers.steps, outliers.excess_ns) == ((), 0)
@@ -447,9 +456,9 @@ def test_outliers_at_one_distance_say_which() -> None:
     stopped = [*values]
     stopped[55] = 200 * MS
 
-    regular = _work(profile(works=[work(values)])).outliers
-    once = _work(profile(works=[work(stopped)])).outliers
-    others = _work(profile(works=[work(scattered)])).outliers
+    regular = _loop(profile(loops=[loop(values)])).outliers
+    once = _loop(profile(loops=[loop(stopped)])).outliers
+    others = _loop(profile(loops=[loop(scattered)])).outliers
 
     assert not isinstance(regular, Missing)
     assert not isinstance(others, Missing)
@@ -467,7 +476,7 @@ def test_copies_are_those_of_a_mean_step_and_say_what_is_pageable() -> None:
     ]
     rows = [row._replace(device="/device:GPU:0/stream:all") for row in rows]
 
-    copies = _work(profile([Step(rows), Step(rows)], works=[work()])).copies
+    copies = _loop(profile([Step(rows), Step(rows)], loops=[loop()])).copies
 
     assert not isinstance(copies, Missing)
     (one,) = copies
@@ -483,7 +492,7 @@ def test_products_in_32_bits_are_eligible_and_others_are_not() -> None:
         op("Relu", 50, 10, Place.ACCELERATOR, detail="EigenMetaKernel"),
     ]
 
-    precision = _work(profile([Step(rows)], works=[work()])).precision
+    precision = _loop(profile([Step(rows)], loops=[loop()])).precision
 
     assert precision is not None
     assert not isinstance(precision, Missing)
@@ -502,7 +511,7 @@ def test_transposes_are_known_by_the_op_and_by_the_kernel() -> None:
         op("BiasAdd", 40, 5, Place.ACCELERATOR, detail="cudnn::nchwToNhwcKernel"),
     ]
 
-    layout = _work(profile([Step(rows)], works=[work()])).layout
+    layout = _loop(profile([Step(rows)], loops=[loop()])).layout
 
     assert layout is not None
     assert not isinstance(layout, Missing)
@@ -511,7 +520,7 @@ def test_transposes_are_known_by_the_op_and_by_the_kernel() -> None:
 
 def test_a_job_of_the_host_has_no_signals_of_accelerators() -> None:
     """And hears of no rule that lacks them."""
-    found = _work(profile([Step([op("MatMul", 0, 60)])], works=[work()]))
+    found = _loop(profile([Step([op("MatMul", 0, 60)])], loops=[loop()]))
 
     assert (found.copies, found.layout, found.precision) == ((), None, None)
 
@@ -520,7 +529,7 @@ def test_a_time_without_ops_that_is_too_long_for_an_executor_is_a_pause() -> Non
     """A thread that lost its CPU between two ops is no sign of tiny ops."""
     rows = [op("Add", 10, 2), op("Add", 30, 5), op("Add", 20, 800), op("Mul", 1500, 5)]
 
-    ops = _work(profile([Step(rows, 2000), Step(rows, 2000)], works=[work()])).ops
+    ops = _loop(profile([Step(rows, 2000), Step(rows, 2000)], loops=[loop()])).ops
 
     assert not isinstance(ops, Missing)
     assert ops.paused_ns == 680_000
@@ -555,7 +564,7 @@ def test_no_cause_is_named_that_explains_less_than_half() -> None:
     values = [MS] * 200
     for at in (3, 11, 40, 41, 57, 90, 133, 170):
         values[at] = 9 * MS
-    slow = work(values)
+    slow = loop(values)
     shift_ns = UNIX_NS - int(slow.recent.start_ns[0])
     saving = Activity(
         0,
@@ -569,7 +578,7 @@ def test_no_cause_is_named_that_explains_less_than_half() -> None:
     )
     placed = process(unix_minus_monotonic_ns=shift_ns)
 
-    found = _work(profile(works=[slow], processes=[placed], activities=(saving,))).outliers
+    found = _loop(profile(loops=[slow], processes=[placed], activities=(saving,))).outliers
 
     assert not isinstance(found, Missing)
     assert (len(found.steps), found.cause) == (8, "")
@@ -577,7 +586,7 @@ def test_no_cause_is_named_that_explains_less_than_half() -> None:
 
 def test_what_began_after_the_last_step_held_none_up() -> None:
     """A model that is exported in the end is no checkpoint that steps wait for."""
-    steps = work()
+    steps = loop()
     shift_ns = UNIX_NS - int(steps.recent.start_ns[0])
     last_ns = int(steps.recent.end_ns[-1]) + shift_ns
     first_ns = int(steps.recent.start_ns[2]) + shift_ns
@@ -587,7 +596,7 @@ def test_what_began_after_the_last_step_held_none_up() -> None:
     )
     placed = process(unix_minus_monotonic_ns=shift_ns)
 
-    (use,) = _process(profile(works=[steps], processes=[placed], activities=saves)).activities
+    (use,) = _process(profile(loops=[steps], processes=[placed], activities=saves)).activities
 
     assert (use.count, use.total_ns) == (1, MS)
     assert use.own_ns <= MS
@@ -712,15 +721,15 @@ def test_the_line_that_makes_most_ops_is_known_by_the_graph() -> None:
 
 def test_the_line_that_saves_between_steps_is_the_jobs_own() -> None:
     """The call of it, whatever it calls in TensorFlow."""
-    made = profile([Step([op("MatMul", 0, 100)])], works=[work((50_000,) * 10)])
+    made = profile([Step([op("MatMul", 0, 100)])], loops=[loop((50_000,) * 10)])
     calls = (
         _call("train", "/home/ada/train.py", None, 1_000),
         _call("save", "/env/site-packages/keras/src/saving.py", 0, 49_000, line=26),
     )
     gap = Gap(0, 0, 0, UNIX_NS + 100_000, 50_000, 0, False, calls)
-    made = replace(made, gaps=(gap,), works=(replace(made.works[0], gaps=durations([50_000] * 9)),))
+    made = replace(made, gaps=(gap,), loops=(replace(made.loops[0], gaps=durations([50_000] * 9)),))
 
-    assert _work(made).save_source == "/home/ada/train.py:26"
+    assert _loop(made).save_source == "/home/ada/train.py:26"
 
 
 @pytest.mark.parametrize(
@@ -730,7 +739,7 @@ def test_python_between_steps_is_that_of_the_jobs_own_loop(thread: str, is_known
     """A thread that fills a queue holds up nothing by what it does between two elements."""
     gap = _gap(3, _call("prepare", "/home/ada/train.py", None, 90_000))
 
-    python = _work(profile(works=[work(thread=thread)], gaps=(gap,))).python
+    python = _loop(profile(loops=[loop(thread=thread)], gaps=(gap,))).python
 
     assert isinstance(python, Missing) is not is_known
 
@@ -744,7 +753,7 @@ def test_elements_are_ready_where_all_of_them_lie_in_memory(between: str, is_rea
     spans = tuple(Span(SpanKind.ITERATOR, path, 0, 100, "step") for path in paths)
     step = Step([op("IteratorGetNext", 0, 100), op("MatMul", 100, 50)], 150, spans=spans)
 
-    found = _work(profile([step], works=[work()])).input
+    found = _loop(profile([step], loops=[loop()])).input
 
     assert not isinstance(found, Missing)
     assert found.is_ready == is_ready
@@ -754,11 +763,11 @@ def test_the_line_of_a_queue_is_that_of_the_thread_that_fills_it() -> None:
     """A thread of the job's own is known by the enqueue that it runs."""
     dequeue = op("QueueDequeueV2", 0, 90)._replace(name="fifo_queue_Dequeue")
     steps = [Step([dequeue, op("MatMul", 90, 10)]), Step([op("QueueEnqueueV2", 0, 5)], 100, 1)]
-    filler = work(index=1, name="fifo_queue_enqueue", thread="Thread-1")
+    filler = loop(index=1, name="fifo_queue_enqueue", thread="Thread-1")
     reads = _call("read_from_storage", "/home/ada/train.py", None, 90_000, line=22)
-    gaps = (replace(_gap(1, reads), work=1),)
+    gaps = (replace(_gap(1, reads), loop=1),)
 
-    found = _work(profile(steps, works=[work(), filler], gaps=gaps)).input
+    found = _loop(profile(steps, loops=[loop(), filler], gaps=gaps)).input
 
     assert not isinstance(found, Missing)
     assert found.source == "/home/ada/train.py:22"
@@ -767,18 +776,18 @@ def test_the_line_of_a_queue_is_that_of_the_thread_that_fills_it() -> None:
 @pytest.mark.parametrize("name", ["fifo_queue_enqueue", "enqueue_input/queue_EnqueueMany"])
 def test_what_fills_a_queue_is_accused_of_nothing_beside_the_training(name: str) -> None:
     """However long it takes: whether the training waits for it, the training tells."""
-    filler = work((9 * MS,) * 10, index=1, name=name, thread="Thread-1")
+    filler = loop((9 * MS,) * 10, index=1, name=name, thread="Thread-1")
 
-    told = gather(profile(works=[work((MS,) * 10), filler]), (), DEFAULTS).works
+    told = gather(profile(loops=[loop((MS,) * 10), filler]), (), DEFAULTS).loops
 
-    assert [(each.subject.name, each.is_main) for each in told] == [(work().name, True)]
+    assert [(each.subject.name, each.is_main) for each in told] == [(loop().name, True)]
 
 
 def test_python_of_a_queues_filler_is_no_finding_of_its_own() -> None:
     """What it reads is told with the queue."""
-    filler = work(name="fifo_queue_enqueue", thread="Thread-1")
+    filler = loop(name="fifo_queue_enqueue", thread="Thread-1")
 
-    python = _work(profile(works=[filler], gaps=(_gap(3, _call("read", "/a.py", None, 9)),))).python
+    python = _loop(profile(loops=[filler], gaps=(_gap(3, _call("read", "/a.py", None, 9)),))).python
 
     assert isinstance(python, Missing)
 
@@ -804,7 +813,7 @@ def test_the_line_that_made_the_slow_stage_is_named(lines, source: str) -> None:
         for name, file, line in (*lines, ("Dataset.prefetch", "/home/ada/data.py", 10))
     )
 
-    found = _work(profile([step], works=[work()], activities=made)).input
+    found = _loop(profile([step], loops=[loop()], activities=made)).input
 
     assert not isinstance(found, Missing)
     assert (found.bottleneck, found.source, found.prefetches) == ("ParallelMapV2", source, True)
@@ -818,9 +827,11 @@ def test_python_that_makes_elements_is_known_by_where_it_stands() -> None:
     step = Step([op("IteratorGetNext", 0, 100), op("MatMul", 100, 50)], 150, spans=spans)
     guest = ThreadUse("", True, 1, Missing("a place alone"), False, "/home/ada/data.py", 28, "row")
     at_s = [ThreadTimes(UNIX_NS + (second - 1) * SECOND_NS, (guest,)) for second in range(3)]
-    pulses = tuple(pulse(second, thread_times=each) for second, each in enumerate(at_s))
+    resource_samples = tuple(
+        resource_sample(second, thread_times=each) for second, each in enumerate(at_s)
+    )
 
-    found = _work(profile([step], works=[work()], pulses=pulses)).input
+    found = _loop(profile([step], loops=[loop()], resource_samples=resource_samples)).input
 
     assert not isinstance(found, Missing)
     assert (found.bottleneck, found.source) == ("Generator", "/home/ada/data.py:28")
@@ -840,7 +851,7 @@ def test_a_step_takes_one_call_of_a_generator_that_makes_its_batches(
     made = op("PyFunc", 5, 80, detail=path, background=True)
     steps = [Step([taking, computing, made], 150, spans=spans), Step([taking, computing], 150)]
 
-    found = _work(profile(steps, works=[work()])).input
+    found = _loop(profile(steps, loops=[loop()])).input
 
     assert not isinstance(found, Missing)
     assert found.python_ns == python_us * 1000
@@ -854,7 +865,7 @@ def test_python_for_an_iterator_counts_whose_call_began_before_the_capture() -> 
     of_step = op("PyFunc", 120, 7)
     step = Step([taking, computing, made, of_step], 150, spans=(span,))
 
-    found = _work(profile([step], works=[work()])).input
+    found = _loop(profile([step], loops=[loop()])).input
 
     assert not isinstance(found, Missing)
     assert found.python_ns == 80_000

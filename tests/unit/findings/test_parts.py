@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.profiles import Step, op, process, profile, work
+from tests.support.profiles import Step, loop, op, process, profile
 from tests.support.rank_runs import write_ranks
 from tfprobe.errors import Missing
 from tfprobe.findings.gather import dearest, gather, merge, part
 from tfprobe.findings.gather.cycles import turns
-from tfprobe.findings.signals import WorkSignals
+from tfprobe.findings.signals import LoopSignals
 from tfprobe.findings.thresholds import DEFAULTS
 from tfprobe.profile.reader import traced_steps
 from tfprobe.profile.reader.run_reader import load
@@ -29,7 +29,7 @@ def test_ranks_read_one_by_one_have_the_signals_of_the_run(
     tmp_path: Path, ranks: int, steps: int, taken: int
 ):
     """To the last digit, what ranks did in the collectives they meet in included."""
-    root = write_ranks(tmp_path / "run", ranks, steps, sampled=taken, pulses=10)
+    root = write_ranks(tmp_path / "run", ranks, steps, sampled=taken, resource_samples=10)
     whole = load(RunFolder(root), ELSEWHERE)
 
     parts = [
@@ -38,25 +38,25 @@ def test_ranks_read_one_by_one_have_the_signals_of_the_run(
     ]
 
     assert merge(parts, turns(whole)) == gather(whole, (), DEFAULTS)
-    assert any(work.turns is not None for work in gather(whole, (), DEFAULTS)) == (ranks > 1)
+    assert any(loop.turns is not None for loop in gather(whole, (), DEFAULTS)) == (ranks > 1)
 
 
 def test_the_work_to_join_with_its_code_is_that_of_the_whole_run(tmp_path: Path):
-    """Only the process of the dearest work reads a graph and a code map."""
-    root = write_ranks(tmp_path / "run", 3, 40, sampled=2, pulses=4)
+    """Only the process of the dearest loop reads a graph and a code map."""
+    root = write_ranks(tmp_path / "run", 3, 40, sampled=2, resource_samples=4)
     whole = load(RunFolder(root), ELSEWHERE)
 
     shards = shards_of(RunFolder(root), ELSEWHERE)
     chosen = dearest([part(load_shard(each), (), DEFAULTS) for each in shards])
 
     (found,) = traced_steps.dearest(RunFolder(root), whole)
-    assert chosen == found.work.process
+    assert chosen == found.loop.process
 
 
 def test_of_works_that_take_as_long_the_first_is_joined():
     """Whoever is asked first is not asked again with another answer."""
-    same = profile([Step([op("MatMul", 0, 5)])], processes=[process()], works=[work()])
-    bare = profile(processes=[process()], works=[work([10**12])])
+    same = profile([Step([op("MatMul", 0, 5)])], processes=[process()], loops=[loop()])
+    bare = profile(processes=[process()], loops=[loop([10**12])])
 
     parts = [part(each, (), DEFAULTS) for each in (bare, same, same)]
 
@@ -70,19 +70,19 @@ def test_of_ops_that_take_as_long_the_first_to_run_comes_first():
     both = profile(
         [theirs, mine],
         processes=[process(), process(index=1)],
-        works=[work(), work(process=1)],
+        loops=[loop(), loop(process=1)],
     )
     first, second = both.captures
     whole = replace(both, captures=(first, replace(second, process=1)))
-    alone = profile([mine], processes=[process()], works=[work()])
+    alone = profile([mine], processes=[process()], loops=[loop()])
 
-    told = [types(each) for each in gather(whole, (), DEFAULTS).works]
+    told = [types(each) for each in gather(whole, (), DEFAULTS).loops]
 
     assert told == [["A", "B"], ["B", "A"]]
-    assert types(part(alone, (), DEFAULTS).signals.works[0]) == ["B", "A"]
+    assert types(part(alone, (), DEFAULTS).signals.loops[0]) == ["B", "A"]
 
 
-def types(signals: WorkSignals) -> list[str]:
-    """Return the types of the ops of a work, dearest first."""
+def types(signals: LoopSignals) -> list[str]:
+    """Return the types of the ops of a loop, dearest first."""
     assert not isinstance(signals.ops, Missing)
     return [use.type for use in signals.ops.host]

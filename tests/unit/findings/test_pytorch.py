@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.support.profiles import Step, op, profile
-from tests.support.profiles import work as recorded
-from tests.support.signals import found, gpu_ops, parts, use, work
+from tests.support.profiles import loop as recorded
+from tests.support.signals import found, gpu_ops, loop, parts, use
 from tfprobe.findings.gather import gather
 from tfprobe.findings.signals import Ops
 from tfprobe.findings.thresholds import DEFAULTS
@@ -18,7 +18,7 @@ _OF_TENSORFLOW = ("tf.", "TF_", "tensorflow", "keras", "steps_per_execution", "o
 @pytest.mark.parametrize("part", ["host_compute", "kernel_launch", "idle", "input_wait"])
 def test_an_idle_device_is_not_told_to_use_tensorflow(part: str) -> None:
     """Whatever it waits for."""
-    signals = work(ops=gpu_ops(), parts=parts(**{"host_compute": 0.0, part: 1.0}), is_pytorch=True)
+    signals = loop(ops=gpu_ops(), parts=parts(**{"host_compute": 0.0, part: 1.0}), is_pytorch=True)
 
     finding = found("accelerator_idle", signals)
 
@@ -30,8 +30,8 @@ def test_an_op_on_the_host_is_moved_as_pytorch_does() -> None:
     """With .to, and not with tf.device."""
     exposed = gpu_ops(exposed_host=(use("aten::unique", 5.0),))
 
-    of_pytorch = found("op_on_host", work(ops=exposed, is_pytorch=True))
-    of_tensorflow = found("op_on_host", work(ops=exposed))
+    of_pytorch = found("op_on_host", loop(ops=exposed, is_pytorch=True))
+    of_tensorflow = found("op_on_host", loop(ops=exposed))
 
     assert of_pytorch is not None
     assert of_tensorflow is not None
@@ -47,7 +47,7 @@ def test_ops_that_call_each_other_have_their_own_time() -> None:
         op("k", 200, 1, Place.ACCELERATOR),
     ]
 
-    signals = gather(profile([Step(rows)], works=[recorded()]), (), DEFAULTS).works[0]
+    signals = gather(profile([Step(rows)], loops=[recorded()]), (), DEFAULTS).loops[0]
 
     assert signals.is_pytorch
     assert isinstance(signals.ops, Ops)
@@ -62,7 +62,7 @@ def test_a_copy_of_a_timeline_is_no_op_on_the_host() -> None:
     """Older TensorFlows write their copies on lanes of the host, too."""
     rows = [op("MEMCPYHtoD", 0, 50), op("Unique", 60, 5), op("k", 200, 1, Place.ACCELERATOR)]
 
-    ops = gather(profile([Step(rows)], works=[recorded()]), (), DEFAULTS).works[0].ops
+    ops = gather(profile([Step(rows)], loops=[recorded()]), (), DEFAULTS).loops[0].ops
 
     assert isinstance(ops, Ops)
     assert [each.type for each in ops.exposed_host] == ["Unique"]

@@ -6,11 +6,11 @@ import pytest
 
 from tests.support.profiles import profile
 from tests.support.rundir import UNIX_NS
-from tests.support.tiers import SECOND_NS, pulse
+from tests.support.tiers import SECOND_NS, resource_sample
 from tfprobe.errors import Missing
 from tfprobe.findings.gather.processes import thread_use
 from tfprobe.findings.signals import PythonThread, ThreadUseSignal
-from tfprobe.profile.activities import Pulse, ThreadTimes
+from tfprobe.profile.activities import ResourceSample, ThreadTimes
 from tfprobe.profile.activities import ThreadUse as Use
 
 
@@ -24,7 +24,7 @@ def other(cpu_s: float, line: int, *, is_in_python: bool = True) -> Use:
     )
 
 
-def sampled(at_s: int, *threads: Use, **changes) -> Pulse:
+def sampled(at_s: int, *threads: Use, **changes) -> ResourceSample:
     """Return a pulse with the time of threads since the second before."""
     times = ThreadTimes(UNIX_NS + (at_s - 1) * SECOND_NS, threads)
     facts = {
@@ -35,11 +35,11 @@ def sampled(at_s: int, *threads: Use, **changes) -> Pulse:
         "run_delay_ns": 0,
         "thread_times": times,
     }
-    return pulse(at_s, **{**facts, **changes})
+    return resource_sample(at_s, **{**facts, **changes})
 
 
-def known(*pulses: Pulse) -> ThreadUseSignal:
-    found = thread_use(profile(pulses=pulses), 0)
+def known(*resource_samples: ResourceSample) -> ThreadUseSignal:
+    found = thread_use(profile(resource_samples=resource_samples), 0)
     assert isinstance(found, ThreadUseSignal)
     return found
 
@@ -93,7 +93,7 @@ def test_threads_that_cannot_be_told_apart_are_not_judged() -> None:
     """In Python 3.6 one of the others may be a thread of Python."""
     unmapped = ThreadTimes(UNIX_NS, (main(0.1),), unmapped=1)
 
-    found = thread_use(profile(pulses=[sampled(1), sampled(2, thread_times=unmapped)]), 0)
+    found = thread_use(profile(resource_samples=[sampled(1), sampled(2, thread_times=unmapped)]), 0)
 
     assert isinstance(found, Missing)
     assert "3.7" in found.reason
@@ -117,6 +117,6 @@ def test_a_hypervisor_that_takes_cpus_is_another() -> None:
 )
 def test_steps_of_other_threads_are_not_judged(threads: tuple[Use, ...]) -> None:
     """How long those waited for a CPU is not noted."""
-    found = thread_use(profile(pulses=[sampled(1), sampled(2, *threads)]), 0)
+    found = thread_use(profile(resource_samples=[sampled(1), sampled(2, *threads)]), 0)
 
     assert isinstance(found, Missing)

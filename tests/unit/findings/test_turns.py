@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tests.support.profiles import work
+from tests.support.profiles import loop
 from tests.unit.analysis.distributed.test_collectives import recorded, reduce
 from tfprobe.findings.gather.cycles import turns
 
@@ -12,8 +12,8 @@ from tfprobe.findings.gather.cycles import turns
 def _runs(steps: int):
     """Return a run in which rank 1 comes last to one collective in each step."""
     rank_0, rank_1 = [[reduce(0, 100)]] * steps, [[reduce(70, 30)]] * steps
-    mine = work(kind="function", name="f")
-    return recorded({0: rank_0, 1: rank_1}, works=[mine, replace(mine, process=1)])
+    mine = loop(kind="function", name="f")
+    return recorded({0: rank_0, 1: rank_1}, loops=[mine, replace(mine, process=1)])
 
 
 def test_a_rank_is_known_by_how_often_it_came_last() -> None:

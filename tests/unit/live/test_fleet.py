@@ -16,8 +16,8 @@ from tests.support.rundir import (
     HOST,
     MONO_NS,
     UNIX_NS,
+    WrittenLoop,
     WrittenProcess,
-    WrittenWork,
     regular_steps,
     steps_bin,
     write_process,
@@ -37,7 +37,13 @@ from tfprobe.profile.snapshots import (
 
 SECOND_NS = 10**9
 SHARES = LoopShares(0.5, 0.25, 0.25, 0.0, captures=1, newest_unix_ns=UNIX_NS)
-PULSE = {"mono_ns": MONO_NS, "steps": 3, "user_ns": 100, "system_ns": 20, "resident_bytes": 7}
+RESOURCE_SAMPLE = {
+    "mono_ns": MONO_NS,
+    "steps": 3,
+    "user_ns": 100,
+    "system_ns": 20,
+    "resident_bytes": 7,
+}
 
 
 @dataclass
@@ -74,15 +80,15 @@ class Place:
         if not root.exists():
             write_run(root, manifest={"id": name, "pid_started_ticks": 1234, "pid": pid})
         live(self.here.proc, pid, 1234)
-        works = [WrittenWork(kind="fit", name="model", steps=regular_steps(steps))]
+        loops = [WrittenLoop(kind="fit", name="model", steps=regular_steps(steps))]
         header = {10: 1, 7: pid, **changes.pop("header", {})}
-        return write_process(root, WrittenProcess(pid, works=works, header=header, **changes))
+        return write_process(root, WrittenProcess(pid, loops=loops, header=header, **changes))
 
     def step_to(self, folder: Path, steps: int, **header: int) -> None:
         """Let a process make steps, without a new file."""
-        works = [WrittenWork(kind="fit", name="model", steps=regular_steps(steps))]
+        loops = [WrittenLoop(kind="fit", name="model", steps=regular_steps(steps))]
         with (folder / "steps.bin").open("r+b") as file:
-            file.write(steps_bin(works, {7: int(folder.name.split("-")[0])}))
+            file.write(steps_bin(loops, {7: int(folder.name.split("-")[0])}))
 
     def end(self, folder: Path) -> None:
         shutil.rmtree(self.here.proc / folder.name.split("-")[0])
@@ -114,8 +120,8 @@ def test_a_look_holds_runs_processes_works_and_steps(place):
     assert (run.run.id, run.run.state, run.host, run.user) == ("r1", "running", HOST, "ada")
     process = _only(run.processes)
     assert (process.process.pid, process.process.state) == (4711, "running")
-    (work,) = process.works
-    assert (work.kind, work.name, work.count, len(work.recent.end_ns)) == ("fit", "model", 20, 20)
+    (loop,) = process.loops
+    assert (loop.kind, loop.name, loop.count, len(loop.recent.end_ns)) == ("fit", "model", 20, 20)
     assert run.problems == look.problems == ()
 
 
@@ -127,8 +133,8 @@ def test_the_next_look_has_the_new_steps(place):
 
     place.step_to(folder, 2500)
 
-    (work,) = _process(fleet).works
-    assert (work.count, work.times.count, work.recent.first_step) == (2500, 2500, 2500 - 1024)
+    (loop,) = _process(fleet).loops
+    assert (loop.count, loop.times.count, loop.recent.first_step) == (2500, 2500, 2500 - 1024)
 
 
 def test_runs_appear_and_vanish(place):
@@ -165,15 +171,15 @@ def test_works_and_pulses_know_their_process(place):
     """`process` is a place in the run's processes, also when another comes before it."""
     fleet = place.fleet()
     folder = place.add("r1", pid=200)
-    (folder / "pulses.jsonl").write_text(json.dumps(PULSE) + "\n")
+    (folder / "pulses.jsonl").write_text(json.dumps(RESOURCE_SAMPLE) + "\n")
     fleet.look()
 
     place.add("r1", pid=100)
 
     first, second = _only(fleet.look().runs).processes
     assert [first.process.index, second.process.index] == [0, 1]
-    assert [work.process for work in second.works] == [1]
-    assert [pulse.process for pulse in second.pulses] == [1]
+    assert [loop.process for loop in second.loops] == [1]
+    assert [resource_sample.process for resource_sample in second.resource_samples] == [1]
 
 
 def test_a_run_directory_is_a_fleet_of_one(place):
@@ -201,15 +207,20 @@ def test_pulses_are_those_of_the_file_on_the_wall_clock(place):
     """New ones come with the next look."""
     folder = place.add("r1")
     fleet = place.fleet()
-    before = _process(fleet).pulses
+    before = _process(fleet).resource_samples
     with (folder / "pulses.jsonl").open("a") as file:
-        file.write(json.dumps(PULSE) + "\n" + json.dumps({**PULSE, "mono_ns": MONO_NS + 5}) + "\n")
+        file.write(
+            json.dumps(RESOURCE_SAMPLE)
+            + "\n"
+            + json.dumps({**RESOURCE_SAMPLE, "mono_ns": MONO_NS + 5})
+            + "\n"
+        )
 
-    pulses = _process(fleet).pulses
+    resource_samples = _process(fleet).resource_samples
 
     assert before == ()
-    assert [pulse.at_ns for pulse in pulses] == [UNIX_NS, UNIX_NS + 5]
-    assert (pulses[0].user_ns, pulses[0].resident_bytes) == (100, 7)
+    assert [resource_sample.at_ns for resource_sample in resource_samples] == [UNIX_NS, UNIX_NS + 5]
+    assert (resource_samples[0].user_ns, resource_samples[0].resident_bytes) == (100, 7)
 
 
 def test_the_accelerators_are_those_of_the_processes_hosts(place):
@@ -222,9 +233,9 @@ def test_the_accelerators_are_those_of_the_processes_hosts(place):
             json.dumps({"unix_ns": UNIX_NS, "devices": [device]}) + "\n"
         )
 
-    (pulse,) = _only(place.fleet().look().runs).machines
+    (resource_sample,) = _only(place.fleet().look().runs).machines
 
-    assert (pulse.host, pulse.devices[0].utilization_ratio) == (HOST, 0.5)
+    assert (resource_sample.host, resource_sample.devices[0].utilization_ratio) == (HOST, 0.5)
 
 
 def test_the_order_is_that_of_the_control_words(place):
@@ -294,7 +305,7 @@ def test_a_process_that_dies_is_read_to_its_last_step(place):
     place.step_to(folder, 25)
     counts = []
     for _ in range(8):
-        counts.append(_process(fleet).works[0].count)
+        counts.append(_process(fleet).loops[0].count)
         place.time.pass_s(1)
 
     assert counts == [25] * 8
@@ -338,7 +349,7 @@ def test_now_is_never_before_the_last_step(place):
 
     process = _process(place.fleet())
 
-    assert process.now_mono_ns == int(process.works[0].recent.end_ns[-1])
+    assert process.now_mono_ns == int(process.loops[0].recent.end_ns[-1])
 
 
 def test_a_container_of_this_machine_shares_its_clock(place):
@@ -359,7 +370,7 @@ def test_a_process_folder_without_its_files_is_a_problem(place):
 
     process = _only(run.processes)
     assert process.process.pid == 4711
-    assert process.works == ()
+    assert process.loops == ()
     assert all(
         isinstance(each, Missing)
         for each in (process.now_mono_ns, process.request, process.process.hooks)
@@ -398,7 +409,7 @@ def test_garbage_in_steps_bin_is_a_problem(place, content):
     (folder / "steps.bin").write_bytes(good)
 
     assert len(bad.problems) == 1
-    assert [work.count for work in _process(fleet).works] == [10]
+    assert [loop.count for loop in _process(fleet).loops] == [10]
 
 
 def test_half_written_manifests_are_read_when_they_are_whole(place):
@@ -456,14 +467,17 @@ def test_pulses_that_shrank_are_those_that_are_there(place):
     """A file cut or replaced is read from its start."""
     folder = place.add("r1")
     path = folder / "pulses.jsonl"
-    path.write_text("".join(json.dumps({**PULSE, "mono_ns": n}) + "\n" for n in range(5)))
+    path.write_text("".join(json.dumps({**RESOURCE_SAMPLE, "mono_ns": n}) + "\n" for n in range(5)))
     fleet = place.fleet()
-    before = len(_process(fleet).pulses)
+    before = len(_process(fleet).resource_samples)
 
-    path.write_text("rubbish\n" + json.dumps({**PULSE, "mono_ns": MONO_NS}) + "\n")
+    path.write_text("rubbish\n" + json.dumps({**RESOURCE_SAMPLE, "mono_ns": MONO_NS}) + "\n")
 
     run = _only(fleet.look().runs)
-    assert (before, [pulse.at_ns for pulse in run.processes[0].pulses]) == (5, [UNIX_NS])
+    assert (
+        before,
+        [resource_sample.at_ns for resource_sample in run.processes[0].resource_samples],
+    ) == (5, [UNIX_NS])
     assert "1 lines of pulses.jsonl" in run.problems[0].what
 
 

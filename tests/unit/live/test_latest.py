@@ -13,8 +13,8 @@ from tests.support.captures import CPU, Node, run_metadata
 from tests.support.rundir import (
     MONO_NS,
     UNIX_NS,
+    WrittenLoop,
     WrittenProcess,
-    WrittenWork,
     regular_steps,
     write_run,
 )
@@ -62,8 +62,8 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     return clock
 
 
-def name(step: int, work: int = 0) -> str:
-    return f"{step:06d}-session_run-{work}.run_metadata.pb"
+def name(step: int, loop: int = 0) -> str:
+    return f"{step:06d}-session_run-{loop}.run_metadata.pb"
 
 
 def metadata(op: str) -> bytes:
@@ -71,12 +71,12 @@ def metadata(op: str) -> bytes:
     return run_metadata({CPU: [Node("x", 10, 50, f"x = {op}()")]})
 
 
-def sample(step: int, work: int = 0) -> dict[str, object]:
+def sample(step: int, loop: int = 0) -> dict[str, object]:
     return {
         "event": "sample",
-        "work": work,
+        "work": loop,
         "step": step,
-        "capture": name(step, work),
+        "capture": name(step, loop),
         "level": "full",
         "start_ns": MONO_NS,
         "end_ns": MONO_NS + 100_000,
@@ -103,7 +103,7 @@ def written(root: Path, *steps: int, pid: int = 1, op: str = "MatMul") -> Proces
     """Write a run of one process with these steps sampled and followed."""
     process = WrittenProcess(
         pid=pid,
-        works=[WrittenWork(steps=regular_steps(30, step_ns=100_000, gap_ns=100_000))],
+        loops=[WrittenLoop(steps=regular_steps(30, step_ns=100_000, gap_ns=100_000))],
         events=[sample(step) for step in steps],
         gaps=[gap(step) for step in steps],
         captures={name(step): metadata(op) for step in steps},
@@ -148,7 +148,7 @@ def test_the_four_shares_are_those_of_the_report(tmp_path, clock):
 
 
 def test_only_the_newest_captures_are_decoded(tmp_path, clock):
-    """However many there are, the latest three steps of the work are enough."""
+    """However many there are, the latest three steps of the loop are enough."""
     folder = written(tmp_path / "r", 2, 5, 9, 11)
     folder.capture(name(2)).write_bytes(b"\xff\xff garbage")
 
@@ -176,10 +176,10 @@ def test_of_long_logs_the_ends_are_read(tmp_path, clock, monkeypatch):
 
 def test_the_work_is_the_one_whose_steps_took_longest(tmp_path, clock):
     """A validation that was sampled last does not stand for the training."""
-    short = WrittenWork(name="short", steps=regular_steps(3, step_ns=1_000))
-    long = WrittenWork(name="long", steps=regular_steps(30))
+    short = WrittenLoop(name="short", steps=regular_steps(3, step_ns=1_000))
+    long = WrittenLoop(name="long", steps=regular_steps(30))
     process = WrittenProcess(
-        works=[short, long],
+        loops=[short, long],
         events=[sample(2, 0), sample(1, 1)],
         captures={name(2, 0): metadata("MatMul"), name(1, 1): metadata("MatMul")},
     )
@@ -456,7 +456,7 @@ def test_what_reading_it_took_counts(tmp_path, clock, monkeypatch):
 
 def test_a_server_makes_no_progress(tmp_path, clock):
     """Which is not a goodput of 0."""
-    root = write_run(tmp_path / "r", [WrittenProcess(works=[])])
+    root = write_run(tmp_path / "r", [WrittenProcess(loops=[])])
     folder = ProcessFolder(next(root.glob("node7/*")))
 
     found = BreakdownCache(clock=clock).time_use(folder).wall_time

@@ -14,8 +14,8 @@ import pytest
 from tests.support.rundir import (
     BOOT_ID,
     HOST,
+    WrittenLoop,
     WrittenProcess,
-    WrittenWork,
     regular_steps,
     write_run,
 )
@@ -29,10 +29,10 @@ from tfprobe.runs.layout import ProcessFolder, RunFolder
 from tfprobe.runs.liveness import Machine
 
 TICKS = 1234
-WORKS = (
-    WrittenWork(name="loss", steps=regular_steps(40)),
-    WrittenWork(kind="fit", name="net", steps=regular_steps(4)),
-    WrittenWork(kind="evaluate", name="net", steps=regular_steps(9)),
+LOOPS = (
+    WrittenLoop(name="loss", steps=regular_steps(40)),
+    WrittenLoop(kind="fit", name="net", steps=regular_steps(4)),
+    WrittenLoop(kind="evaluate", name="net", steps=regular_steps(9)),
 )
 
 
@@ -61,9 +61,9 @@ class Place:
         return Machine(HOST, BOOT_ID, self.proc)
 
     def order(
-        self, run: RunFolder, *, steps: int = 3, pid: str = "", work: str = ""
+        self, run: RunFolder, *, steps: int = 3, pid: str = "", loop: str = ""
     ) -> TraceRequest:
-        return order(run, self.here, steps=steps, pid=pid, work=work)
+        return order(run, self.here, steps=steps, pid=pid, loop=loop)
 
 
 @pytest.fixture
@@ -99,8 +99,8 @@ def _tell(folder: ProcessFolder, *events: dict[str, Any]) -> None:
         file.writelines(f"{json.dumps({'unix_ns': 1, **event})}\n" for event in events)
 
 
-def _took(samples: int = 3, work: int = -1, **more: Any) -> dict[str, Any]:
-    return {"event": "request", "request": 1, "samples": samples, "work": work, **more}
+def _took(samples: int = 3, loop: int = -1, **more: Any) -> dict[str, Any]:
+    return {"event": "request", "request": 1, "samples": samples, "work": loop, **more}
 
 
 def _sample(step: int, request: int = 1) -> dict[str, Any]:
@@ -143,7 +143,7 @@ def test_one_program_is_not_repeated_for_each_process(place: Place) -> None:
 
 def test_an_order_is_written_for_all_processes(place: Place) -> None:
     """Each has it in its control words, and none has answered."""
-    run = place.write(WrittenProcess(pid=1, works=WORKS), WrittenProcess(pid=2, works=WORKS))
+    run = place.write(WrittenProcess(pid=1, loops=LOOPS), WrittenProcess(pid=2, loops=LOOPS))
 
     answers = place.order(run).answers()
 
@@ -156,8 +156,8 @@ def test_an_order_is_written_for_all_processes(place: Place) -> None:
 
 def test_a_step_is_as_old_as_the_clock_says_that_nobody_sets(place: Place, monkeypatch) -> None:
     """The wall clock was set since the process started."""
-    run = place.write(WrittenProcess(works=WORKS))
-    end_ns = max(end for work in WORKS for _, end in work.steps)
+    run = place.write(WrittenProcess(loops=LOOPS))
+    end_ns = max(end for loop in LOOPS for _, end in loop.steps)
     monkeypatch.setattr(
         process_request, "HostClocks", lambda: HostClocks(mono_ns=lambda: end_ns + 7 * 10**9)
     )
@@ -184,7 +184,7 @@ def test_what_a_profiler_service_recorded_has_nobody_to_ask(place: Place) -> Non
 
 def test_captures_are_those_of_this_order(place: Place) -> None:
     """Not what the budget took meanwhile, nor those of an order before."""
-    run = place.write(WrittenProcess(works=WORKS, events=[_sample(3)]))
+    run = place.write(WrittenProcess(loops=LOOPS, events=[_sample(3)]))
     given = place.order(run, steps=2)
 
     _tell(_folder(run), _took(2), _sample(40), _sample(41, request=7), {"event": "sample"})
@@ -202,7 +202,7 @@ def test_captures_are_those_of_this_order(place: Place) -> None:
 
 def test_a_line_that_is_being_written_is_read_when_it_is_whole(place: Place) -> None:
     """And garbage between lines is passed over."""
-    run = place.write(WrittenProcess(works=WORKS))
+    run = place.write(WrittenProcess(loops=LOOPS))
     given = place.order(run, steps=1)
     events = _folder(run).events
 
@@ -231,13 +231,13 @@ def test_a_line_that_is_being_written_is_read_when_it_is_whole(place: Place) -> 
             "order 2",
         ),
         ([_took(samples=9)], RequestAnswer.SUPERSEDED, "at the same moment"),
-        ([_took(work=1)], RequestAnswer.SUPERSEDED, "at the same moment"),
+        ([_took(loop=1)], RequestAnswer.SUPERSEDED, "at the same moment"),
         ([_took()], RequestAnswer.TAKEN, "no step has begun"),
     ],
 )
 def test_what_the_job_notes_is_the_answer(place: Place, events, answer, why) -> None:
     """Declined as a whole or step by step; superseded by a later order, or by one given with it."""
-    run = place.write(WrittenProcess(works=WORKS))
+    run = place.write(WrittenProcess(loops=LOOPS))
     given = place.order(run)
 
     _tell(_folder(run), *events)
@@ -249,7 +249,7 @@ def test_what_the_job_notes_is_the_answer(place: Place, events, answer, why) -> 
 
 def test_control_words_answer_where_no_event_finds_room(place: Place) -> None:
     """Taken; superseded before it was heard; and that sampling has ended, as on a full disk."""
-    run = place.write(WrittenProcess(works=WORKS))
+    run = place.write(WrittenProcess(loops=LOOPS))
     given = place.order(run)
 
     found = []
@@ -262,7 +262,7 @@ def test_control_words_answer_where_no_event_finds_room(place: Place) -> None:
 
 def test_a_process_that_ended_is_not_asked(place: Place) -> None:
     """Its control words stay as they were."""
-    run = place.write(WrittenProcess(works=WORKS))
+    run = place.write(WrittenProcess(loops=LOOPS))
     place.end(4711)
 
     found = _one(place.order(run))
@@ -278,7 +278,7 @@ def test_a_process_that_ended_is_not_asked(place: Place) -> None:
 
 def test_a_process_that_ends_in_the_middle_has_what_it_took(place: Place) -> None:
     """One of three captures, and that it has ended."""
-    run = place.write(WrittenProcess(works=WORKS))
+    run = place.write(WrittenProcess(loops=LOOPS))
     given = place.order(run)
 
     _tell(_folder(run), _took(), _sample(40))
@@ -292,7 +292,7 @@ def test_a_process_that_ends_in_the_middle_has_what_it_took(place: Place) -> Non
 
 def test_nobody_waits_for_a_stopped_process(place: Place) -> None:
     """It takes the order when it is let go on; who waits is told."""
-    run = place.write(WrittenProcess(works=WORKS))
+    run = place.write(WrittenProcess(loops=LOOPS))
     place.see(4711, state="T")
 
     (found,) = place.order(run).follow(until_met=True, patience_s=60, tell=_ignore)
@@ -303,7 +303,7 @@ def test_nobody_waits_for_a_stopped_process(place: Place) -> None:
 
 def test_a_process_that_nobody_here_can_see_is_asked_all_the_same(place: Place) -> None:
     """In another container its pid means nothing here; its files do."""
-    run = place.write(WrittenProcess(works=WORKS, manifest={"boot_id": "another"}))
+    run = place.write(WrittenProcess(loops=LOOPS, manifest={"boot_id": "another"}))
     given = order(run, Machine("elsewhere", "there", place.proc), steps=1)
 
     _tell(_folder(run), _took(1), _sample(40))
@@ -314,7 +314,7 @@ def test_a_process_that_nobody_here_can_see_is_asked_all_the_same(place: Place) 
 
 def test_waiting_ends_when_nothing_new_comes(place: Place) -> None:
     """After a patience that begins anew with all that comes."""
-    run = place.write(WrittenProcess(works=WORKS))
+    run = place.write(WrittenProcess(loops=LOOPS))
     told: list[int] = []
 
     def take(answers: tuple[ProcessAnswer, ...]) -> None:
@@ -330,7 +330,7 @@ def test_waiting_ends_when_nothing_new_comes(place: Place) -> None:
 
 def test_a_run_that_vanishes_is_told(place: Place) -> None:
     """Between the order and the answer."""
-    run = place.write(WrittenProcess(works=WORKS))
+    run = place.write(WrittenProcess(loops=LOOPS))
     given = place.order(run)
 
     _folder(run).steps.unlink()
@@ -343,7 +343,7 @@ def test_a_run_that_vanishes_is_told(place: Place) -> None:
 @pytest.mark.parametrize("number", [errno.EROFS, errno.EACCES, errno.ENOSPC])
 def test_a_file_that_cannot_be_written_is_told(place: Place, monkeypatch, number: int) -> None:
     """A read-only mount, another user's job, a full disk: that process is not asked."""
-    run = place.write(WrittenProcess(pid=1, works=WORKS), WrittenProcess(pid=2, works=WORKS))
+    run = place.write(WrittenProcess(pid=1, loops=LOOPS), WrittenProcess(pid=2, loops=LOOPS))
     really = os.open
 
     def refuse(path: Any, flags: int, *more: Any, **named: Any) -> int:
@@ -365,9 +365,9 @@ def test_a_file_that_cannot_be_written_is_told(place: Place, monkeypatch, number
 )
 def test_a_work_is_named_or_numbered(place: Place, wanted: str, index: int) -> None:
     """By part of its kind and name, of several the one with most time; or by its index."""
-    run = place.write(WrittenProcess(works=WORKS))
+    run = place.write(WrittenProcess(loops=LOOPS))
 
-    place.order(run, work=wanted)
+    place.order(run, loop=wanted)
 
     assert _words(_folder(run), 34, 1) == (index,)
 
@@ -375,9 +375,9 @@ def test_a_work_is_named_or_numbered(place: Place, wanted: str, index: int) -> N
 @pytest.mark.parametrize("wanted", ["nix", "3", "-1", "٣"])
 def test_a_work_that_is_not_there_is_told(place: Place, wanted: str) -> None:
     """With those that are; nothing is written."""
-    run = place.write(WrittenProcess(works=WORKS))
+    run = place.write(WrittenProcess(loops=LOOPS))
 
-    found = _one(place.order(run, work=wanted))
+    found = _one(place.order(run, loop=wanted))
 
     assert found.answer is RequestAnswer.NOT_ASKED
     assert "0 session_run loss" in str(found.why)
@@ -405,7 +405,7 @@ def test_one_process_is_chosen_by_pid_or_folder(place: Place) -> None:
 def test_of_processes_with_one_pid_the_one_that_is_there_is_meant(place: Place) -> None:
     """The other ended, and the system gave its pid to somebody else."""
     run = place.write(WrittenProcess(pid=2, manifest={"pid_started_ticks": 5}))
-    write = WrittenProcess(pid=2, works=WORKS)
+    write = WrittenProcess(pid=2, loops=LOOPS)
     os.rename(_folder(run).root, _folder(run).root.with_name("2-1"))
     from tests.support.rundir import write_process
 
@@ -419,7 +419,7 @@ def test_of_processes_with_one_pid_the_one_that_is_there_is_meant(place: Place) 
 @pytest.mark.parametrize("steps", [0, -1, 10**9])
 def test_a_senseless_number_of_steps_is_refused(place: Place, steps: int) -> None:
     """Before anything is written."""
-    run = place.write(WrittenProcess(works=WORKS))
+    run = place.write(WrittenProcess(loops=LOOPS))
 
     with pytest.raises(UsageError, match=r"1 to 1,000,000"):
         place.order(run, steps=steps)
@@ -428,7 +428,7 @@ def test_a_senseless_number_of_steps_is_refused(place: Place, steps: int) -> Non
 
 def test_garbage_in_the_control_words_is_no_sequence(place: Place) -> None:
     """The next order is one more than what both sides can have counted."""
-    run = place.write(WrittenProcess(works=WORKS))
+    run = place.write(WrittenProcess(loops=LOOPS))
     for garbage in (-5, (1 << 63) - 1):
         _put(_folder(run), sequence=garbage, seen=6)
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.support.rundir import (
+    WrittenLoop,
     WrittenProcess,
-    WrittenWork,
     regular_steps,
     steps_bin,
     write_process,
@@ -35,19 +35,19 @@ class Clock:
 
 @pytest.fixture
 def run(tmp_path: Path) -> Path:
-    process = WrittenProcess(works=[WrittenWork(steps=regular_steps(3))])
+    process = WrittenProcess(loops=[WrittenLoop(steps=regular_steps(3))])
     return write_run(tmp_path / "run", [process])
 
 
 def step(run: Path, count: int, header: Mapping[int, int] | None = None) -> None:
     (path,) = run.glob("*/4711-*/steps.bin")
     with path.open("r+b") as file:
-        file.write(steps_bin([WrittenWork(steps=regular_steps(count))], header))
+        file.write(steps_bin([WrittenLoop(steps=regular_steps(count))], header))
 
 
 def counts(made: MadeReport | Missing) -> list[int]:
     assert isinstance(made, MadeReport)
-    return [work.work.count for process in made.report.processes for work in process.works]
+    return [loop.loop.count for process in made.report.processes for loop in process.loops]
 
 
 def test_a_report_is_made_where_something_is_new(run):

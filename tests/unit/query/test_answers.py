@@ -307,4 +307,4 @@ def test_a_rank_killed_at_half_is_in_the_answer(tmp_path):
     found = answer(run, ELSEWHERE)
 
     assert as_documents(found) == by_the_whole(run)
-    assert [len(each.works) for each in found.report.processes] == [1, 1]
+    assert [len(each.loops) for each in found.report.processes] == [1, 1]

@@ -28,11 +28,11 @@ def of_process(profile: Profile, number: int) -> list[object]:
     wanted = [each.index for each in captures]
     rows = profile.executions.only(np.isin(profile.executions.capture, wanted))
     tables = {name: values for name, values in plain(rows).items() if name != "capture"}
-    works = [each for each in profile.works if each.process == number]
+    loops = [each for each in profile.loops if each.process == number]
     process = profile.processes[number]
     return [
         plain(dataclasses.replace(process, index=0)),
-        [plain(dataclasses.replace(each, process=0)) for each in works],
+        [plain(dataclasses.replace(each, process=0)) for each in loops],
         [plain(dataclasses.replace(each, process=0, index=0)) for each in captures],
         tables,
     ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.signals import MS, found, machine, parts, process, work
+from tests.support.signals import MS, found, loop, machine, parts, process
 from tfprobe.errors import Missing
 from tfprobe.findings.engine import Advice, judge
 from tfprobe.findings.finding import Evidence, Finding, Gain, Severity, Subject
@@ -14,7 +14,7 @@ from tfprobe.report.text.findings import finding_lines, lay_out, lay_out_markdow
 
 def _advice() -> Advice:
     slow = Input("Map", 3.0 * MS, "Iterator::Root::Prefetch::BatchV2::Map", ("Map",), "", "d.py:9")
-    waiting = work(parts=parts(input_wait=0.4, callbacks=0.06), input=slow, ops=Missing("none"))
+    waiting = loop(parts=parts(input_wait=0.4, callbacks=0.06), input=slow, ops=Missing("none"))
     return judge(Signals((waiting.process,), (waiting,)))
 
 
@@ -50,7 +50,7 @@ def test_colour_only_where_it_is_asked_for() -> None:
 
 def test_nothing_found_is_said() -> None:
     """And what could not be looked at."""
-    text = lay_out(judge(Signals((), (work(ops=Missing("no")),))), "x", width=80, colour=False)
+    text = lay_out(judge(Signals((), (loop(ops=Missing("no")),))), "x", width=80, colour=False)
 
     assert "No optimization was found" in text
     assert "could not be checked" in text
@@ -68,7 +68,7 @@ def test_a_gain_that_is_none_says_why() -> None:
 
 
 def test_names_from_a_recording_steer_no_terminal() -> None:
-    """A work may be called anything."""
+    """A loop may be called anything."""
     evil = Finding(
         title="\x1b[2Jgone",
         severity=Severity.INFO,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from tests.support.profiles import HOOKS, process, profile, work
+from tests.support.profiles import HOOKS, loop, process, profile
 from tfprobe.errors import Missing
 from tfprobe.report.documents.process_groups import Crowd, Why, crowd
 from tfprobe.report.documents.run_report import gather
@@ -28,12 +28,12 @@ def of(count: int, *, slow: int = -1, killed: int = -1, dear: int = -1, silent: 
         )
         for at in range(count)
     ]
-    works = [
-        work([(13 if at == slow else 10) * MS + at] * 10, process=at, kind="fit", name="resnet")
+    loops = [
+        loop([(13 if at == slow else 10) * MS + at] * 10, process=at, kind="fit", name="resnet")
         for at in range(count)
         if at != silent
     ]
-    return crowd(gather(profile(processes=processes, works=works)).processes)
+    return crowd(gather(profile(processes=processes, loops=loops)).processes)
 
 
 def named(item: Crowd) -> list[tuple[int | None, Why]]:
@@ -74,7 +74,7 @@ def test_a_rank_that_was_dear_to_record_is_named():
 
 
 def test_a_rank_without_steps_is_counted_once():
-    """A process without steps is among the processes, and in no row of works."""
+    """A process without steps is among the processes, and in no row of loops."""
     item = of(9, silent=3)
 
     assert (item.processes, item.groups[0].processes) == (9, 8)

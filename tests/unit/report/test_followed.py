@@ -12,7 +12,7 @@ from textual.containers import VerticalScroll
 from textual.pilot import Pilot
 from textual.widgets import Static
 
-from tests.support.profiles import profile, timed_work
+from tests.support.profiles import profile, timed_loop
 from tfprobe.errors import Missing, UnreadableInput
 from tfprobe.findings.engine import advise
 from tfprobe.report.documents.run_report import gather
@@ -41,13 +41,13 @@ class Answers:
         self.waiting.put((answer, has_ended))
 
 
-def shown(command: str, *, works: int = 1, state: str = "running") -> ShownReport:
+def shown(command: str, *, loops: int = 1, state: str = "running") -> ShownReport:
     base = profile()
     run = replace(base.run, command=(command,), state=state)
     made = replace(
         base,
         run=run,
-        works=tuple(replace(timed_work([5, 6, 7]), index=at) for at in range(works)),
+        loops=tuple(replace(timed_loop([5, 6, 7]), index=at) for at in range(loops)),
     )
     return ShownReport(gather(made), advise(made, ()), 0)
 
@@ -129,13 +129,13 @@ def test_a_long_report_can_be_scrolled_while_it_changes():
     """The lines that are read stay where they are."""
 
     async def act(page, source, pilot):
-        source.put(shown("job", works=12))
+        source.put(shown("job", loops=12))
         await until(pilot, lambda: page.shown is not None)
         scroll = page.query_one(VerticalScroll)
         await until(pilot, lambda: scroll.max_scroll_y > 5)
         await pilot.press("j", "j", "j")
         await until(pilot, lambda: scroll.scroll_y == 3)
-        latest = shown("later", works=12)
+        latest = shown("later", loops=12)
         source.put(latest)
         await until(pilot, lambda: page.shown is latest)
         await pilot.pause()

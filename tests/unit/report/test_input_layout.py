@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.profiles import Span, Step, op, process, profile, work
+from tests.support.profiles import Span, Step, loop, op, process, profile
 from tfprobe.analysis.input.input_verdict import judge
 from tfprobe.profile.capture_tables import SpanKind
 from tfprobe.report.text.input import lay_out
@@ -21,8 +21,8 @@ def page(wait_us: int, width: int = 100) -> str:
         for depth, name in enumerate(names)
     ]
     steps = [Step(rows, wait_us + 1000, spans=spans)]
-    works = judge(profile(steps, works=[work(kind="fit", name="model" * 20)]))
-    return lay_out(works, [process()], width=width, colour=False)
+    loops = judge(profile(steps, loops=[loop(kind="fit", name="model" * 20)]))
+    return lay_out(loops, [process()], width=width, colour=False)
 
 
 @pytest.mark.parametrize("width", [60, 80, 100, 120])
@@ -58,10 +58,10 @@ def test_a_work_among_several_processes_has_the_name_of_its_process() -> None:
     """As in the other views: by rank, else by pid."""
     steps = [Step([op("IteratorGetNext", 0, 5000)], 6000)]
     processes = [process(rank=3), process(rank=None, pid=77)]
-    works = judge(profile(steps, works=[work(kind="fit", name="m")], processes=processes))
+    loops = judge(profile(steps, loops=[loop(kind="fit", name="m")], processes=processes))
 
-    by_rank = lay_out(works, processes, width=100, colour=False)
-    by_pid = lay_out(works, processes[::-1], width=100, colour=False)
+    by_rank = lay_out(loops, processes, width=100, colour=False)
+    by_pid = lay_out(loops, processes[::-1], width=100, colour=False)
 
     assert by_rank.startswith("fit m, rank 3: ")
     assert by_pid.startswith("fit m, pid 77: ")

@@ -7,14 +7,14 @@ from dataclasses import replace
 import pytest
 
 from tests.support.paths import SHORT_PATHS
-from tests.support.profiles import Step, op, process, profile, timed_work, work
+from tests.support.profiles import Step, loop, op, process, profile, timed_loop
 from tests.support.rundir import MONO_NS, UNIX_NS
 from tfprobe.analysis.compare.comparison import Diff, diff
 from tfprobe.analysis.compare.gate import judge
 from tfprobe.analysis.steps.step_times import HistogramBar
 from tfprobe.errors import Missing
 from tfprobe.findings.engine import advise
-from tfprobe.profile.activities import Pulse
+from tfprobe.profile.activities import ResourceSample
 from tfprobe.profile.capture_tables import Place
 from tfprobe.profile.profile import Problem
 from tfprobe.profile.snapshots import RunLine
@@ -37,12 +37,12 @@ def report_text(report: Report, **page) -> str:
 
 def full_report() -> Report:
     rows = [op("MatMul", 0, 40, bytes=2**20), op("MatMul", 10, 20, Place.ACCELERATOR)]
-    works = [
-        work([3_000_000] * 20_000, remembered=50, kind="train_on_batch", name=LONG, raised=[7]),
-        work([], index=1, name="empty"),
+    loops = [
+        loop([3_000_000] * 20_000, remembered=50, kind="train_on_batch", name=LONG, raised=[7]),
+        loop([], index=1, name="empty"),
     ]
     problems = (Problem("node7/4711-1/captures/x.pb", "This capture was skipped: it is empty."),)
-    return gather(profile([Step(rows)], works=works, problems=problems))
+    return gather(profile([Step(rows)], loops=loops, problems=problems))
 
 
 @pytest.mark.parametrize("width", [80, 100, 120])
@@ -92,22 +92,22 @@ def test_there_is_no_colour_unless_asked():
 
 def test_markup_in_names_is_text():
     """A name with brackets is shown as it is."""
-    report = gather(profile(works=[work(name="[bold]loss[/bold] :smile:")]))
+    report = gather(profile(loops=[loop(name="[bold]loss[/bold] :smile:")]))
 
     assert "[bold]loss[/bold] :smile:" in report_text(report, width=120, colour=False)
 
 
 def test_names_cannot_steer_the_terminal():
     """Escape sequences and line breaks in a fetch name stay one line of text."""
-    report = gather(profile(works=[work(name="a\x1b[31m\nb\udcff")]))
+    report = gather(profile(loops=[loop(name="a\x1b[31m\nb\udcff")]))
 
     assert "a\\x1b[31m\\nb\\udcff" in report_text(report, width=120, colour=False)
 
 
 def test_a_run_without_a_completed_step_is_not_said_to_be_fast() -> None:
     """A job that failed in its first step needs to work before it needs to be faster."""
-    failed = report_text(gather(profile(works=[work([10], raised=[0])])), width=80, colour=False)
-    finished = report_text(gather(profile(works=[work([10])])), width=80, colour=False)
+    failed = report_text(gather(profile(loops=[loop([10], raised=[0])])), width=80, colour=False)
+    finished = report_text(gather(profile(loops=[loop([10])])), width=80, colour=False)
 
     assert "What to change" not in failed
     assert "What to change" in finished
@@ -115,14 +115,16 @@ def test_a_run_without_a_completed_step_is_not_said_to_be_fast() -> None:
 
 def test_what_is_of_the_run_stands_apart_from_the_last_of_several_processes() -> None:
     """Else the machine's use reads as that of one process."""
-    unknown = dict.fromkeys(Pulse.__dataclass_fields__, Missing("not told"))
+    unknown = dict.fromkeys(ResourceSample.__dataclass_fields__, Missing("not told"))
     known = {"process": 0, "user_ns": 0, "system_ns": 0, "resident_bytes": 10**6, "devices": ()}
-    pulses = tuple(
-        Pulse(**{**unknown, **known, "at_ns": at * 10**9, "steps": at}) for at in range(3)
+    resource_samples = tuple(
+        ResourceSample(**{**unknown, **known, "at_ns": at * 10**9, "steps": at}) for at in range(3)
     )
     for count in (1, 2):
         members = [process(index=at, pid=4000 + at) for at in range(count)]
-        whole = gather(profile(processes=members, works=[work()], pulses=pulses))
+        whole = gather(
+            profile(processes=members, loops=[loop()], resource_samples=resource_samples)
+        )
 
         before, found, _ = report_text(whole, width=80, colour=False).partition("\n  machine")
 
@@ -183,8 +185,8 @@ def test_a_run_of_the_future_has_no_age():
 
 
 def test_steps_show_the_latest():
-    """Each work has its summary and its latest steps."""
-    report = step_gather(profile(works=[timed_work([5_000_000] * 30, sampled=[29])]), last=2)
+    """Each loop has its summary and its latest steps."""
+    report = step_gather(profile(loops=[timed_loop([5_000_000] * 30, sampled=[29])]), last=2)
 
     text = steps.lay_out(report, width=80, colour=False)
 
@@ -195,7 +197,7 @@ def test_steps_show_the_latest():
 
 def test_markdown_has_the_same_numbers():
     """--md writes tables a pull request shows; pipes in names do not break them."""
-    text = markdown.lay_out(gather(profile(works=[work(name="a|b")])), advise(profile()))
+    text = markdown.lay_out(gather(profile(loops=[loop(name="a|b")])), advise(profile()))
 
     assert "| session_run | a\\|b | 10 |" in text
 
@@ -205,17 +207,17 @@ def test_the_page_of_steps_fits(width):
     """Phases, times, what stands out and the latest steps: no line is wider than the page."""
     gaps = [50_000] * 400
     gaps[100::100] = [80_000_000] * 3
-    works = [
-        timed_work([2_000_000_000, *[10_000_000] * 399], gaps, kind="fit", name=LONG),
-        work([3_000_000] * 20_000, remembered=50, index=1, name="long"),
-        work([], index=2, name="empty"),
-        timed_work([5_000_000] * 3, index=3, name="short"),
-        timed_work([1_000_000] * 3, index=4, name="unseen"),
+    loops = [
+        timed_loop([2_000_000_000, *[10_000_000] * 399], gaps, kind="fit", name=LONG),
+        loop([3_000_000] * 20_000, remembered=50, index=1, name="long"),
+        loop([], index=2, name="empty"),
+        timed_loop([5_000_000] * 3, index=3, name="short"),
+        timed_loop([1_000_000] * 3, index=4, name="unseen"),
     ]
     one = process(unix_minus_monotonic_ns=UNIX_NS - MONO_NS)
 
     text = steps.lay_out(
-        step_gather(profile(works=works, processes=[one]), last=2), width=width, colour=False
+        step_gather(profile(loops=loops, processes=[one]), last=2), width=width, colour=False
     )
 
     assert max(map(len, text.splitlines())) <= width
@@ -231,10 +233,10 @@ def test_processes_of_a_run_share_one_axis_of_time():
         process(index=at, rank=at, role="worker", unix_minus_monotonic_ns=UNIX_NS - MONO_NS)
         for at in range(2)
     ]
-    works = [timed_work([10_000_000] * 50, process=at) for at in range(2)]
+    loops = [timed_loop([10_000_000] * 50, process=at) for at in range(2)]
 
     text = steps.lay_out(
-        step_gather(profile(works=works, processes=processes), last=0), width=100, colour=False
+        step_gather(profile(loops=loops, processes=processes), last=0), width=100, colour=False
     )
 
     assert [line.split()[:2] for line in text.splitlines()[1:3]] == [
@@ -256,10 +258,10 @@ def two_runs() -> Diff:
     after = [op("MatMul", 0, 80, bytes=2**22), op("_FusedConv2D", 10, 20)]
     names = {"kind": "train_on_batch", "name": LONG}
     found = diff(
-        profile([Step(before)] * 8, works=[timed_work([MS, MS + 9] * 50, **names)]),
+        profile([Step(before)] * 8, loops=[timed_loop([MS, MS + 9] * 50, **names)]),
         profile(
             [Step(after)] * 8,
-            works=[timed_work([2 * MS, 2 * MS + 9] * 50, **names)],
+            loops=[timed_loop([2 * MS, 2 * MS + 9] * 50, **names)],
             processes=[process(tensorflow="2.20.0", python="3.10.1")],
         ),
     )
@@ -298,8 +300,8 @@ def test_a_comparison_in_markdown_has_the_same_numbers():
 def test_many_processes_are_put_together():
     """Above eight processes a report shows what they have in common; a thousand fit a screen."""
     processes = [process(index=at, pid=4000 + at, rank=at, role="worker") for at in range(1000)]
-    works = [work(process=at, kind="fit", name="resnet") for at in range(1000)]
-    report = gather(profile(processes=processes, works=works))
+    loops = [loop(process=at, kind="fit", name="resnet") for at in range(1000)]
+    report = gather(profile(processes=processes, loops=loops))
 
     text = report_text(report, width=100, colour=False)
     page = markdown.lay_out(report, advise(profile()))

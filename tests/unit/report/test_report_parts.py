@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.profiles import Step, op, process, profile, work
+from tests.support.profiles import Step, loop, op, process, profile
 from tests.support.rank_runs import write_ranks
-from tests.support.rundir import WrittenProcess, WrittenWork, write_process, write_run
+from tests.support.rundir import WrittenLoop, WrittenProcess, write_process, write_run
 from tfprobe.analysis.ops import op_totals
 from tfprobe.errors import Missing
 from tfprobe.profile.capture_tables import Place
@@ -57,14 +57,14 @@ def test_ranks_read_one_by_one_make_the_report_of_the_run(
     tmp_path: Path, ranks: int, steps: int, sampled: int
 ):
     """Op table, breakdown, causes, activities and accelerators agree to the last digit."""
-    root = write_ranks(tmp_path / "run", ranks, steps, sampled=sampled, pulses=10)
+    root = write_ranks(tmp_path / "run", ranks, steps, sampled=sampled, resource_samples=10)
 
     assert told(as_one(root)) == told(gather(load(RunFolder(root), ELSEWHERE)))
 
 
 def test_the_accelerators_of_a_host_are_told_once(tmp_path: Path):
     """Eight ranks of one host do not make its accelerators eight times as many."""
-    root = write_ranks(tmp_path / "run", 8, 20, pulses=6)
+    root = write_ranks(tmp_path / "run", 8, 20, resource_samples=6)
 
     devices = as_one(root).hardware.devices
 
@@ -76,10 +76,10 @@ def test_broken_captures_and_silent_processes_are_told_where_they_are(tmp_path: 
     """Problems come in the order of the run, and each once."""
     root = write_run(tmp_path / "run")
     for pid, steps in ((1, [(0, 5)]), (2, [])):
-        works = [WrittenWork("fit", "m", steps=steps, sampled=(0,))] if steps else []
+        loops = [WrittenLoop("fit", "m", steps=steps, sampled=(0,))] if steps else []
         captures = {"000000-fit-0.run_metadata.pb": b"no capture"}
         folder = write_process(
-            root, WrittenProcess(pid=pid, works=works, captures=captures if steps else {})
+            root, WrittenProcess(pid=pid, loops=loops, captures=captures if steps else {})
         )
         (folder / "gaps.jsonl").write_text("{\n[]\n")
         (folder / "activities.jsonl").write_text("7\n7\n")
@@ -125,8 +125,8 @@ def test_kernels_of_one_process_do_not_count_beside_ops_of_another():
 
 def test_a_part_is_small_however_long_the_job_ran(tmp_path: Path):
     """Eight thousand steps, their histograms and the rows of captures stay where they were read."""
-    steps = work([1_000_000 + at for at in range(8_000)])
-    many = profile([Step([op(f"Op{at}", at, 1) for at in range(200)])] * 3, works=[steps])
+    steps = loop([1_000_000 + at for at in range(8_000)])
+    many = profile([Step([op(f"Op{at}", at, 1) for at in range(200)])] * 3, loops=[steps])
 
     assert len(pickle.dumps(part(many))) < MOST_BYTES
 

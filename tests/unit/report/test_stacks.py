@@ -16,7 +16,7 @@ NO_STACKS = StackSummary("node7 pid 1", 0, 0, 0, 0, 0, 0, (), ("py-spy: Permissi
 
 def made(*reads: tuple[float, str], samples: int = 1204) -> Profile:
     stacks = sampled(reads, end_ms=61_000, samples=samples)
-    return replace(profile(works=[], processes=[process()]), stacks=(stacks,))
+    return replace(profile(loops=[], processes=[process()]), stacks=(stacks,))
 
 
 def test_the_report_says_samples_rate_and_the_hottest_lines() -> None:

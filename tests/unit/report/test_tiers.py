@@ -4,9 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.profiles import Step, op, process, profile, work
+from tests.support.profiles import Step, loop, op, process, profile
 from tests.support.rundir import UNIX_NS
-from tests.support.tiers import SECOND_NS, Call, activity, calls_and_rows, device_pulse, pulse
+from tests.support.tiers import (
+    SECOND_NS,
+    Call,
+    activity,
+    calls_and_rows,
+    device_resource_sample,
+    resource_sample,
+)
 from tfprobe.errors import Missing
 from tfprobe.profile.activities import ThreadTimes, ThreadUse
 from tfprobe.profile.capture_tables import Place, SpanKind
@@ -34,8 +41,8 @@ def gpu_profile(**changes) -> Profile:
         )
     ]
     spans, rows = calls_and_rows(steps)
-    pulses = [
-        pulse(
+    resource_samples = [
+        resource_sample(
             at,
             steps=10 * at,
             user_ns=at * SECOND_NS,
@@ -57,16 +64,16 @@ def gpu_profile(**changes) -> Profile:
             machine_busy_ns=at * 3 * SECOND_NS,
             machine_io_wait_ns=0,
             machine_steal_ns=at * 400_000_000,
-            devices=(device_pulse(0, throttle_reasons=("power cap",) if at % 2 else ()),),
+            devices=(device_resource_sample(0, throttle_reasons=("power cap",) if at % 2 else ()),),
         )
         for at in range(20)
     ]
     facts = {
-        "works": [work(kind="fit", name="digits_cnn")],
+        "loops": [loop(kind="fit", name="digits_cnn")],
         "processes": [process(unix_minus_monotonic_ns=10**18)],
         "spans": spans,
         "executions": rows,
-        "pulses": pulses,
+        "resource_samples": resource_samples,
         "activities": [
             activity("import", "tensorflow", 0, 500),
             activity("callbacks", LONG, 500, 505, count=10**6, total_ns=300_000_000),
@@ -113,7 +120,7 @@ def test_what_the_process_waited_for_is_on_the_page():
 
 def test_what_is_not_known_says_why():
     """A run on a CPU without samples has four tiers as well; two of them say what is missing."""
-    empty = gather(profile([Step([op("MatMul", 0, 10)])], works=[work()]))
+    empty = gather(profile([Step([op("MatMul", 0, 10)])], loops=[loop()]))
 
     text = lay_out(empty, width=100, colour=False)
 
@@ -124,9 +131,9 @@ def test_what_is_not_known_says_why():
 
 def test_what_no_sample_tells_is_named_with_its_reason():
     """One line for all amounts with the same reason."""
-    only = pulse(0, read_bytes=Missing("/proc/PID/io is closed"), threads=3)
+    only = resource_sample(0, read_bytes=Missing("/proc/PID/io is closed"), threads=3)
 
-    text = lay_out(gathered(pulses=[only]), width=140, colour=False)
+    text = lay_out(gathered(resource_samples=[only]), width=140, colour=False)
 
     assert "no read/s: /proc/PID/io is closed" in text
     assert "Hardware · 1 sample" in text
@@ -160,8 +167,8 @@ def _with_threads(unmapped: int = 0) -> Tiers:
         ThreadUse("tf_Compute", False, 2, SECOND_NS // 20),
         ThreadUse("python", False, 9, 1000),
     )
-    pulses = [
-        pulse(
+    resource_samples = [
+        resource_sample(
             at,
             user_ns=at * SECOND_NS,
             system_ns=0,
@@ -169,7 +176,7 @@ def _with_threads(unmapped: int = 0) -> Tiers:
         )
         for at in (1, 2)
     ]
-    return gathered(pulses=pulses)
+    return gathered(resource_samples=resource_samples)
 
 
 def test_threads_stand_by_their_cpu_time():

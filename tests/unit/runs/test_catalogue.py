@@ -15,8 +15,8 @@ from tests.support.machines import machine
 from tests.support.rundir import (
     MONO_NS,
     UNIX_NS,
+    WrittenLoop,
     WrittenProcess,
-    WrittenWork,
     regular_steps,
     write_json,
     write_run,
@@ -101,8 +101,8 @@ def test_runs_of_others_are_left_out(tmp_path):
 
 def test_steps_are_those_of_all_processes(tmp_path):
     """A run's steps are completed steps over its processes."""
-    work = WrittenWork(steps=regular_steps(7), raised=[0])
-    processes = [WrittenProcess(works=[work]), WrittenProcess(pid=9, works=[work])]
+    loop = WrittenLoop(steps=regular_steps(7), raised=[0])
+    processes = [WrittenProcess(loops=[loop]), WrittenProcess(pid=9, loops=[loop])]
     root = write_run(tmp_path / "r1", processes)
 
     assert glance(RunFolder(root), machine(tmp_path)).steps == 12
@@ -131,8 +131,8 @@ HALVES: dict[str, Callable[[Path], None]] = {
 @pytest.mark.parametrize("what", HALVES)
 def test_a_half_written_folder_is_listed_with_what_is_missing(tmp_path, what: str) -> None:
     """A process that died while it made its folder does not hide its run, nor raise."""
-    work = WrittenWork(steps=regular_steps(5))
-    root = write_run(tmp_path / "r1", [WrittenProcess(works=[work]), WrittenProcess(pid=9)])
+    loop = WrittenLoop(steps=regular_steps(5))
+    root = write_run(tmp_path / "r1", [WrittenProcess(loops=[loop]), WrittenProcess(pid=9)])
     HALVES[what](next(root.glob("*/4711-*")))
 
     entry = glance(RunFolder(root), machine(tmp_path))
@@ -167,7 +167,7 @@ def test_a_capture_name_tells_step_kind_and_work():
     name = parse_capture_name("000123-train_on_batch-2.run_metadata.pb")
 
     assert name is not None
-    assert (name.step, name.kind, name.work) == (123, "train_on_batch", 2)
+    assert (name.step, name.kind, name.loop) == (123, "train_on_batch", 2)
 
 
 def _launched(root: Path, *pids: int) -> None:

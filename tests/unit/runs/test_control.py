@@ -16,7 +16,7 @@ def test_a_request_raises_the_sequence(tmp_path):
     path = tmp_path / "steps.bin"
     path.write_bytes(steps_bin([], {32: 4, 40: 4}))
 
-    sequence = request_samples(path, samples=3, work=1)
+    sequence = request_samples(path, samples=3, loop=1)
 
     words = struct.unpack_from("<3q", path.read_bytes(), 32 * 8)
     assert (sequence, words) == (5, (5, 3, 1))

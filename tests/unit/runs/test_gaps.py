@@ -36,7 +36,7 @@ def test_calls_have_their_functions(tmp_path):
 
     (gap,) = read_gaps(path).gaps
 
-    assert (gap.work, gap.step, gap.start_ns, gap.end_ns, gap.cut) == (1, 7, 1_000, 1_700, False)
+    assert (gap.loop, gap.step, gap.start_ns, gap.end_ns, gap.cut) == (1, 7, 1_000, 1_700, False)
     assert [call.parent for call in gap.calls] == [None, 0, 1]
     batches = gap.calls[1]
     assert (batches.function.name, batches.function.line, batches.called_line) == ("batches", 9, 12)

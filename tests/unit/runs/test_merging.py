@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from tests.support.machines import machine
-from tests.support.rundir import UNIX_NS, WrittenProcess, WrittenWork, regular_steps, write_run
+from tests.support.rundir import UNIX_NS, WrittenLoop, WrittenProcess, regular_steps, write_run
 from tfprobe.errors import NoAnswer, UnreadableInput, UsageError
 from tfprobe.runs import directory_tree
 from tfprobe.runs.catalogue import find_run, glance
@@ -28,9 +28,9 @@ from tfprobe.runs.merging import alone, merge
 def _process(rank: int, host: str = "node7", pid: int = 4711, **facts: Any) -> WrittenProcess:
     place = {"source": "PMI", "index": rank, "world": 2, "role": "worker"}
     manifest = {"rank": place, "boot_id": f"boot-{host}", **facts}
-    works = [WrittenWork(steps=regular_steps(10), sampled=[3])]
+    loops = [WrittenLoop(steps=regular_steps(10), sampled=[3])]
     captures = {"000003-session_run-0.run_metadata.pb": b"bytes of rank %d" % rank}
-    return WrittenProcess(pid, host, works, {11: 2}, manifest, captures=captures)
+    return WrittenProcess(pid, host, loops, {11: 2}, manifest, captures=captures)
 
 
 @pytest.fixture

@@ -11,10 +11,10 @@ from tfprobe.runs.process_folder.resource_samples import (
     NO_CLOCK,
     SINCE_ITS_START,
     read_machine,
-    read_pulses,
+    read_resource_samples,
 )
 
-PULSE = {"mono_ns": 5, "steps": 2, "user_ns": 70, "cpu_limit": 1.5, "load_1min": 3}
+RESOURCE_SAMPLE = {"mono_ns": 5, "steps": 2, "user_ns": 70, "cpu_limit": 1.5, "load_1min": 3}
 DEVICE = {
     "index": 0,
     "name": "H200",
@@ -32,7 +32,7 @@ def _written(tmp_path, *lines: object):
 
 def test_a_pulse_is_read(tmp_path):
     """Numbers by name; what is absent is not told."""
-    (line,) = read_pulses(_written(tmp_path, PULSE)).lines
+    (line,) = read_resource_samples(_written(tmp_path, RESOURCE_SAMPLE)).lines
 
     assert (line.mono_ns, line.steps, line.counts["user_ns"]) == (5, 2, 70)
     assert (line.ratios["cpu_limit"], line.ratios["load_1min"]) == (1.5, 3.0)
@@ -42,9 +42,9 @@ def test_a_pulse_is_read(tmp_path):
 
 def test_a_pulse_at_exit_says_so(tmp_path):
     """Whatever else stands there does not."""
-    lines = [{**PULSE, "at_exit": told} for told in (True, False, None, "true", 1)]
+    lines = [{**RESOURCE_SAMPLE, "at_exit": told} for told in (True, False, None, "true", 1)]
 
-    log = read_pulses(_written(tmp_path, *lines))
+    log = read_resource_samples(_written(tmp_path, *lines))
 
     assert [line.at_exit for line in log.lines] == [True, False, False, False, False]
 
@@ -52,14 +52,16 @@ def test_a_pulse_at_exit_says_so(tmp_path):
 @pytest.mark.parametrize("value", [-1, "7", True, None, [], 1 << 80])
 def test_a_number_that_makes_no_sense_is_not_told(tmp_path, value):
     """The others of its line are."""
-    (line,) = read_pulses(_written(tmp_path, {**PULSE, "user_ns": value})).lines
+    (line,) = read_resource_samples(_written(tmp_path, {**RESOURCE_SAMPLE, "user_ns": value})).lines
 
     assert (line.counts["user_ns"], line.ratios["cpu_limit"]) == (None, 1.5)
 
 
 def test_lines_without_their_time_are_counted(tmp_path):
     """They stand nowhere."""
-    log = read_pulses(_written(tmp_path, PULSE, {"steps": 1}, {**PULSE, "steps": -1}, [3]))
+    log = read_resource_samples(
+        _written(tmp_path, RESOURCE_SAMPLE, {"steps": 1}, {**RESOURCE_SAMPLE, "steps": -1}, [3])
+    )
 
     assert (len(log.lines), log.bad_lines) == (1, 3)
 
@@ -82,14 +84,14 @@ def test_a_machines_accelerators_are_read(tmp_path):
 
 def test_absent_files_hold_nothing(tmp_path):
     """A recording of an older tfprobe, a machine without accelerators."""
-    assert read_pulses(tmp_path / "no").lines == ()
+    assert read_resource_samples(tmp_path / "no").lines == ()
     assert read_machine(tmp_path / "no").lines == ()
 
 
-@pytest.mark.parametrize("read", [read_pulses, read_machine])
+@pytest.mark.parametrize("read", [read_resource_samples, read_machine])
 def test_any_damage_leaves_a_readable_log(tmp_path, read):
     """Random bytes anywhere never stop the reader."""
-    line = json.dumps({**PULSE, "unix_ns": 3, "devices": [DEVICE]}) + "\n"
+    line = json.dumps({**RESOURCE_SAMPLE, "unix_ns": 3, "devices": [DEVICE]}) + "\n"
     path = tmp_path / "lines.jsonl"
     rng = random.Random(3)
     for _ in range(200):
@@ -115,7 +117,7 @@ THREADS = {
 
 def test_the_time_of_threads_is_read(tmp_path):
     """Of Python's threads with their place, of the kernel's by name."""
-    log = read_pulses(_written(tmp_path, {**PULSE, "thread_times": THREADS}))
+    log = read_resource_samples(_written(tmp_path, {**RESOURCE_SAMPLE, "thread_times": THREADS}))
 
     times = log.lines[0].thread_times
     assert times is not None
@@ -139,7 +141,7 @@ def test_the_time_of_threads_is_read(tmp_path):
 @pytest.mark.parametrize(("fields", "notes"), [({}, False), ({"thread_times": None}, True)])
 def test_a_line_without_threads_says_if_others_have_them(tmp_path, fields, notes):
     """Earlier versions noted none; since then not each line has them."""
-    (line,) = read_pulses(_written(tmp_path, {**PULSE, **fields})).lines
+    (line,) = read_resource_samples(_written(tmp_path, {**RESOURCE_SAMPLE, **fields})).lines
 
     assert (line.thread_times, line.notes_threads) == (None, notes)
 
@@ -163,7 +165,9 @@ def test_rows_of_threads_that_make_no_sense_are_left_out(tmp_path, row):
     """The others of their line are read, and so is the line."""
     damaged = {"python": [row, THREADS["python"][0]], "guests": [row], "native": [row, 5]}
 
-    (line,) = read_pulses(_written(tmp_path, {**PULSE, "thread_times": damaged})).lines
+    (line,) = read_resource_samples(
+        _written(tmp_path, {**RESOURCE_SAMPLE, "thread_times": damaged})
+    ).lines
 
     assert line.thread_times is not None
     assert [thread.name for thread in line.thread_times.threads] == ["MainThread"]
@@ -173,7 +177,9 @@ def test_rows_of_threads_that_make_no_sense_are_left_out(tmp_path, row):
 @pytest.mark.parametrize("value", [5, [], "x", True, {"python": 7, "native": {}, "unmapped": -1}])
 def test_threads_that_are_none_are_not_told(tmp_path, value):
     """The pulse is."""
-    (line,) = read_pulses(_written(tmp_path, {**PULSE, "thread_times": value})).lines
+    (line,) = read_resource_samples(
+        _written(tmp_path, {**RESOURCE_SAMPLE, "thread_times": value})
+    ).lines
 
     assert line.counts["user_ns"] == 70
     assert line.thread_times is None or line.thread_times.threads == ()

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.machines import NAMESPACE, live, machine
-from tests.support.rundir import HOST, WrittenProcess, WrittenWork, regular_steps, write_run
+from tests.support.rundir import HOST, WrittenLoop, WrittenProcess, regular_steps, write_run
 from tfprobe.errors import NoAnswer, UnreadableInput
 from tfprobe.runs import removal
 from tfprobe.runs import removal as holds
@@ -26,8 +26,8 @@ DAY_S = 24 * 3600
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
     """A run of this machine that was killed."""
-    work = WrittenWork(steps=regular_steps(5))
-    process = WrittenProcess(works=[work], manifest={"pid_namespace": NAMESPACE})
+    loop = WrittenLoop(steps=regular_steps(5))
+    process = WrittenProcess(loops=[loop], manifest={"pid_namespace": NAMESPACE})
     return write_run(tmp_path / "runs" / "r1", [process], manifest=LAUNCHED)
 
 
@@ -45,7 +45,7 @@ def test_a_run_that_has_ended_goes_and_its_bytes_are_counted(root, tmp_path):
     done = _remove(root, machine(tmp_path))
 
     assert done.problem is None
-    assert done.freed_bytes > 160_000  # a work of steps.bin
+    assert done.freed_bytes > 160_000  # a loop of steps.bin
     assert _names(root.parent) == []
 
 

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from tests.support.rundir import (
+    LOOP_WORDS,
     MONO_NS,
     RING_STEPS,
     UNIX_NS,
-    WORK_WORDS,
-    WrittenWork,
+    WrittenLoop,
     bucket,
     regular_steps,
     steps_bin,
@@ -37,16 +37,16 @@ def written(tmp_path: Path, content: bytes) -> Path:
 
 def test_count_is_executed_minus_raised(tmp_path):
     """A step that raised is not a completed step."""
-    work = WrittenWork(steps=regular_steps(10), raised=[3, 4])
+    loop = WrittenLoop(steps=regular_steps(10), raised=[3, 4])
 
-    (record,) = read_steps(written(tmp_path, steps_bin([work]))).works
+    (record,) = read_steps(written(tmp_path, steps_bin([loop]))).loops
 
     assert (record.executed, record.raised, record.count) == (10, 2, 8)
 
 
 def test_a_work_is_read_with_its_names_and_counters(tmp_path):
     """Kind, name, thread, samples, retraces and steps per execution are those of the process."""
-    work = WrittenWork(
+    loop = WrittenLoop(
         kind="fit",
         name="modèle",
         thread="Thread-1",
@@ -56,7 +56,7 @@ def test_a_work_is_read_with_its_names_and_counters(tmp_path):
         steps_per_execution=4,
     )
 
-    (record,) = read_steps(written(tmp_path, steps_bin([work]))).works
+    (record,) = read_steps(written(tmp_path, steps_bin([loop]))).loops
 
     assert (record.kind, record.name, record.thread) == ("fit", "modèle", "Thread-1")
     assert (record.sampled, record.retraces, record.steps_per_execution) == (1, 3, 4)
@@ -75,7 +75,7 @@ def test_aggregates_hold_every_step_folded_or_not(tmp_path, count):
         now = end + rng.randrange(0, 50_000)
     durations = [end - start for start, end in steps]
 
-    (record,) = read_steps(written(tmp_path, steps_bin([WrittenWork(steps=steps)]))).works
+    (record,) = read_steps(written(tmp_path, steps_bin([WrittenLoop(steps=steps)]))).loops
 
     assert (record.steps.count, record.steps.sum_ns) == (count, sum(durations))
     assert record.steps.max_ns == max(durations, default=0)
@@ -89,7 +89,7 @@ def test_the_ring_leaves_out_the_step_the_writer_may_be_overwriting(tmp_path):
     """Of the remembered steps the oldest may be half-written, so a reader does without it."""
     steps = regular_steps(RING_STEPS + 10)
 
-    (record,) = read_steps(written(tmp_path, steps_bin([WrittenWork(steps=steps)]))).works
+    (record,) = read_steps(written(tmp_path, steps_bin([WrittenLoop(steps=steps)]))).loops
 
     assert record.recent.first_step == 11
     assert record.recent.start_ns.tolist() == [start for start, _ in steps[11:]]
@@ -98,31 +98,31 @@ def test_the_ring_leaves_out_the_step_the_writer_may_be_overwriting(tmp_path):
 
 def test_a_kill_between_row_and_count_loses_only_that_step(tmp_path):
     """The count is written last: a row beyond it does not exist."""
-    content = bytearray(steps_bin([WrittenWork(steps=regular_steps(20))]))
+    content = bytearray(steps_bin([WrittenLoop(steps=regular_steps(20))]))
     content[COUNT_AT : COUNT_AT + WORD] = (19).to_bytes(WORD, "little")
 
-    (record,) = read_steps(written(tmp_path, bytes(content))).works
+    (record,) = read_steps(written(tmp_path, bytes(content))).loops
 
     assert (record.count, record.steps.count, len(record.recent.start_ns)) == (19, 19, 19)
 
 
 def test_a_kill_in_a_fold_leaves_the_other_slot(tmp_path):
     """Half a fold lies in the inactive slot, which a reader does not look at."""
-    content = bytearray(steps_bin([WrittenWork(steps=regular_steps(512))]))
+    content = bytearray(steps_bin([WrittenLoop(steps=regular_steps(512))]))
     inactive_at = BLOCK_AT + (64 + 1544) * WORD
     content[inactive_at : inactive_at + 4000] = b"\x7f" * 4000
 
-    (record,) = read_steps(written(tmp_path, bytes(content))).works
+    (record,) = read_steps(written(tmp_path, bytes(content))).loops
 
     assert (record.steps.count, record.steps.sum_ns) == (512, 512_000_000)
 
 
 def test_a_live_writer_may_have_noted_a_raise_before_the_step(tmp_path):
     """One more raised than executed is a moment of a running process, not garbage."""
-    content = bytearray(steps_bin([WrittenWork(steps=regular_steps(1), raised=[0])]))
+    content = bytearray(steps_bin([WrittenLoop(steps=regular_steps(1), raised=[0])]))
     content[COUNT_AT : COUNT_AT + WORD] = bytes(WORD)
 
-    (record,) = read_steps(written(tmp_path, bytes(content))).works
+    (record,) = read_steps(written(tmp_path, bytes(content))).loops
 
     assert record.count == 0
 
@@ -141,7 +141,7 @@ def test_header_facts_are_read(tmp_path):
 
 def test_a_file_of_fewer_works_is_read(tmp_path):
     """Where the agent cannot map the file it holds fewer works."""
-    content = steps_bin([WrittenWork(steps=regular_steps(3))], {3: 16})
+    content = steps_bin([WrittenLoop(steps=regular_steps(3))], {3: 16})
 
     assert count_steps(written(tmp_path, content)) == 3
 
@@ -176,40 +176,40 @@ def test_a_missing_file_is_refused(tmp_path):
 
 
 def test_a_truncated_work_becomes_a_problem_and_the_others_stay(tmp_path):
-    """A file cut in its second work still tells the first."""
-    content = steps_bin([WrittenWork(steps=regular_steps(4))] * 2)
-    cut = content[: (512 + WORK_WORDS + 100) * WORD]
+    """A file cut in its second loop still tells the first."""
+    content = steps_bin([WrittenLoop(steps=regular_steps(4))] * 2)
+    cut = content[: (512 + LOOP_WORDS + 100) * WORD]
 
     found = read_steps(written(tmp_path, cut))
 
-    assert [work.count for work in found.works] == [4]
+    assert [loop.count for loop in found.loops] == [4]
     assert len(found.problems) == 1
 
 
 def test_any_truncation_is_read_or_refused(tmp_path):
     """Wherever the file ends, a reader answers or says it cannot."""
-    content = steps_bin([WrittenWork(steps=regular_steps(300))])
+    content = steps_bin([WrittenLoop(steps=regular_steps(300))])
     rng = random.Random(7)
     for length in (rng.randrange(len(content)) for _ in range(60)):
         path = written(tmp_path, content[:length])
 
         try:
-            works = read_steps(path).works
+            loops = read_steps(path).loops
         except UnreadableInput:
             assert length < 4096
             continue
 
-        assert all(0 <= work.count <= 300 for work in works)
+        assert all(0 <= loop.count <= 300 for loop in loops)
 
 
 def test_garbage_in_a_work_never_breaks_the_reader(tmp_path):
     """Random words in a block give numbers or a problem, never a traceback or a negative count."""
-    content = steps_bin([WrittenWork(steps=regular_steps(300))])
+    content = steps_bin([WrittenLoop(steps=regular_steps(300))])
     rng = random.Random(11)
     for _ in range(60):
         broken = bytearray(content)
         for _ in range(rng.randrange(1, 30)):
-            at = BLOCK_AT + rng.randrange(WORK_WORDS) * WORD
+            at = BLOCK_AT + rng.randrange(LOOP_WORDS) * WORD
             broken[at : at + WORD] = rng.randbytes(WORD)
         for at in (COUNT_AT, ACTIVE_AT):
             if rng.random() < 0.3:
@@ -217,8 +217,8 @@ def test_garbage_in_a_work_never_breaks_the_reader(tmp_path):
 
         found = read_steps(written(tmp_path, bytes(broken)))
 
-        assert len(found.works) + len(found.problems) == 1
-        assert all(work.count >= 0 for work in found.works)
+        assert len(found.loops) + len(found.problems) == 1
+        assert all(loop.count >= 0 for loop in found.loops)
 
 
 def test_buckets_are_those_of_the_contract():

@@ -11,8 +11,8 @@ import pytest
 from tests.support.rundir import (
     BOOT_ID,
     HOST,
+    WrittenLoop,
     WrittenProcess,
-    WrittenWork,
     regular_steps,
     write_run,
 )
@@ -63,7 +63,7 @@ def directory(tmp_path: Path) -> Path:
 
 
 def write(root: Path, steps: int = 10) -> Path:
-    return write_run(root, [WrittenProcess(works=[WrittenWork(steps=regular_steps(steps))])])
+    return write_run(root, [WrittenProcess(loops=[WrittenLoop(steps=regular_steps(steps))])])
 
 
 def test_questions_at_one_moment_read_once(directory, clock, reads):
@@ -148,7 +148,7 @@ def test_another_run_of_the_same_name_is_opened_anew(directory, clock):
     write(directory / "r1", steps=20)
 
     assert book.opened("r1") is not before
-    assert book.opened("r1").profile.works[0].count == 20
+    assert book.opened("r1").profile.loops[0].count == 20
 
 
 def test_a_run_that_is_removed_is_no_run(directory, clock):

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tests.support.profiles import Step, op, process, profile, work
+from tests.support.profiles import Step, loop, op, process, profile
 from tfprobe.findings.finding import Evidence, Subject
 from tfprobe.web.pages.findings import EvidencePlaces
 
 STEPS = [Step([op("MatMul", 0, 1)]), Step([op("MatMul", 0, 1)])]
 PLACES = EvidencePlaces(
-    profile(STEPS, works=[work(index=1), work(name="other")], processes=[process()])
+    profile(STEPS, loops=[loop(index=1), loop(name="other")], processes=[process()])
 )
 
 
-def places(evidence: Evidence, work: int | None = 0) -> list[tuple[str, dict]]:
-    return [(link["page"], link["args"]) for link in PLACES.links(evidence, work)]
+def places(evidence: Evidence, loop: int | None = 0) -> list[tuple[str, dict]]:
+    return [(link["page"], link["args"]) for link in PLACES.links(evidence, loop)]
 
 
 def test_a_sampled_step_leads_to_the_step_and_its_timeline():
@@ -72,13 +72,13 @@ def test_a_command_leads_to_the_page_that_shows_the_same():
 
 def test_a_finding_belongs_to_the_work_of_its_process():
     """Works of two processes may have the same name."""
-    twin = replace(work(), process=1)
-    two = profile(works=[work(), twin], processes=[process(), process(index=1, pid=4712)])
+    twin = replace(loop(), process=1)
+    two = profile(loops=[loop(), twin], processes=[process(), process(index=1, pid=4712)])
 
     subject = Subject("node7", 4712, None, "session_run", "loss")
 
-    assert EvidencePlaces(two).work(subject) == 1
-    assert EvidencePlaces(two).work(Subject()) is None
+    assert EvidencePlaces(two).loop(subject) == 1
+    assert EvidencePlaces(two).loop(Subject()) is None
 
 
 def test_a_long_name_makes_no_long_address():

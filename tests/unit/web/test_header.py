@@ -6,10 +6,10 @@ import json
 from dataclasses import replace
 
 from tests.support.open_runs import ToldRun
-from tests.support.profiles import Step, op, profile, work
+from tests.support.profiles import Step, loop, op, profile
 from tfprobe.errors import Missing
 from tfprobe.web.pages import loop_choice
-from tfprobe.web.pages.loop_choice import works_document
+from tfprobe.web.pages.loop_choice import loops_document
 from tfprobe.web.pages.overview import header_document
 from tfprobe.web.params import Params
 
@@ -44,25 +44,25 @@ def test_what_the_recording_does_not_tell_is_null():
 
 def test_works_are_named_by_their_place_and_come_by_their_time():
     """The first is the dearest; `at` is what `work=` names."""
-    short, long = work([10] * 3), work([1000] * 3, index=1)
-    run = ToldRun(profile([Step([op("MatMul", 0, 5)], work=1)], works=[short, long]))
+    short, long = loop([10] * 3), loop([1000] * 3, index=1)
+    run = ToldRun(profile([Step([op("MatMul", 0, 5)], loop=1)], loops=[short, long]))
 
-    found = works_document(run)
+    found = loops_document(run)
 
     assert [(each["at"], each["captures"]) for each in found] == [(1, 1), (0, 0)]
-    assert run.works()[0] is long
+    assert run.loops()[0] is long
 
 
 def test_there_are_no_more_works_than_a_person_can_choose_among(monkeypatch):
     """A run of many ranks has thousands."""
-    monkeypatch.setattr(loop_choice, "MOST_WORKS", 3)
-    run = ToldRun(profile(works=[work(index=at) for at in range(9)]))
+    monkeypatch.setattr(loop_choice, "MOST_LOOPS", 3)
+    run = ToldRun(profile(loops=[loop(index=at) for at in range(9)]))
 
-    assert len(works_document(run)) == 3
+    assert len(loops_document(run)) == 3
 
 
 def test_long_names_are_cut():
     """A fetch of a Session may have a name of a megabyte."""
-    run = ToldRun(profile(works=[work(name="x" * 10**6)]))
+    run = ToldRun(profile(loops=[loop(name="x" * 10**6)]))
 
     assert len(json.dumps(header_document(run, Params()))) < 2_000

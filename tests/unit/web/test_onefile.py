@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from tests.support.priced import PricedRun, Ran
-from tests.support.rundir import WrittenProcess, WrittenWork, regular_steps, write_run
+from tests.support.rundir import WrittenLoop, WrittenProcess, regular_steps, write_run
 from tfprobe.errors import NoAnswer
 from tfprobe.runs.layout import RunFolder
 from tfprobe.runs.liveness import this_machine
@@ -71,8 +71,8 @@ class Read(HTMLParser):
 
 @pytest.fixture
 def run(tmp_path: Path) -> OpenRun:
-    work = WrittenWork(steps=regular_steps(3), name=HOSTILE.replace("\ud800", ""))
-    process = WrittenProcess(works=[work], header={11: 2})
+    loop = WrittenLoop(steps=regular_steps(3), name=HOSTILE.replace("\ud800", ""))
+    process = WrittenProcess(loops=[loop], header={11: 2})
     return OpenRun(RunFolder(write_run(tmp_path / "r1", [process])), this_machine())
 
 
@@ -126,7 +126,7 @@ def test_a_run_with_a_hostile_id_is_text_too(tmp_path):
 def test_a_directory_whose_name_is_no_text_is_written(tmp_path):
     """File systems take any bytes for a name."""
     root = tmp_path / "run"
-    write_run(root, [WrittenProcess(works=[WrittenWork(steps=regular_steps(3))])])
+    write_run(root, [WrittenProcess(loops=[WrittenLoop(steps=regular_steps(3))])])
     odd = root.rename(tmp_path / "half \udcff")
 
     found = html_export.page(OpenRun(RunFolder(odd), this_machine()))
@@ -212,7 +212,7 @@ def test_the_limit_holds_to_the_byte(run, only):
 
 
 def test_answers_that_are_alike_stand_there_once(run, only):
-    """A page asked for the work that it shows anyway costs its name alone."""
+    """A page asked for the loop that it shows anyway costs its name alone."""
     ask = only({"": {"rows": ["x" * 9_000]}, "0": {"rows": ["x" * 9_000]}})
 
     recording = Read(html_export.page(run, ask=ask)).recording()

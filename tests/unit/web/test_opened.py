@@ -8,12 +8,12 @@ import pytest
 
 from tests.support.captures import CPU, Node, run_metadata
 from tests.support.open_runs import ToldRun
-from tests.support.profiles import Step, op, profile, work
+from tests.support.profiles import Step, loop, op, profile
 from tests.support.rundir import (
     BOOT_ID,
     HOST,
+    WrittenLoop,
     WrittenProcess,
-    WrittenWork,
     regular_steps,
     write_run,
 )
@@ -29,7 +29,7 @@ from tfprobe.web.params import Params
 @pytest.fixture
 def run(tmp_path: Path) -> OpenRun:
     process = WrittenProcess(
-        works=[WrittenWork(steps=regular_steps(10), sampled=[3])],
+        loops=[WrittenLoop(steps=regular_steps(10), sampled=[3])],
         events=[{"kind": "sample", "work": 0, "step": 3, "capture": "3.run_metadata.pb"}],
         captures={"3.run_metadata.pb": run_metadata({CPU: [Node("a", 10, 20)]})},
     )
@@ -41,7 +41,7 @@ def test_what_is_made_early_waits_for_no_capture(run):
     early, whole = run.early.refresh(), run.refresh()
 
     assert early.captures == ()
-    assert [each.name for each in early.works] == [each.name for each in whole.works]
+    assert [each.name for each in early.loops] == [each.name for each in whole.loops]
 
 
 def test_an_answer_is_made_once(run):
@@ -55,19 +55,19 @@ def test_an_answer_is_made_once(run):
 
 
 def test_the_dearest_sampled_work_is_meant_where_none_is_named():
-    """A page shows the work that there is most to say of."""
-    rare, dear = work([1000], index=0, sampled=1), work([9000], index=1)
-    run = ToldRun(profile([Step([op("MatMul", 0, 1)], work=0)], works=[rare, dear]))
+    """A page shows the loop that there is most to say of."""
+    rare, dear = loop([1000], index=0, sampled=1), loop([9000], index=1)
+    run = ToldRun(profile([Step([op("MatMul", 0, 1)], loop=0)], loops=[rare, dear]))
 
-    assert run.work(Params()) is rare
-    assert run.early.work(Params()) is rare
-    assert run.work(Params({"work": "1"})) is dear
+    assert run.loop(Params()) is rare
+    assert run.early.loop(Params()) is rare
+    assert run.loop(Params({"work": "1"})) is dear
 
 
 def test_a_run_without_steps_has_no_work():
     """The page says so instead of showing nothing."""
     with pytest.raises(NoAnswer, match="No step has been recorded"):
-        ToldRun(profile()).work(Params())
+        ToldRun(profile()).loop(Params())
 
 
 def test_a_document_that_there_is_not_is_no_answer(run):
@@ -81,7 +81,7 @@ def test_a_document_says_which_captures_were_not_read(tmp_path, monkeypatch):
     monkeypatch.setattr(followed_captures, "LEAST_BYTES_A_ROW", 0)
     captures = {f"00000{at}-fit-0.run_metadata.pb": step_of(10) for at in range(5)}
     process = WrittenProcess(
-        works=[WrittenWork(steps=regular_steps(10), sampled=range(5))], captures=captures
+        loops=[WrittenLoop(steps=regular_steps(10), sampled=range(5))], captures=captures
     )
     folder = RunFolder(write_run(tmp_path / "large", [process]))
     run = OpenRun(folder, Machine(HOST, BOOT_ID), most_rows=20)

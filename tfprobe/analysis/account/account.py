@@ -10,14 +10,14 @@ import numpy as np
 from tfprobe.analysis.account.categories import SETUP, Category
 from tfprobe.analysis.account.division import fill
 from tfprobe.analysis.account.facts import AccountFacts
-from tfprobe.analysis.account.gaps import Gaps, Loops, LoopSteps, divide, gaps_of, steps_of
+from tfprobe.analysis.account.gaps import Gaps, LoopRoles, LoopSteps, divide, gaps_of, steps_of
 from tfprobe.analysis.account.ledger import AccountPart, Item, merged
 from tfprobe.analysis.account.timeline import LifeBounds, Timeline, TimelineLayer, draw
-from tfprobe.analysis.breakdown.cycles import WorkParts, by_work
+from tfprobe.analysis.breakdown.cycles import LoopParts, by_loop
 from tfprobe.analysis.core.intervals import within_ns
 from tfprobe.errors import Missing
 from tfprobe.profile.activities import Activity
-from tfprobe.profile.profile import Process, Profile, Work
+from tfprobe.profile.profile import Loop, Process, Profile
 
 _NO_INTS = np.zeros(0, dtype=np.int64)
 _NO_FLAGS = np.zeros(0, dtype=np.bool_)
@@ -67,10 +67,10 @@ class Account:
 
 
 def accounts(
-    profile: Profile, works: Sequence[WorkParts] | None = None
+    profile: Profile, loops: Sequence[LoopParts] | None = None
 ) -> tuple[Account | Missing, ...]:
     """Return the account of each process; `works` are the traced steps, where they are at hand."""
-    parts = by_work(profile) if works is None else works
+    parts = by_loop(profile) if loops is None else loops
     return tuple(of_process(profile, process, parts) for process in profile.processes)
 
 
@@ -95,7 +95,7 @@ def merge(found: Iterable[Account | Missing]) -> Account | Missing:
     )
 
 
-def of_process(profile: Profile, process: Process, parts: Sequence[WorkParts]) -> Account | Missing:
+def of_process(profile: Profile, process: Process, parts: Sequence[LoopParts]) -> Account | Missing:
     """Return the account of a process, or why there can be none."""
     shift_ns = process.unix_minus_monotonic_ns
     if isinstance(process.hooks, Missing):
@@ -104,34 +104,34 @@ def of_process(profile: Profile, process: Process, parts: Sequence[WorkParts]) -
         return Missing("the recording has no times of its steps")
     if not process.started_unix_ns or not process.hooks.wall_ns:
         return Missing("the recording has no start or end of the process")
-    works = [work for work in profile.works if work.process == process.index]
+    loops = [loop for loop in profile.loops if loop.process == process.index]
     activities = [each for each in profile.activities if each.process == process.index]
-    loops = divide(works)
-    steps = _steps(loops, works, shift_ns)
-    bounds = _bounds(process, loops, steps, activities, shift_ns)
-    gaps = _gaps(loops, steps, activities, bounds)
-    pulses = [each for each in profile.pulses if each.process == process.index]
+    roles = divide(loops)
+    steps = _steps(roles, loops, shift_ns)
+    bounds = _bounds(process, roles, steps, activities, shift_ns)
+    gaps = _gaps(roles, steps, activities, bounds)
+    resource_samples = [each for each in profile.resource_samples if each.process == process.index]
     facts = AccountFacts(
         profile=profile,
         process=process,
-        works=works,
         loops=loops,
+        roles=roles,
         steps=steps,
         gaps=gaps,
         activities=activities,
-        pulses=pulses,
+        resource_samples=resource_samples,
         parts=[each for each in parts if _is_of(each, process)],
         bounds=bounds,
-        timeline=draw(loops, steps, gaps, activities, pulses, bounds, shift_ns),
+        timeline=draw(roles, steps, gaps, activities, resource_samples, bounds, shift_ns),
         shift_ns=shift_ns,
     )
-    main = loops.main[0] if loops.main else None
+    main = roles.main[0] if roles.main else None
     filled = fill(facts)
     return Account(
         wall_ns=facts.timeline.wall_ns,
         processes=1,
         parts=filled,
-        steps=sum(work.count * work.steps_per_execution for work in loops.main),
+        steps=sum(loop.count * loop.steps_per_execution for loop in roles.main),
         loop=None if main is None else (main.kind, main.name),
         strip=strip_of(facts.timeline, filled),
         prepared_ns=0
@@ -140,27 +140,27 @@ def of_process(profile: Profile, process: Process, parts: Sequence[WorkParts]) -
     )
 
 
-def _is_of(parts: WorkParts, process: Process) -> bool:
-    return not isinstance(parts.work, Missing) and parts.work.process == process.index
+def _is_of(parts: LoopParts, process: Process) -> bool:
+    return not isinstance(parts.loop, Missing) and parts.loop.process == process.index
 
 
-def _steps(loops: Loops, works: Sequence[Work], shift_ns: int) -> LoopSteps:
-    if loops.main:
-        return steps_of(loops.main, works, shift_ns)
+def _steps(roles: LoopRoles, loops: Sequence[Loop], shift_ns: int) -> LoopSteps:
+    if roles.main:
+        return steps_of(roles.main, loops, shift_ns)
     return LoopSteps(_NO_INTS, _NO_INTS, _NO_INTS, _NO_INTS, _NO_FLAGS, _NO_FLAGS, _NO_FLAGS)
 
 
 def _gaps(
-    loops: Loops, steps: LoopSteps, activities: Sequence[Activity], bounds: LifeBounds
+    roles: LoopRoles, steps: LoopSteps, activities: Sequence[Activity], bounds: LifeBounds
 ) -> Gaps:
-    if loops.main:
-        return gaps_of(steps, loops.main, activities, bounds.forgotten[1])
+    if roles.main:
+        return gaps_of(steps, roles.main, activities, bounds.forgotten[1])
     return Gaps(_NO_INTS, _NO_INTS, _NO_INTS, _NO_INTS, _NO_INTS)
 
 
 def _bounds(
     process: Process,
-    loops: Loops,
+    roles: LoopRoles,
     steps: LoopSteps,
     activities: Sequence[Activity],
     shift_ns: int,
@@ -172,18 +172,18 @@ def _bounds(
     start_ns = booted_ns if isinstance(exec_ns, Missing) else min(exec_ns, booted_ns)
     # What a process that was killed had said of its end may be older than its last step.
     ends_ns = [noted_ns, *(each.end_ns for each in activities)]
-    if not loops.main:
+    if not roles.main:
         end_ns = max(ends_ns)
         return LifeBounds(start_ns, booted_ns, booted_ns, end_ns, end_ns, end_ns, (0, 0))
     first_seen_ns = [
-        min(work.first_seen_ns or _first_ns(work, shift_ns), _first_ns(work, shift_ns))
-        for work in loops.main
+        min(loop.first_seen_ns or _first_ns(loop, shift_ns), _first_ns(loop, shift_ns))
+        for loop in roles.main
     ]
     last_ns = int(steps.end_ns.max())
-    forgetting = [at for at, work in enumerate(loops.main) if work.recent.first_step]
+    forgetting = [at for at, loop in enumerate(roles.main) if loop.recent.first_step]
     forgotten = (
         min((first_seen_ns[at] for at in forgetting), default=0),
-        max((_first_ns(loops.main[at], shift_ns) for at in forgetting), default=0),
+        max((_first_ns(roles.main[at], shift_ns) for at in forgetting), default=0),
     )
     calls_ns = [
         each.end_ns
@@ -201,8 +201,8 @@ def _bounds(
     )
 
 
-def _first_ns(work: Work, shift_ns: int) -> int:
-    return int(work.recent.start_ns[0]) + shift_ns
+def _first_ns(loop: Loop, shift_ns: int) -> int:
+    return int(loop.recent.start_ns[0]) + shift_ns
 
 
 # A screen and a page have no more room.

@@ -17,7 +17,7 @@ from tfprobe.analysis.account.categories import Category
 from tfprobe.analysis.account.gaps import divide
 from tfprobe.analysis.account.ledger import Item, Ledger
 from tfprobe.analysis.account.shares import bounds, label
-from tfprobe.analysis.breakdown.cycles import StepParts, WorkParts, by_work
+from tfprobe.analysis.breakdown.cycles import LoopParts, StepParts, by_loop
 from tfprobe.analysis.breakdown.step_parts import Part
 from tfprobe.analysis.core.intervals import NONE, Intervals, joined, within_ns
 from tfprobe.analysis.distributed import synchronization_events
@@ -31,7 +31,7 @@ from tfprobe.analysis.distributed.synchronization_events import (
     in_several,
 )
 from tfprobe.errors import Missing
-from tfprobe.profile.profile import Process, Profile, Work
+from tfprobe.profile.profile import Loop, Process, Profile
 from tfprobe.profile.tables import Int64s
 
 _COLLECTIVES = label(Part.COLLECTIVES)
@@ -46,7 +46,7 @@ class LoopCollectives:
     that are charged to collectives, by the clock of the rows.
     """
 
-    work: str
+    loop: str
     total_ns: int
     step: Int64s
     step_ns: Int64s
@@ -81,12 +81,12 @@ class _Waited(NamedTuple):
 
 
 def of_run(
-    profile: Profile, works: Sequence[WorkParts] | None = None
+    profile: Profile, loops: Sequence[LoopParts] | None = None
 ) -> tuple[Account | Missing, ...]:
     """Return the account of each process, which knows of the others."""
-    works = by_work(profile) if works is None else works
-    alone = accounts(profile, works)
-    told = part(profile, works)
+    loops = by_loop(profile) if loops is None else loops
+    alone = accounts(profile, loops)
+    told = part(profile, loops)
     return (
         with_waits(alone, told, profile.processes, synchronization_events.part(profile))
         if any(told)
@@ -94,10 +94,10 @@ def of_run(
     )
 
 
-def part(profile: Profile, works: Sequence[WorkParts]) -> tuple[ProcessCollectives, ...]:
+def part(profile: Profile, loops: Sequence[LoopParts]) -> tuple[ProcessCollectives, ...]:
     """Return what each process did in collectives; mostly nothing."""
     # Most jobs have none, and pay nothing.
-    found = [each for each in works if any(step.collectives for step in each.steps)]
+    found = [each for each in loops if any(step.collectives for step in each.steps)]
     return tuple(
         tuple(_of_loops(profile, process, found) if found else ()) for process in profile.processes
     )
@@ -127,32 +127,32 @@ def with_waits(
         own = CollectiveWaits(waits.row[mine], waits.whom[mine], waits.waiting_ns[mine])
         here = _steps_of(joint.only(joint.process == at))
         lost = {
-            work: np.setdiff1d(steps, here.get(work, NONE.start_ns))
-            for work, steps in everywhere.items()
+            loop: np.setdiff1d(steps, here.get(loop, NONE.start_ns))
+            for loop, steps in everywhere.items()
         }
         found.append(_moved(account, _waited(account, loops, joint, own, lost), processes))
     return tuple(found)
 
 
 def _of_loops(
-    profile: Profile, process: Process, works: Sequence[WorkParts]
+    profile: Profile, process: Process, loops: Sequence[LoopParts]
 ) -> Iterator[LoopCollectives]:
-    own = [work for work in profile.works if work.process == process.index]
-    main = {work.index for work in divide(own).main}
-    for each in works:
-        work = each.work
-        if isinstance(work, Work) and work.process == process.index and work.index in main:
-            yield _columns(work, each.steps)
+    own = [loop for loop in profile.loops if loop.process == process.index]
+    main = {loop.index for loop in divide(own).main}
+    for each in loops:
+        loop = each.loop
+        if isinstance(loop, Loop) and loop.process == process.index and loop.index in main:
+            yield _columns(loop, each.steps)
 
 
-def _columns(work: Work, steps: Sequence[StepParts]) -> LoopCollectives:
+def _columns(loop: Loop, steps: Sequence[StepParts]) -> LoopCollectives:
     steps = sorted(steps, key=lambda each: each.capture.step)
     devices = np.array([max(len(each.collectives), 1) for each in steps], dtype=np.int64)
     lengths_ns = [sum(some.length_ns for some in each.collectives) for each in steps]
     step_ns = [sum(each.inside.values()) - each.inside.get(Part.RECORDING, 0) for each in steps]
     return LoopCollectives(
-        work=f"{work.kind} {work.name}",
-        total_ns=work.times.sum_ns,
+        loop=f"{loop.kind} {loop.name}",
+        total_ns=loop.times.sum_ns,
         step=np.array([each.capture.step for each in steps], dtype=np.int64),
         step_ns=np.array(step_ns, dtype=np.int64),
         devices=devices,
@@ -173,14 +173,14 @@ def _has_meeting(joint: SynchronizationEvents) -> bool:
 
 
 def _keys(joint: SynchronizationEvents) -> Int64s:
-    return np.stack((joint.work.astype(np.int64), joint.step))
+    return np.stack((joint.loop.astype(np.int64), joint.step))
 
 
 def _steps_of(joint: SynchronizationEvents) -> dict[str, Int64s]:
-    """Return the steps of each work in which a collective was recorded."""
+    """Return the steps of each loop in which a collective was recorded."""
     return {
-        joint.strings[work]: np.unique(joint.step[joint.work == work])
-        for work in np.unique(joint.work).tolist()
+        joint.strings[loop]: np.unique(joint.step[joint.loop == loop])
+        for loop in np.unique(joint.loop).tolist()
     }
 
 
@@ -202,13 +202,13 @@ def _waited(
     weights = [each.total_ns * ratio for each, ratio in zip(loops, ratios, strict=True)]
     waits: list[_Wait] = []
     unseen_ns = 0.0
-    for loop, weight, ratio in zip(loops, weights, ratios, strict=True):
-        kept = ~np.isin(loop.step, lost.get(loop.work, NONE.start_ns))
-        kept_ratio = _ratio(loop.collective_ns[kept], loop.step_ns[kept])
+    for collectives, weight, ratio in zip(loops, weights, ratios, strict=True):
+        kept = ~np.isin(collectives.step, lost.get(collectives.loop, NONE.start_ns))
+        kept_ratio = _ratio(collectives.collective_ns[kept], collectives.step_ns[kept])
         if not weight or not kept_ratio:
             continue
         seen_ns = whole_ns * weight / sum(weights)
-        found = tuple(_of_loop(loop, joint, own, seen_ns * kept_ratio / ratio))
+        found = tuple(_of_loop(collectives, joint, own, seen_ns * kept_ratio / ratio))
         waits += found
         unseen_ns += sum(each.ns for each in found) * (1 - ratio / kept_ratio)
     return _Waited(tuple(waits), int(unseen_ns))
@@ -220,20 +220,25 @@ def _in_collectives_ns(account: Account) -> int:
 
 
 def _of_loop(
-    loop: LoopCollectives, joint: SynchronizationEvents, own: CollectiveWaits, all_ns: float
+    collectives: LoopCollectives, joint: SynchronizationEvents, own: CollectiveWaits, all_ns: float
 ) -> Iterator[_Wait]:
     """Give what a loop waited by op and process, of all its time in collectives."""
-    at = np.minimum(np.searchsorted(loop.step, joint.step[own.row]), len(loop.step) - 1)
-    is_of_work = [joint.strings[work] == loop.work for work in joint.work[own.row].tolist()]
-    known = np.array(is_of_work, dtype=np.bool_) & (loop.step[at] == joint.step[own.row])
+    at = np.minimum(
+        np.searchsorted(collectives.step, joint.step[own.row]), len(collectives.step) - 1
+    )
+    is_of_loop = [joint.strings[loop] == collectives.loop for loop in joint.loop[own.row].tolist()]
+    known = np.array(is_of_loop, dtype=np.bool_) & (collectives.step[at] == joint.step[own.row])
     at, row, whom = at[known], own.row[known], own.whom[known]
-    waited_ns = _alone_ns(loop, joint.start_ns[row], own.waiting_ns[known]) // loop.devices[at]
+    waited_ns = (
+        _alone_ns(collectives, joint.start_ns[row], own.waiting_ns[known])
+        // collectives.devices[at]
+    )
     matched = np.unique(at)
-    in_ns, step_ns = loop.collective_ns[matched], loop.step_ns[matched]
+    in_ns, step_ns = collectives.collective_ns[matched], collectives.step_ns[matched]
     kinds, kind = np.unique(np.stack((joint.op[row], whom)), axis=1, return_inverse=True)
     for number, (op, process) in enumerate(kinds.T.tolist()):
         mine = kind.reshape(-1) == number
-        by_step = np.zeros(len(loop.step), dtype=np.int64)
+        by_step = np.zeros(len(collectives.step), dtype=np.int64)
         np.add.at(by_step, at[mine], waited_ns[mine])
         by_step = by_step[matched]
         ratio = _ratio(by_step, step_ns)
@@ -251,7 +256,7 @@ def _of_loop(
         )
 
 
-def _alone_ns(loop: LoopCollectives, start_ns: Int64s, waiting_ns: Int64s) -> Int64s:
+def _alone_ns(collectives: LoopCollectives, start_ns: Int64s, waiting_ns: Int64s) -> Int64s:
     """Return how much of each wait was charged to collectives, summed over devices.
 
     Several may be under way at once: a moment is that of the first of them.
@@ -262,7 +267,7 @@ def _alone_ns(loop: LoopCollectives, start_ns: Int64s, waiting_ns: Int64s) -> In
     begins_ns[1:] = np.maximum(begins_ns[1:], np.maximum.accumulate(end_ns)[:-1])
     end_ns = np.maximum(end_ns, begins_ns)
     found = np.zeros(len(order), dtype=np.int64)
-    for moments in loop.moments:
+    for moments in collectives.moments:
         found[order] += within_ns(moments, begins_ns, end_ns)
     return found
 

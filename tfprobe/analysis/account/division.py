@@ -21,7 +21,7 @@ from tfprobe.analysis.core.intervals import NONE, Int64s, Intervals, difference,
 from tfprobe.analysis.core.no_data_reasons import SERVER_ROLE
 from tfprobe.analysis.steps.recent_steps import measure
 from tfprobe.errors import Missing
-from tfprobe.profile.profile import Work
+from tfprobe.profile.profile import Loop
 
 # Activities by layer: their names are what its time went to.
 _KINDS: Mapping[TimelineLayer, tuple[Category, tuple[str, ...]]] = {
@@ -51,7 +51,7 @@ _EVERYWHERE = tuple(each for each in Category if each is not Category.COLLECTION
 def fill(facts: AccountFacts) -> tuple[AccountPart, ...]:
     """Return all categories of a process; they sum to its wall time."""
     ledger = Ledger()
-    if facts.loops.main:
+    if facts.roles.main:
         _add_activities(facts, ledger)
         steps_ns, gaps_ns = _forgotten(facts)
         _add_steps(facts, ledger, steps_ns)
@@ -70,11 +70,11 @@ def _add_activities(facts: AccountFacts, ledger: Ledger) -> None:
     for layer, (category, kinds) in _KINDS.items():
         _spread(ledger, category, names_of(facts.activities, kinds), timeline.total_ns(layer))
     evaluated = dict(names_of(facts.activities, ("evaluate", "predict")))
-    for loop in facts.loops.evaluating:
+    for loop in facts.roles.evaluating:
         evaluated.setdefault((title(loop), ""), loop.times.sum_ns)
     _spread(ledger, Category.EVALUATION, evaluated, timeline.total_ns(TimelineLayer.EVALUATION))
-    slow = first_steps(facts.loops.main, facts.steps)
-    firsts = {(f"first step of {title(facts.loops.main[at])}", ""): ns for at, ns in slow.items()}
+    slow = first_steps(facts.roles.main, facts.steps)
+    firsts = {(f"first step of {title(facts.roles.main[at])}", ""): ns for at, ns in slow.items()}
     _spread(ledger, Category.COMPILE, firsts, timeline.total_ns(TimelineLayer.FIRST_STEP))
     for layer, (category, what) in _WHOLE.items():
         _add_by_line(facts, ledger, category, what, timeline.layers[layer])
@@ -151,8 +151,8 @@ def _spread(
 def _forgotten(facts: AccountFacts) -> tuple[Int64s, int]:
     """Return the time of forgotten steps by main loop, and that of the gaps between them."""
     there_ns = facts.timeline.total_ns(TimelineLayer.FORGOTTEN)
-    lost_ns = np.zeros(len(facts.loops.main), dtype=np.int64)
-    for at, loop in enumerate(facts.loops.main):
+    lost_ns = np.zeros(len(facts.roles.main), dtype=np.int64)
+    for at, loop in enumerate(facts.roles.main):
         recent = loop.recent
         if recent.first_step:
             lost_ns[at] = max(loop.times.sum_ns - int((recent.end_ns - recent.start_ns).sum()), 0)
@@ -169,19 +169,19 @@ def _add_steps(facts: AccountFacts, ledger: Ledger, forgotten_ns: Int64s) -> Non
     own_ns = np.bincount(
         steps.loop[counted],
         weights=(steps.end_ns - steps.start_ns)[counted].astype(np.float64),
-        minlength=len(facts.loops.main),
+        minlength=len(facts.roles.main),
     )
     there_ns = facts.timeline.total_ns(TimelineLayer.STEP)
     whole_ns = float(own_ns.sum()) or 1.0
     left_ns = there_ns
-    for at, loop in enumerate(facts.loops.main):
+    for at, loop in enumerate(facts.roles.main):
         share_ns = min(int(there_ns * own_ns[at] / whole_ns), left_ns)
         left_ns -= share_ns
         _divide_steps(facts, ledger, loop, share_ns + int(forgotten_ns[at]))
     ledger.add(Category.PRODUCTIVE, Item("steps", "", left_ns))
 
 
-def _divide_steps(facts: AccountFacts, ledger: Ledger, loop: Work, ns: int) -> None:
+def _divide_steps(facts: AccountFacts, ledger: Ledger, loop: Loop, ns: int) -> None:
     parts = facts.parts_of(loop)
     knows_traces = any(each.kind == "trace" for each in facts.activities)
     found = (
@@ -203,7 +203,7 @@ def _divide_steps(facts: AccountFacts, ledger: Ledger, loop: Work, ns: int) -> N
 
 def _take_recording(facts: AccountFacts, ledger: Ledger) -> None:
     """Give recording what it took by the agent's own measure, and the rest back to the job."""
-    cost = measure(facts.process, facts.works)
+    cost = measure(facts.process, facts.loops)
     if isinstance(cost, Missing):
         return
     took_ns = cost.traced_ns + cost.hook_ns
@@ -237,17 +237,19 @@ def _take_collections(facts: AccountFacts, ledger: Ledger) -> None:
     before_ns, after_ns = _split(facts, TimelineLayer.COLLECTION)
     ledger.add(Category.COLLECTION, Item(BEFORE_STEPS, "", before_ns))
     ledger.add(Category.COLLECTION, Item("while steps ran", _asked_to_collect(facts), after_ns))
-    counters = [each.gc_ns for each in facts.pulses if not isinstance(each.gc_ns, Missing)]
+    counters = [
+        each.gc_ns for each in facts.resource_samples if not isinstance(each.gc_ns, Missing)
+    ]
     if not counters:
         return
-    kept_ns = sum(end - start for each in facts.pulses for start, end in each.gc_pauses)
+    kept_ns = sum(end - start for each in facts.resource_samples for start, end in each.gc_pauses)
     item = Item("short collections", "", max(counters) - kept_ns)
     ledger.move(_EVERYWHERE, Category.COLLECTION, item)
 
 
 def _asked_to_collect(facts: AccountFacts) -> str:
     """Return the line of the job that calls gc.collect() between steps; "" where none was seen."""
-    for loop in facts.loops.main:
+    for loop in facts.roles.main:
         for gap in shares.watched(facts.profile, facts.process, loop):
             for call in gap.calls:
                 if call.function == _COLLECT and call.parent is not None:

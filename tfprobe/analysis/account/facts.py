@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tfprobe.analysis.account.gaps import Gaps, Loops, LoopSteps
+from tfprobe.analysis.account.gaps import Gaps, LoopRoles, LoopSteps
 from tfprobe.analysis.account.timeline import LifeBounds, Timeline
-from tfprobe.analysis.breakdown.cycles import WorkParts
+from tfprobe.analysis.breakdown.cycles import LoopParts
 from tfprobe.errors import Missing
-from tfprobe.profile.activities import Activity, Gap, Pulse
-from tfprobe.profile.profile import Process, Profile, Work
+from tfprobe.profile.activities import Activity, Gap, ResourceSample
+from tfprobe.profile.profile import Loop, Process, Profile
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,21 +21,21 @@ class AccountFacts:
 
     profile: Profile
     process: Process
-    works: Sequence[Work]
-    loops: Loops
+    loops: Sequence[Loop]
+    roles: LoopRoles
     steps: LoopSteps
     gaps: Gaps
     activities: Sequence[Activity]
-    pulses: Sequence[Pulse]
-    parts: Sequence[WorkParts]
+    resource_samples: Sequence[ResourceSample]
+    parts: Sequence[LoopParts]
     bounds: LifeBounds
     timeline: Timeline
     shift_ns: int
 
-    def parts_of(self, loop: Work) -> WorkParts | Missing:
+    def parts_of(self, loop: Loop) -> LoopParts | Missing:
         """Return the traced steps of a loop."""
         for each in self.parts:
-            if not isinstance(each.work, Missing) and each.work.index == loop.index:
+            if not isinstance(each.loop, Missing) and each.loop.index == loop.index:
                 return each
         return Missing("no step of it was traced")
 
@@ -53,7 +53,7 @@ class AccountFacts:
         return row
 
 
-def title(loop: Work) -> str:
+def title(loop: Loop) -> str:
     """Name a loop."""
     return f"{loop.kind} {loop.name}".strip()
 

@@ -20,7 +20,7 @@ from tfprobe.analysis.core.intervals import Int64s, union
 from tfprobe.analysis.steps.slow_step_causes import OF_MACHINE, Causes, told
 from tfprobe.errors import Missing
 from tfprobe.profile.activities import Gap
-from tfprobe.profile.profile import Work
+from tfprobe.profile.profile import Loop
 
 _UNWATCHED = "gaps of {loop} that were not watched"
 _LONG = "long gaps of {loop}: no reason was seen"
@@ -30,7 +30,7 @@ _ALIKE_TIMES = 2.0
 
 def add_gaps(facts: AccountFacts, ledger: Ledger, forgotten_ns: int) -> None:
     gaps, left_ns = facts.gaps, facts.timeline.left_ns(facts.gaps)
-    count = len(facts.loops.main)
+    count = len(facts.roles.main)
     usual = _sums(gaps.loop, left_ns, gaps.kind == GapKind.USUAL, count)
     spans = _sums(gaps.loop, gaps.end_ns - gaps.start_ns, gaps.kind == GapKind.USUAL, count)
     traced = _traced_gaps(facts, left_ns)
@@ -55,7 +55,7 @@ def _sums(loop: Int64s, ns: Int64s, chosen: Flags, count: int) -> Int64s:
 def _traced_gaps(facts: AccountFacts, left_ns: Int64s) -> Int64s:
     """Return what of the gaps after traced steps is the job's, by loop: no more than usual."""
     gaps = facts.gaps
-    found = np.zeros(len(facts.loops.main), dtype=np.int64)
+    found = np.zeros(len(facts.roles.main), dtype=np.int64)
     for at in range(len(found)):
         usual = left_ns[(gaps.kind == GapKind.USUAL) & (gaps.loop == at)]
         mine = left_ns[(gaps.kind == GapKind.TRACED) & (gaps.loop == at)]
@@ -68,7 +68,7 @@ def _divide_usual(
     facts: AccountFacts, ledger: Ledger, at: int, ns: int, covered: float, left_ns: Int64s
 ) -> None:
     """Divide the usual gaps of a main loop by those that were watched."""
-    loop = facts.loops.main[at]
+    loop = facts.roles.main[at]
     key = (loop.process, loop.index)
     watched = watched_gaps(facts.profile, {key: loop}).get(key, WatchedGaps({}))
     found = shares.of_gaps(
@@ -103,7 +103,7 @@ def _divide_gap(
     ledger.add(category or Category.PYTHON, Item("", "", left_ns))
 
 
-def _watched(facts: AccountFacts, loop: Work, *kinds: GapKind) -> list[Gap]:
+def _watched(facts: AccountFacts, loop: Loop, *kinds: GapKind) -> list[Gap]:
     """Return the watched gaps of a loop that are of these kinds."""
     found = []
     for gap in shares.watched(facts.profile, facts.process, loop):
@@ -116,7 +116,7 @@ def _watched(facts: AccountFacts, loop: Work, *kinds: GapKind) -> list[Gap]:
 def _add_long(facts: AccountFacts, ledger: Ledger, left_ns: Int64s) -> None:
     """Add long gaps: by what went on, by watching, or else as not known."""
     gaps = facts.gaps
-    for at, loop in enumerate(facts.loops.main):
+    for at, loop in enumerate(facts.roles.main):
         rows = np.flatnonzero((gaps.kind == GapKind.LONG) & (gaps.loop == at) & (left_ns > 0))
         if not len(rows):
             continue
@@ -163,7 +163,7 @@ def _alike(watched: Sequence[Gap], length_ns: int) -> list[Gap]:
 def _add_epoch_ends(facts: AccountFacts, ledger: Ledger) -> None:
     """Add the ends of epochs, divided by those that were watched."""
     ns = facts.timeline.total_ns(TimelineLayer.EPOCH_END)
-    watched = [gap for loop in facts.loops.main for gap in _watched(facts, loop, GapKind.EPOCH_END)]
+    watched = [gap for loop in facts.roles.main for gap in _watched(facts, loop, GapKind.EPOCH_END)]
     found = shares.of_gaps(watched, has_accelerator=shares.on_device(facts.parts))
     ends = int((facts.gaps.kind == GapKind.EPOCH_END).sum())
     if isinstance(found, Missing):

@@ -16,7 +16,7 @@ from tfprobe.analysis.steps.phases import EVALUATION_KINDS, is_training
 from tfprobe.analysis.steps.step_window import remember, warm_up_steps
 from tfprobe.errors import Missing
 from tfprobe.profile.activities import Activity
-from tfprobe.profile.profile import Work
+from tfprobe.profile.profile import Loop
 
 Flags = npt.NDArray[np.bool_]
 _EVER_NS = np.iinfo(np.int64).max
@@ -73,22 +73,22 @@ class Gaps:
         return Intervals(self.start_ns[chosen], self.end_ns[chosen])
 
 
-def steps_of(loops: Sequence[Work], works: Sequence[Work], shift_ns: int) -> LoopSteps:
-    """Return the remembered steps of main loops, which are among the works of the process."""
+def steps_of(main: Sequence[Loop], loops: Sequence[Loop], shift_ns: int) -> LoopSteps:
+    """Return the remembered steps of main loops, which are among the loops of the process."""
     columns: list[tuple[npt.NDArray[np.generic], ...]] = []
-    for at, work in enumerate(loops):
-        steps = remember(work, works)
+    for at, loop in enumerate(main):
+        steps = remember(loop, loops)
         warm_up = warm_up_steps(steps)
         warm = np.arange(len(steps)) < (0 if isinstance(warm_up, Missing) else warm_up)
-        loop = np.full(len(steps), at, dtype=np.int64)
+        place = np.full(len(steps), at, dtype=np.int64)
         times = (steps.start_ns + shift_ns, steps.end_ns + shift_ns)
-        followed = np.append(work.recent.gap_is_ours[1:], steps.sampled[-1:])
-        columns.append((loop, steps.numbers, *times, steps.sampled, warm, followed))
+        followed = np.append(loop.recent.gap_is_ours[1:], steps.sampled[-1:])
+        columns.append((place, steps.numbers, *times, steps.sampled, warm, followed))
     joined = [np.concatenate(each) for each in zip(*columns, strict=True)]
     order = np.argsort(joined[2], kind="stable")
-    loop, number, start_ns, end_ns, sampled, warm, after = (each[order] for each in joined)
+    place, number, start_ns, end_ns, sampled, warm, after = (each[order] for each in joined)
     return LoopSteps(
-        loop.astype(np.int64),
+        place.astype(np.int64),
         number.astype(np.int64),
         start_ns.astype(np.int64),
         end_ns.astype(np.int64),
@@ -99,29 +99,29 @@ def steps_of(loops: Sequence[Work], works: Sequence[Work], shift_ns: int) -> Loo
 
 
 def gaps_of(
-    steps: LoopSteps, loops: Sequence[Work], activities: Sequence[Activity], remembered_from_ns: int
+    steps: LoopSteps, main: Sequence[Loop], activities: Sequence[Activity], remembered_from_ns: int
 ) -> Gaps:
     """Return the gaps between steps; those before `remembered_from_ns` hold forgotten steps."""
     busy = union(steps.start_ns, steps.end_ns)
     start_ns, end_ns = busy.end_ns[:-1], busy.start_ns[1:]
     by_end = np.argsort(steps.end_ns, kind="stable")
     before = by_end[np.searchsorted(steps.end_ns[by_end], start_ns, side="right") - 1]
-    loop = steps.loop[before]
-    usual = [usual_gaps(work) for work in loops]
+    place = steps.loop[before]
+    usual = [usual_gaps(loop) for loop in main]
     most_ns = np.array([_EVER_NS if each is None else each.longest_ns for each in usual])
     length_ns = end_ns - start_ns
     kind = np.full(len(start_ns), GapKind.USUAL, dtype=np.int64)
     kind[steps.warm[before]] = GapKind.WARM_UP
-    kind[length_ns > most_ns[loop]] = GapKind.LONG
+    kind[length_ns > most_ns[place]] = GapKind.LONG
     kind[steps.followed[before]] = GapKind.TRACED
-    kind[~steps.sampled[before] & (length_ns > most_ns[loop])] = GapKind.LONG
+    kind[~steps.sampled[before] & (length_ns > most_ns[place])] = GapKind.LONG
     # A few steps in an epoch: what begins the next one is as usual as what begins a step.
     ends_epoch = _holds(start_ns, end_ns, [a.start_ns for a in activities if is_epoch_end(a)])
     kind[ends_epoch] = GapKind.EPOCH_END
     ends_call = _holds(start_ns, end_ns, [a.end_ns for a in activities if a.kind == "train"])
     kind[ends_call] = GapKind.BETWEEN_CALLS
     kind[start_ns < remembered_from_ns] = GapKind.FORGOTTEN
-    return Gaps(loop, steps.number[before], start_ns, end_ns, kind)
+    return Gaps(place, steps.number[before], start_ns, end_ns, kind)
 
 
 def is_epoch_end(activity: Activity) -> bool:
@@ -142,46 +142,46 @@ _SINGLE = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Loops:
+class LoopRoles:
     """The loops of one process that took steps.
 
     `main` make progress, the main loop first; `evaluating` evaluate or predict beside training;
     `single` ran once or twice, as an initialisation does; `helping` run on other threads.
     """
 
-    main: tuple[Work, ...]
-    evaluating: tuple[Work, ...]
-    single: tuple[Work, ...]
-    helping: tuple[Work, ...]
+    main: tuple[Loop, ...]
+    evaluating: tuple[Loop, ...]
+    single: tuple[Loop, ...]
+    helping: tuple[Loop, ...]
 
 
-def divide(works: Sequence[Work]) -> Loops:
+def divide(loops: Sequence[Loop]) -> LoopRoles:
     """Sort the loops of one process; without steps there is no main loop."""
-    stepped = [work for work in works if len(work.recent.start_ns)]
+    stepped = [loop for loop in loops if len(loop.recent.start_ns)]
     beside = is_training(stepped)
-    ordered = by_cost(work for work in stepped if not beside or work.kind not in EVALUATION_KINDS)
+    ordered = by_cost(loop for loop in stepped if not beside or loop.kind not in EVALUATION_KINDS)
     if not ordered:
-        return Loops((), (), (), ())
-    main: list[Work] = []
-    single: list[Work] = []
-    helping: list[Work] = []
-    for work in ordered:
-        if work is ordered[0]:
-            main.append(work)
-        elif work.executed <= _SINGLE < ordered[0].executed:
-            single.append(work)
-        elif _makes_progress(work, ordered[0]):
-            main.append(work)
+        return LoopRoles((), (), (), ())
+    main: list[Loop] = []
+    single: list[Loop] = []
+    helping: list[Loop] = []
+    for loop in ordered:
+        if loop is ordered[0]:
+            main.append(loop)
+        elif loop.executed <= _SINGLE < ordered[0].executed:
+            single.append(loop)
+        elif _makes_progress(loop, ordered[0]):
+            main.append(loop)
         else:
-            helping.append(work)
-    evaluating = tuple(work for work in stepped if beside and work.kind in EVALUATION_KINDS)
-    return Loops(tuple(main), evaluating, tuple(single), tuple(helping))
+            helping.append(loop)
+    evaluating = tuple(loop for loop in stepped if beside and loop.kind in EVALUATION_KINDS)
+    return LoopRoles(tuple(main), evaluating, tuple(single), tuple(helping))
 
 
-def _makes_progress(work: Work, main: Work) -> bool:
-    steps = work.optimizer_steps
-    if fills_queue(work):
+def _makes_progress(loop: Loop, main: Loop) -> bool:
+    steps = loop.optimizer_steps
+    if fills_queue(loop):
         return False
-    if work.thread == main.thread or (isinstance(steps, int) and steps > 0):
+    if loop.thread == main.thread or (isinstance(steps, int) and steps > 0):
         return True
-    return work.times.sum_ns >= _LEAST_BESIDE_RATIO * main.times.sum_ns
+    return loop.times.sum_ns >= _LEAST_BESIDE_RATIO * main.times.sum_ns

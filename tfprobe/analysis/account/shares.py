@@ -12,7 +12,7 @@ from tfprobe.analysis.account.categories import Category
 from tfprobe.analysis.account.facts import AccountFacts
 from tfprobe.analysis.account.ledger import Item, Ledger
 from tfprobe.analysis.breakdown import gap_breakdown
-from tfprobe.analysis.breakdown.cycles import WorkParts
+from tfprobe.analysis.breakdown.cycles import LoopParts
 from tfprobe.analysis.breakdown.gap_breakdown import GapBreakdown, Usual
 from tfprobe.analysis.breakdown.step_parts import LABELS, ON_DEVICE, Part
 from tfprobe.analysis.breakdown.watched_gaps import followed
@@ -21,7 +21,7 @@ from tfprobe.analysis.system.stack_lines import is_of_program, stacks_of
 from tfprobe.analysis.system.stack_samples import main_thread, of_thread, samples_within
 from tfprobe.errors import Missing
 from tfprobe.profile.activities import Gap, SampledFrame
-from tfprobe.profile.profile import Process, Profile, Work
+from tfprobe.profile.profile import Loop, Process, Profile
 
 _ON_DEVICE = frozenset(ON_DEVICE)
 # Two standard errors of a mean: an interval of about 95 %.
@@ -51,7 +51,7 @@ class Shares:
     samples: int
 
 
-def of_steps(parts: WorkParts, *, with_compile: bool) -> Shares | Missing:
+def of_steps(parts: LoopParts, *, with_compile: bool) -> Shares | Missing:
     """Return the shares of a loop's step, without what recording it took.
 
     Without `with_compile` compiling is left out: what was traced is known from its own intervals.
@@ -115,16 +115,16 @@ def _largest_first(shares: Iterable[Share]) -> tuple[Share, ...]:
     )
 
 
-def watched(profile: Profile, process: Process, loop: Work) -> tuple[Gap, ...]:
+def watched(profile: Profile, process: Process, loop: Loop) -> tuple[Gap, ...]:
     """Return the watched gaps of a loop that led to another step."""
     return tuple(
         gap
         for gap in followed(profile, with_foreseen=True)
-        if (gap.process, gap.work) == (process.index, loop.index)
+        if (gap.process, gap.loop) == (process.index, loop.index)
     )
 
 
-def on_device(parts: Iterable[WorkParts]) -> bool:
+def on_device(parts: Iterable[LoopParts]) -> bool:
     """Say whether an accelerator ran anything in the traced steps."""
     return any(_ON_DEVICE & set(step.inside) for each in parts for step in each.steps)
 

@@ -12,7 +12,7 @@ from enum import IntEnum
 
 import numpy as np
 
-from tfprobe.analysis.account.gaps import GapKind, Gaps, Loops, LoopSteps
+from tfprobe.analysis.account.gaps import GapKind, Gaps, LoopRoles, LoopSteps
 from tfprobe.analysis.core.intervals import (
     NONE,
     Int64s,
@@ -25,8 +25,8 @@ from tfprobe.analysis.core.intervals import (
     within_ns,
 )
 from tfprobe.analysis.steps.phases import TRACED_TIMES, is_training, of_steps
-from tfprobe.profile.activities import Activity, Pulse
-from tfprobe.profile.profile import Work
+from tfprobe.profile.activities import Activity, ResourceSample
+from tfprobe.profile.profile import Loop
 
 
 class TimelineLayer(IntEnum):
@@ -146,11 +146,11 @@ class LifeBounds:
 
 
 def draw(
-    loops: Loops,
+    loops: LoopRoles,
     steps: LoopSteps,
     gaps: Gaps,
     activities: Sequence[Activity],
-    pulses: Sequence[Pulse],
+    resource_samples: Sequence[ResourceSample],
     bounds: LifeBounds,
     shift_ns: int,
 ) -> Timeline:
@@ -161,7 +161,7 @@ def draw(
         *_of_steps(loops, steps, shift_ns),
         (TimelineLayer.SETUP, setups(activities, steps)),
         *((layer, gaps.of(kind)) for kind, layer in _OF_GAP.items()),
-        *_of_rest(pulses, bounds),
+        *_of_rest(resource_samples, bounds),
     ):
         found.setdefault(layer, []).append(times)
     layers: dict[TimelineLayer, Intervals] = {}
@@ -184,7 +184,7 @@ def _of_activities(
 
 
 def _of_steps(
-    loops: Loops, steps: LoopSteps, shift_ns: int
+    loops: LoopRoles, steps: LoopSteps, shift_ns: int
 ) -> Iterator[tuple[TimelineLayer, Intervals]]:
     yield TimelineLayer.FIRST_STEP, _slow_firsts(loops.main, steps)
     yield TimelineLayer.WARM_STEP, union(steps.start_ns[steps.warm], steps.end_ns[steps.warm])
@@ -214,7 +214,7 @@ def setups(activities: Sequence[Activity], steps: LoopSteps) -> Intervals:
     return _intervals(spans)
 
 
-def first_steps(loops: Sequence[Work], steps: LoopSteps) -> Mapping[int, int]:
+def first_steps(loops: Sequence[Loop], steps: LoopSteps) -> Mapping[int, int]:
     """Return how long the first step of a loop took, in ns, where only tracing takes as long.
 
     The keys are places among `loops`.
@@ -230,17 +230,17 @@ def first_steps(loops: Sequence[Work], steps: LoopSteps) -> Mapping[int, int]:
     return found
 
 
-def _slow_firsts(loops: Sequence[Work], steps: LoopSteps) -> Intervals:
+def _slow_firsts(loops: Sequence[Loop], steps: LoopSteps) -> Intervals:
     rows = [int(np.flatnonzero(steps.loop == at)[0]) for at in first_steps(loops, steps)]
     return union(steps.start_ns[rows], steps.end_ns[rows])
 
 
 def _of_rest(
-    pulses: Sequence[Pulse], bounds: LifeBounds
+    resource_samples: Sequence[ResourceSample], bounds: LifeBounds
 ) -> Iterator[tuple[TimelineLayer, Intervals]]:
     yield (
         TimelineLayer.COLLECTION,
-        _intervals([pause for each in pulses for pause in each.gc_pauses]),
+        _intervals([pause for each in resource_samples for pause in each.gc_pauses]),
     )
     yield TimelineLayer.FORGOTTEN, one(*bounds.forgotten)
     yield TimelineLayer.INTERPRETER, one(bounds.start_ns, bounds.booted_ns)

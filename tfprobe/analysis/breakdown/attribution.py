@@ -324,10 +324,10 @@ def _extents(
     high_ns: Int64s,
 ) -> tuple[Int64s, Int64s]:
     """Return when the first op or driver call began and when the last ended, inside each step."""
-    work = spans.kind != SpanKind.FUNCTION_CALL
-    at = np.concatenate([rows.capture, spans.capture[work]])
-    starts = np.concatenate([start_ns, spans.start_ns[work]])
-    ends = np.concatenate([end_ns, (spans.start_ns + spans.duration_ns)[work]])
+    loop = spans.kind != SpanKind.FUNCTION_CALL
+    at = np.concatenate([rows.capture, spans.capture[loop]])
+    starts = np.concatenate([start_ns, spans.start_ns[loop]])
+    ends = np.concatenate([end_ns, (spans.start_ns + spans.duration_ns)[loop]])
     seen = (ends > low_ns[at]) & (starts < high_ns[at])
     at, starts, ends = at[seen], starts[seen], ends[seen]
     nothing = np.bincount(at, minlength=len(low_ns)) == 0

@@ -1,4 +1,4 @@
-"""Sum up the cycles of all works of a run: those of each process by itself, then merged."""
+"""Sum up the cycles of all loops of a run: those of each process by itself, then merged."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 
-from tfprobe.analysis.breakdown.cycles import WorkParts, by_work
+from tfprobe.analysis.breakdown.cycles import LoopParts, by_loop
 from tfprobe.analysis.breakdown.gap_breakdown import GapCause
 from tfprobe.analysis.breakdown.step_parts import DEVICE_COMPUTE, GROUPS, ON_DEVICE, Part
 from tfprobe.errors import Missing
@@ -18,7 +18,7 @@ RESOLUTION = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Cycle:
-    """The mean cycle of one work, with what the answer for a run takes of it and no steps.
+    """The mean cycle of one loop, with what the answer for a run takes of it and no steps.
 
     `weight_ns` is what all its steps took, sampled or not, with the time between them.
     """
@@ -31,27 +31,27 @@ class Cycle:
 
 @dataclass(frozen=True, slots=True)
 class Breakdown:
-    """Shares of the cycles of all works, which sum to exactly 1; each part is there.
+    """Shares of the cycles of all loops, which sum to exactly 1; each part is there.
 
-    Each work has its weight, the first the most.
+    Each loop has its weight, the first the most.
     """
 
     shares: Mapping[Part, float]
-    works: tuple[Cycle, ...]
+    loops: tuple[Cycle, ...]
     captures: int
     has_accelerator: bool
 
     @property
     def total_ns(self) -> float:
-        """Return what all cycles of all works took, of several processes together."""
-        return sum(each.weight_ns for each in self.works)
+        """Return what all cycles of all loops took, of several processes together."""
+        return sum(each.weight_ns for each in self.loops)
 
     @property
     def causes(self) -> tuple[tuple[GapCause, float], ...]:
-        """Return what time went to in the cycles of all works, with its share, largest first."""
+        """Return what time went to in the cycles of all loops, with its share, largest first."""
         total_ns = self.total_ns or 1
         found: dict[tuple[Part, str, str, int], tuple[GapCause, float]] = {}
-        for each in self.works:
+        for each in self.loops:
             for cause in each.causes:
                 share = cause.duration_ns / (each.cycle_ns or 1) * each.weight_ns / total_ns
                 key = (cause.part, cause.what, cause.file, cause.line)
@@ -64,16 +64,16 @@ class Breakdown:
         return sum(self.shares[part] for part in GROUPS[name])
 
 
-def cycle(item: WorkParts) -> Cycle:
-    """Return the mean cycle of a work without its steps."""
+def cycle(item: LoopParts) -> Cycle:
+    """Return the mean cycle of a loop without its steps."""
     return Cycle(item.weight_ns, item.cycle_ns, item.shares, item.causes)
 
 
-def merge(works: Iterable[Cycle], captures: int) -> Breakdown | Missing:
-    """Return the breakdown over all works of so many traced steps."""
+def merge(loops: Iterable[Cycle], captures: int) -> Breakdown | Missing:
+    """Return the breakdown over all loops of so many traced steps."""
     if not captures:
         return Missing("no step was traced")
-    ordered = tuple(sorted(works, key=lambda each: -each.weight_ns))
+    ordered = tuple(sorted(loops, key=lambda each: -each.weight_ns))
     weighted: dict[Part, float] = {}
     for each in ordered:
         for part, share in each.shares.items():
@@ -84,7 +84,7 @@ def merge(works: Iterable[Cycle], captures: int) -> Breakdown | Missing:
     on_device = set(ON_DEVICE)
     return Breakdown(
         shares=_exact({part: ns / total_ns for part, ns in weighted.items()}),
-        works=ordered,
+        loops=ordered,
         captures=captures,
         has_accelerator=any(on_device & set(each.shares) for each in ordered),
     )
@@ -92,7 +92,7 @@ def merge(works: Iterable[Cycle], captures: int) -> Breakdown | Missing:
 
 def divide(profile: Profile) -> Breakdown | Missing:
     """Return the breakdown of all traced steps."""
-    return merge(map(cycle, by_work(profile)), len(profile.captures))
+    return merge(map(cycle, by_loop(profile)), len(profile.captures))
 
 
 def _exact(shares: Mapping[Part, float]) -> dict[Part, float]:

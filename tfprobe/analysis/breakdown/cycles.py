@@ -1,4 +1,4 @@
-"""Divide every traced step with the time after it, and sum up over the steps of a work."""
+"""Divide every traced step with the time after it, and sum up over the steps of a loop."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tfprobe.analysis.breakdown.watched_gaps import WatchedGaps, watched_gaps
 from tfprobe.analysis.core.intervals import Intervals
 from tfprobe.errors import Missing
 from tfprobe.profile.activities import Activity
-from tfprobe.profile.profile import Capture, Profile, Work
+from tfprobe.profile.profile import Capture, Loop, Profile
 
 # Causes of less than this share of all cycles tell nothing; of the others so many are kept.
 SMALLEST_CAUSE_RATIO = 0.001
@@ -56,14 +56,14 @@ class StepParts:
 
 
 @dataclass(frozen=True, slots=True)
-class WorkParts:
-    """The mean cycle of one work: its mean traced step, and its mean watched time after one.
+class LoopParts:
+    """The mean cycle of one loop: its mean traced step, and its mean watched time after one.
 
     `work` is Missing where none is known. `others` are usual gaps that were watched after steps
     that were not recorded.
     """
 
-    work: Work | Missing
+    loop: Loop | Missing
     steps: tuple[StepParts, ...]
     others: tuple[GapBreakdown, ...] = ()
 
@@ -128,24 +128,24 @@ class WorkParts:
     @property
     def weight_ns(self) -> float:
         """Return what all its steps took with the time between, as far as that was watched."""
-        if isinstance(self.work, Missing):
+        if isinstance(self.loop, Missing):
             return float(sum(step.cycle_ns for step in self.steps))
         watched = [gap.duration_ns for gap in self.watched]
         between_ns = float(np.median(watched)) if watched else 0.0
-        return self.work.times.sum_ns + self.work.count * between_ns
+        return self.loop.times.sum_ns + self.loop.count * between_ns
 
 
-def by_work(profile: Profile) -> tuple[WorkParts, ...]:
-    """Return the traced steps of each work, the work with the most time first."""
-    works = {(work.process, work.index): work for work in profile.works}
-    gaps = watched_gaps(profile, works)
+def by_loop(profile: Profile) -> tuple[LoopParts, ...]:
+    """Return the traced steps of each loop, the work with the most time first."""
+    loops = {(loop.process, loop.index): loop for loop in profile.loops}
+    gaps = watched_gaps(profile, loops)
     found: dict[tuple[int, int], list[tuple[StepParts, int]]] = {}
     for step, late_ns in _of_steps(profile, gaps):
         found.setdefault(_key(step.capture), []).append((step, late_ns))
     unknown = Missing("the recording does not say to which loop its steps belong")
     parts = [
-        WorkParts(
-            works.get(key, unknown), tuple(step for step, _ in steps), _others(gaps.get(key), steps)
+        LoopParts(
+            loops.get(key, unknown), tuple(step for step, _ in steps), _others(gaps.get(key), steps)
         )
         for key, steps in found.items()
     ]
@@ -154,8 +154,8 @@ def by_work(profile: Profile) -> tuple[WorkParts, ...]:
 
 def of_steps(profile: Profile) -> tuple[StepParts, ...]:
     """Return the parts of each traced step, in the order of the captures."""
-    works = {(work.process, work.index): work for work in profile.works}
-    return tuple(step for step, _ in _of_steps(profile, watched_gaps(profile, works)))
+    loops = {(loop.process, loop.index): loop for loop in profile.loops}
+    return tuple(step for step, _ in _of_steps(profile, watched_gaps(profile, loops)))
 
 
 def _others(
@@ -178,11 +178,11 @@ def _of_steps(
     profile: Profile, gaps: Mapping[tuple[int, int], WatchedGaps]
 ) -> tuple[tuple[StepParts, int], ...]:
     """Return the parts of each traced step, and how much later than its call it ended."""
-    works = {(work.process, work.index): work for work in profile.works}
-    of_captures = [works.get(_key(capture)) for capture in profile.captures]
+    loops = {(loop.process, loop.index): loop for loop in profile.loops}
+    of_captures = [loops.get(_key(capture)) for capture in profile.captures]
     all_traced = [each for each in profile.activities if each.kind == "trace"]
     traced = [list(step_breakdown.traced_in(all_traced, capture)) for capture in profile.captures]
-    kinds = ["" if work is None else work.kind for work in of_captures]
+    kinds = ["" if loop is None else loop.kind for loop in of_captures]
     steps = StepWindows(
         captures=profile.captures,
         rows=profile.executions,
@@ -198,7 +198,7 @@ def _of_steps(
 
 
 def _key(capture: Capture) -> tuple[int, int]:
-    return capture.process, -1 if isinstance(capture.work, Missing) else capture.work
+    return capture.process, -1 if isinstance(capture.loop, Missing) else capture.loop
 
 
 def _step(

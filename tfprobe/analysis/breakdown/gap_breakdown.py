@@ -18,7 +18,7 @@ from tfprobe.analysis.breakdown.step_parts import Part
 from tfprobe.analysis.core.source_lines import is_of_library
 from tfprobe.errors import Missing
 from tfprobe.profile.activities import Call, Gap
-from tfprobe.profile.profile import Work
+from tfprobe.profile.profile import Loop
 
 # By the file a function is in and its name, both searched for; the first that fits.
 _KNOWN: tuple[tuple[Part, re.Pattern[str], re.Pattern[str]], ...] = tuple(
@@ -153,7 +153,7 @@ class GapBreakdown:
 
 @dataclass(frozen=True, slots=True)
 class Usual:
-    """The gaps of a work that nobody watched: median, mean of the usual, the longest of these."""
+    """The gaps of a loop that nobody watched: median, mean of the usual, the longest of these."""
 
     median_ns: float
     mean_ns: float
@@ -232,13 +232,13 @@ def added_ns(gap: Gap, usual: Usual | None) -> int:
     return min(max(int(gap.duration_ns - usual.median_ns), 0), most_ns)
 
 
-def usual_gaps(work: Work) -> Usual | None:
-    """Return what the gaps of a work usually are, as far as nobody watched them; None unknown.
+def usual_gaps(loop: Loop) -> Usual | None:
+    """Return what the gaps of a loop usually are, as far as nobody watched them; None unknown.
 
     Where one gap in ten or more is long, long ones are usual: a checkpoint at each step, say. What
     comes seldom, as the end of an epoch, would weigh too much in a mean of few traced steps.
     """
-    recent = work.recent
+    recent = loop.recent
     is_usual = recent.has_gap[1:] & ~recent.gap_is_ours[1:]
     gaps_ns = (recent.start_ns[1:] - recent.end_ns[:-1])[is_usual]
     if len(gaps_ns) < _FEWEST_GAPS:

@@ -88,7 +88,7 @@ class PythonLine:
 
 
 def python_lines(gaps: Sequence[Gap], usual: Usual | None = None) -> tuple[PythonLine, ...]:
-    """Return the lines of the job between the steps of a work, dearest first.
+    """Return the lines of the job between the steps of a loop, dearest first.
 
     `usual` is the gap that nobody watched, where watching made these longer.
     """

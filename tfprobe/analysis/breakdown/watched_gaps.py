@@ -1,4 +1,4 @@
-"""The usual gaps of each work that were watched, set right by those that nobody watched.
+"""The usual gaps of each loop that were watched, set right by those that nobody watched.
 
 Watching lengthens a gap of many short calls several times, and the agent cannot tell by how much.
 The gaps beside it can: so a watched gap divides the time between steps, and does not measure it.
@@ -15,7 +15,7 @@ from tfprobe.analysis.breakdown import gap_breakdown
 from tfprobe.analysis.breakdown.gap_breakdown import GapBreakdown, Usual
 from tfprobe.errors import Missing
 from tfprobe.profile.activities import Gap
-from tfprobe.profile.profile import Profile, Work
+from tfprobe.profile.profile import Loop, Profile
 
 # Where watching took less of the CPU time of gaps than this, they are taken to be as long as they
 # were seen to be.
@@ -46,17 +46,17 @@ class WatchedGaps:
 
 
 def watched_gaps(
-    profile: Profile, works: Mapping[tuple[int, int], Work]
+    profile: Profile, loops: Mapping[tuple[int, int], Loop]
 ) -> dict[tuple[int, int], WatchedGaps]:
     """Return the watched gaps that are no longer than usual, by process and work."""
-    of_works: dict[tuple[int, int], list[Gap]] = {}
+    of_loops: dict[tuple[int, int], list[Gap]] = {}
     for gap in followed(profile):
-        of_works.setdefault((gap.process, gap.work), []).append(gap)
-    return {key: _usual(works.get(key), gaps) for key, gaps in of_works.items()}
+        of_loops.setdefault((gap.process, gap.loop), []).append(gap)
+    return {key: _usual(loops.get(key), gaps) for key, gaps in of_loops.items()}
 
 
-def _usual(work: Work | None, gaps: Sequence[Gap]) -> WatchedGaps:
-    usual = None if work is None else gap_breakdown.usual_gaps(work)
+def _usual(loop: Loop | None, gaps: Sequence[Gap]) -> WatchedGaps:
+    usual = None if loop is None else gap_breakdown.usual_gaps(loop)
     if usual is None:
         return WatchedGaps(_by_step(gaps))
     if sum(gap.cost_ns for gap in gaps) < LEAST_COST_RATIO * sum(map(_computed_ns, gaps)):
@@ -97,13 +97,13 @@ def _off_cpu_ns(gap: Gap) -> int:
 def followed(profile: Profile, *, with_foreseen: bool = False) -> tuple[Gap, ...]:
     """Return the gaps without those that were watched because a long one was due, unless wanted.
 
-    Without those after the last step of a work, too: they led to no step. A gap that is cut before
+    Without those after the last step of a loop, too: they led to no step. A gap that is cut before
     that is kept: only its watch ended early.
     """
-    executed = {(work.process, work.index): work.executed for work in profile.works}
+    executed = {(loop.process, loop.index): loop.executed for loop in profile.loops}
     return tuple(
         gap
         for gap in profile.gaps
         if with_foreseen or gap.why != "foreseen"
-        if not gap.cut or gap.step + 1 < executed.get((gap.process, gap.work), 0)
+        if not gap.cut or gap.step + 1 < executed.get((gap.process, gap.loop), 0)
     )

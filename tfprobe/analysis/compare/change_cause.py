@@ -19,8 +19,8 @@ from tfprobe.analysis.compare.measurements import Change, MeasuredLevel
 from tfprobe.analysis.compare.op_changes import CostChange, OpChanges
 from tfprobe.analysis.compare.step_changes import StepChange
 from tfprobe.errors import Missing
-from tfprobe.profile.activities import Pulse
-from tfprobe.profile.profile import Profile, Work
+from tfprobe.profile.activities import ResourceSample
+from tfprobe.profile.profile import Loop, Profile
 
 # Waiting for a CPU explains a change from this part of it on, and is no matter below the other.
 _EXPLAINS_RATIO = 0.5
@@ -342,10 +342,12 @@ class Processor:
     others_cpus: float | Missing
 
 
-def processor(profile: Profile, work: Work) -> Processor | Missing:
+def processor(profile: Profile, loop: Loop) -> Processor | Missing:
     """Return what the resource samples of a loop's process say, or why they say nothing."""
     samples = [
-        pulse for pulse in profile.pulses if pulse.process == work.process and not pulse.at_exit
+        resource_sample
+        for resource_sample in profile.resource_samples
+        if resource_sample.process == loop.process and not resource_sample.at_exit
     ]
     if len(samples) < _LEAST_SAMPLES:
         return Missing("the run is too short for resource samples")
@@ -364,13 +366,15 @@ def processor(profile: Profile, work: Work) -> Processor | Missing:
     )
 
 
-def fast_cpu_ns(profile: Profile, work: Work) -> float | Missing:
+def fast_cpu_ns(profile: Profile, loop: Loop) -> float | Missing:
     """Return the CPU time of a step that a tenth of the intervals between samples stay below.
 
     Whoever shares a CPU or its caches only makes it more.
     """
     samples = [
-        pulse for pulse in profile.pulses if pulse.process == work.process and not pulse.at_exit
+        resource_sample
+        for resource_sample in profile.resource_samples
+        if resource_sample.process == loop.process and not resource_sample.at_exit
     ]
     rates_ns = []
     for first, last in itertools.pairwise(samples[1:]):
@@ -383,14 +387,14 @@ def fast_cpu_ns(profile: Profile, work: Work) -> float | Missing:
     return float(np.quantile(rates_ns, MeasuredLevel.FAST.value or 0.0))
 
 
-def _ends(samples: Sequence[Pulse]) -> tuple[Pulse, Pulse]:
+def _ends(samples: Sequence[ResourceSample]) -> tuple[ResourceSample, ResourceSample]:
     """Return the second sample and the last; of a slow /proc/stat those that have it."""
     usable = [each for each in samples[1:] if not isinstance(each.machine_busy_ns, Missing)]
     chosen = usable if len(usable) > 1 else samples[1:]
     return chosen[0], chosen[-1]
 
 
-def _stolen_ns(first: Pulse, last: Pulse) -> float | Missing:
+def _stolen_ns(first: ResourceSample, last: ResourceSample) -> float | Missing:
     """Return what the hypervisor took of each CPU; nothing where the system does not tell."""
     stolen_ns = _grown(first.machine_steal_ns, last.machine_steal_ns)
     cpus = 1 if isinstance(last.cpus, Missing) else max(last.cpus, 1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from tfprobe.analysis.breakdown.cycles import WorkParts, by_work
+from tfprobe.analysis.breakdown.cycles import LoopParts, by_loop
 from tfprobe.analysis.compare.change_cause import (
     ChangeCause,
     ChangeEvidence,
@@ -38,12 +38,12 @@ from tfprobe.analysis.compare.step_changes import (
     step_changes,
 )
 from tfprobe.errors import Missing
-from tfprobe.profile.profile import Profile, Run, Work
+from tfprobe.profile.profile import Loop, Profile, Run
 
 
 @dataclass(frozen=True, slots=True)
-class WorkDiff:
-    """What changed in a pair of works.
+class LoopDiff:
+    """What changed in a pair of loops.
 
     `cause` is whose doing it is that steps changed, and `op_cause` that ops did; `before` and
     `after` are what the processor did for a step.
@@ -73,9 +73,9 @@ class Diff:
     before: Run
     after: Run
     differences: tuple[Difference, ...]
-    works: tuple[WorkDiff, ...]
-    only_before: tuple[Work, ...]
-    only_after: tuple[Work, ...]
+    loops: tuple[LoopDiff, ...]
+    only_before: tuple[Loop, ...]
+    only_after: tuple[Loop, ...]
     memory: tuple[MemoryChange, ...] | Missing
     load: str
 
@@ -86,22 +86,22 @@ class Diff:
 
     @property
     def whose(self) -> Whose | None:
-        """Return whose doing it is that steps changed: the program's where any work's is.
+        """Return whose doing it is that steps changed: the program's where any loop's is.
 
         None where no step time changed significantly.
         """
-        found = {work.cause.whose for work in self.works if isinstance(work.cause, ChangeCause)}
+        found = {loop.cause.whose for loop in self.loops if isinstance(loop.cause, ChangeCause)}
         return next(
             (whose for whose in (Whose.PROGRAM, Whose.UNKNOWN) if whose in found), None
         ) or (Whose.MACHINE if found else None)
 
     @property
-    def changed_steps(self) -> tuple[tuple[WorkDiff, str, Change], ...]:
+    def changed_steps(self) -> tuple[tuple[LoopDiff, str, Change], ...]:
         """Return the step times that changed significantly, and what of them."""
         return tuple(
-            (work, what, change)
-            for work in self.works
-            for what, change in work.steps.measures
+            (loop, what, change)
+            for loop in self.loops
+            for what, change in loop.steps.measures
             if what in self.judged and isinstance(change, Change) and change.is_significant
         )
 
@@ -116,7 +116,7 @@ def diff(before: Profile, after: Profile) -> Diff | Missing:
     setup = _Setup(
         before,
         after,
-        parts=(by_work(before), by_work(after)),
+        parts=(by_loop(before), by_loop(after)),
         is_same=not programs,
         load=load_told(before, after),
     )
@@ -124,7 +124,7 @@ def diff(before: Profile, after: Profile) -> Diff | Missing:
         before=before.run,
         after=after.run,
         differences=(*programs, *(each for each in fed if each is not None)),
-        works=tuple(_work(setup, change) for change in step_changes(before, after, matches)),
+        loops=tuple(_loop(setup, change) for change in step_changes(before, after, matches)),
         only_before=matches.only_before,
         only_after=matches.only_after,
         memory=memory_changes(before, after, matches.pairs),
@@ -138,12 +138,12 @@ class _Setup:
 
     before: Profile
     after: Profile
-    parts: tuple[Sequence[WorkParts], Sequence[WorkParts]]
+    parts: tuple[Sequence[LoopParts], Sequence[LoopParts]]
     is_same: bool
     load: str
 
 
-def _work(setup: _Setup, steps: StepChange) -> WorkDiff:
+def _loop(setup: _Setup, steps: StepChange) -> LoopDiff:
     before, after, pair = setup.before, setup.after, steps.pair
     ops = op_changes(before, after, pair)
     parts = part_changes(*setup.parts, pair)
@@ -162,7 +162,7 @@ def _work(setup: _Setup, steps: StepChange) -> WorkDiff:
         for shape in (of_cycle(steps), of_parts(parts), of_ops(ops))
         if not isinstance(shape, Missing)
     )
-    return WorkDiff(
+    return LoopDiff(
         pair,
         steps,
         ops,
@@ -201,7 +201,7 @@ def _judged(load: str) -> tuple[str, ...]:
 
 def _no_common(before: Profile, after: Profile) -> str:
     told = [
-        ", ".join(sorted({f"{work.kind} {work.name}" for work in side.works})[:10]) or "none"
+        ", ".join(sorted({f"{loop.kind} {loop.name}" for loop in side.loops})[:10]) or "none"
         for side in (before, after)
     ]
     return f"they have no kind of step in common: A has {told[0]}; B has {told[1]}"

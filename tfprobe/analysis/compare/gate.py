@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from tfprobe.analysis.compare.change_cause import ChangeCause, Whose
-from tfprobe.analysis.compare.comparison import Diff, WorkDiff
+from tfprobe.analysis.compare.comparison import Diff, LoopDiff
 from tfprobe.analysis.compare.measurements import Change
 from tfprobe.analysis.compare.op_changes import OpChanges
 from tfprobe.analysis.compare.several_runs import RunsChange
@@ -122,14 +122,14 @@ def judge_runs(found: Sides, *, on: str, allowed_ratio: float) -> GateVerdict:
 
 def _run_changes(found: Sides, on: str) -> Iterator[tuple[str, RunsChange, bool]]:
     """Give what is watched, its change, and whether that counts."""
-    for work in found.works:
+    for loop in found.loops:
         if on == "steps":
-            for name, change in work.verdicts:
-                is_decisive = name in dict(work.decisive)
-                yield f"the {RUN_MEASURES[name]} of {work.name}", change, is_decisive
-        elif on == "op" and work.judged:
-            for name, change in work.ops.changes:
-                yield f"the time of {name} in {work.name}", change, change.is_significant
+            for name, change in loop.verdicts:
+                is_decisive = name in dict(loop.decisive)
+                yield f"the {RUN_MEASURES[name]} of {loop.name}", change, is_decisive
+        elif on == "op" and loop.judged:
+            for name, change in loop.ops.changes:
+                yield f"the time of {name} in {loop.name}", change, change.is_significant
 
 
 _LACKING: Mapping[str, str] = {
@@ -141,27 +141,27 @@ _LACKING: Mapping[str, str] = {
 
 def _measures(found: Diff, on: str) -> Iterator[_Measure]:
     if on == "steps":
-        for work in found.works:
-            yield from _steps(work, found.judged)
+        for loop in found.loops:
+            yield from _steps(loop, found.judged)
     elif on == "op":
-        for work in found.works:
-            yield from _ops(work)
+        for loop in found.loops:
+            yield from _ops(loop)
     elif not isinstance(found.memory, Missing):
         for each in found.memory:
             yield _Measure(each.of, each.ratio, is_significant=True)
 
 
-def _steps(work: WorkDiff, judged: Sequence[str]) -> Iterator[_Measure]:
-    for name, change in work.steps.measures:
+def _steps(loop: LoopDiff, judged: Sequence[str]) -> Iterator[_Measure]:
+    for name, change in loop.steps.measures:
         if name in judged and isinstance(change, Change):
-            what = f"the {MEASURES[name]} of {work.name}"
-            yield _Measure(what, change.ratio, change.is_significant, work.cause)
+            what = f"the {MEASURES[name]} of {loop.name}"
+            yield _Measure(what, change.ratio, change.is_significant, loop.cause)
 
 
-def _ops(work: WorkDiff) -> Iterator[_Measure]:
-    if not isinstance(work.ops, OpChanges):
+def _ops(loop: LoopDiff) -> Iterator[_Measure]:
+    if not isinstance(loop.ops, OpChanges):
         return
-    for each in work.ops.types:
+    for each in loop.ops.types:
         if isinstance(each.change, Change):
-            what = f"the time of {each.name} in {work.name}"
-            yield _Measure(what, each.change.ratio, each.change.is_significant, work.op_cause)
+            what = f"the time of {each.name} in {loop.name}"
+            yield _Measure(what, each.change.ratio, each.change.is_significant, loop.op_cause)

@@ -1,43 +1,43 @@
-"""Find which work of one recording is which of another."""
+"""Find which loop of one recording is which of another."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from tfprobe.profile.profile import SERVICE_KIND, Profile, Work
+from tfprobe.profile.profile import SERVICE_KIND, Loop, Profile
 
 
 @dataclass(frozen=True, slots=True)
 class LoopPair:
-    """A work of A and the work of B that is the same; `rank` is that of their processes in A.
+    """A loop of A and the loop of B that is the same; `rank` is that of their processes in A.
 
-    `is_renamed` says that only the kind is the same: each has one work of it that has no other.
+    `is_renamed` says that only the kind is the same: each has one loop of it that has no other.
     """
 
-    before: Work
-    after: Work
+    before: Loop
+    after: Loop
     rank: int | None
     is_renamed: bool
 
 
 @dataclass(frozen=True, slots=True)
 class Matches:
-    """Pairs, those with most time in A first, and the works that only one recording has."""
+    """Pairs, those with most time in A first, and the loops that only one recording has."""
 
     pairs: tuple[LoopPair, ...]
-    only_before: tuple[Work, ...]
-    only_after: tuple[Work, ...]
+    only_before: tuple[Loop, ...]
+    only_after: tuple[Loop, ...]
 
 
 # The kind of what a file holds; see ingest/file.py.
 _FILE_KIND = "file"
-# What makes a work of B that of A, tried one after the other: their rank, kind and name.
-_KEYS: tuple[Callable[[int | None, Work], Hashable], ...] = (
-    lambda rank, work: (rank, work.kind, work.name),
-    lambda _rank, work: (work.kind, work.name),
-    lambda rank, work: (rank, work.kind),
-    lambda _rank, work: work.kind,
+# What makes a loop of B that of A, tried one after the other: their rank, kind and name.
+_KEYS: tuple[Callable[[int | None, Loop], Hashable], ...] = (
+    lambda rank, loop: (rank, loop.kind, loop.name),
+    lambda _rank, loop: (loop.kind, loop.name),
+    lambda rank, loop: (rank, loop.kind),
+    lambda _rank, loop: loop.kind,
 )
 
 
@@ -47,7 +47,7 @@ def match(before: Profile, after: Profile) -> Matches:
     Of several with the same rank, kind and name the first goes with the first. Of what is left only
     works belong together that are the last of their key on both sides.
     """
-    ones, others = list(before.works), list(after.works)
+    ones, others = list(before.loops), list(after.loops)
     pairs: list[LoopPair] = list(_with_file(before, ones, others))
     for at, key in enumerate(() if pairs else _KEYS):
         groups = _by(key, before, ones), _by(key, after, others)
@@ -64,42 +64,42 @@ def match(before: Profile, after: Profile) -> Matches:
     )
 
 
-def _left(works: Sequence[Work], taken: Sequence[Work]) -> list[Work]:
-    """Return the works that are not taken: those very ones, for equal ones may be."""
-    return [each for each in works if all(each is not one for one in taken)]
+def _left(loops: Sequence[Loop], taken: Sequence[Loop]) -> list[Loop]:
+    """Return the loops that are not taken: those very ones, for equal ones may be."""
+    return [each for each in loops if all(each is not one for one in taken)]
 
 
-def _with_file(before: Profile, ones: Sequence[Work], others: Sequence[Work]) -> Iterator[LoopPair]:
-    """Give the pair of a file by itself, which may be of any work: the one with most time.
+def _with_file(before: Profile, ones: Sequence[Loop], others: Sequence[Loop]) -> Iterator[LoopPair]:
+    """Give the pair of a file by itself, which may be of any loop: the one with most time.
 
     So may what one profiler service recorded, beside a run that says what its steps are.
     """
-    kinds = [[work.kind for work in works] for works in (ones, others)]
+    kinds = [[loop.kind for loop in loops] for loops in (ones, others)]
     is_file = [[_FILE_KIND] in kinds, [SERVICE_KIND] in kinds and kinds[0] != kinds[1]]
     if any(is_file) and ones and others:
-        one, other = (max(works, key=_weight) for works in (ones, others))
+        one, other = (max(loops, key=_weight) for loops in (ones, others))
         yield LoopPair(one, other, before.processes[one.process].rank, is_renamed=True)
 
 
-def _weight(work: Work) -> int:
-    return work.times.sum_ns if work.sampled else -1
+def _weight(loop: Loop) -> int:
+    return loop.times.sum_ns if loop.sampled else -1
 
 
 def _by(
-    key: Callable[[int | None, Work], Hashable], profile: Profile, works: Sequence[Work]
-) -> dict[Hashable, list[Work]]:
-    groups: dict[Hashable, list[Work]] = {}
-    for work in works:
-        groups.setdefault(key(profile.processes[work.process].rank, work), []).append(work)
+    key: Callable[[int | None, Loop], Hashable], profile: Profile, loops: Sequence[Loop]
+) -> dict[Hashable, list[Loop]]:
+    groups: dict[Hashable, list[Loop]] = {}
+    for loop in loops:
+        groups.setdefault(key(profile.processes[loop.process].rank, loop), []).append(loop)
     return groups
 
 
 def _same(
-    before: Mapping[Hashable, Sequence[Work]],
-    after: Mapping[Hashable, Sequence[Work]],
+    before: Mapping[Hashable, Sequence[Loop]],
+    after: Mapping[Hashable, Sequence[Loop]],
     *,
     alone: bool,
-) -> Iterator[tuple[Work, Work]]:
+) -> Iterator[tuple[Loop, Loop]]:
     """Give works of both sides with the same key; `alone` takes only keys of one on each."""
     for key, ones in before.items():
         others = after.get(key, [])

@@ -15,7 +15,7 @@ from tfprobe.analysis.core.names import by_layer, scopes_around
 from tfprobe.errors import Missing
 from tfprobe.profile.capture_tables import Place
 from tfprobe.profile.graph import Graph, Node
-from tfprobe.profile.profile import Capture, Profile, Work
+from tfprobe.profile.profile import Capture, Loop, Profile
 
 Int64s = npt.NDArray[np.int64]
 
@@ -50,7 +50,7 @@ class CostChange:
 
 @dataclass(frozen=True, slots=True)
 class OpChanges:
-    """How the traced steps of a work changed; of each list the largest change comes first.
+    """How the traced steps of a loop changed; of each list the largest change comes first.
 
     `before_ns` and `after_ns` are what all ops of a step take together. `new` and `gone` are types
     of op that only one of them ran.
@@ -69,7 +69,7 @@ class OpChanges:
 
 @dataclass(frozen=True, slots=True)
 class OpCosts:
-    """What each node cost in each traced step of a work: a row for each step, in ns."""
+    """What each node cost in each traced step of a loop: a row for each step, in ns."""
 
     names: tuple[str, ...]
     types: tuple[str, ...]
@@ -77,7 +77,7 @@ class OpCosts:
 
 
 def op_changes(before: Profile, after: Profile, pair: LoopPair) -> OpChanges | Missing:
-    """Return what changed in the traced steps of a pair of works."""
+    """Return what changed in the traced steps of a pair of loops."""
     one, other = costs_of(before, pair.before), costs_of(after, pair.after)
     sides = ((one, "A"), (other, "B"))
     lacking = [name for costs, name in sides if not len(costs.rows_ns) or not costs.rows_ns.any()]
@@ -100,9 +100,9 @@ def op_changes(before: Profile, after: Profile, pair: LoopPair) -> OpChanges | M
     )
 
 
-def costs_of(profile: Profile, work: Work) -> OpCosts:
-    """Return what the nodes of a work's traced steps cost."""
-    chosen = _spread_out([capture.index for capture in usual_captures(profile, work)])
+def costs_of(profile: Profile, loop: Loop) -> OpCosts:
+    """Return what the nodes of a loop's traced steps cost."""
+    chosen = _spread_out([capture.index for capture in usual_captures(profile, loop)])
     rows = profile.executions
     mine = np.isin(rows.capture, chosen) & ~rows.background
     mine &= (rows.place == Place.HOST) | (rows.place == Place.ACCELERATOR)
@@ -122,12 +122,12 @@ def costs_of(profile: Profile, work: Work) -> OpCosts:
     )
 
 
-def usual_captures(profile: Profile, work: Work) -> list[Capture]:
-    """Return the traced steps of a work in order; the very first only where there is no other."""
+def usual_captures(profile: Profile, loop: Loop) -> list[Capture]:
+    """Return the traced steps of a loop in order; the very first only where there is no other."""
     mine = [
         capture
         for capture in profile.captures
-        if (capture.process, capture.work) == (work.process, work.index)
+        if (capture.process, capture.loop) == (loop.process, loop.index)
     ]
     mine.sort(key=lambda capture: capture.step)
     return [capture for capture in mine if capture.step > 0] or mine

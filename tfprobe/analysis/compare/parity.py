@@ -10,8 +10,8 @@ from statistics import median
 
 from tfprobe.analysis.compare.matching_loops import LoopPair, Matches
 from tfprobe.errors import Missing
-from tfprobe.profile.activities import Pulse
-from tfprobe.profile.profile import Profile, Work
+from tfprobe.profile.activities import ResourceSample
+from tfprobe.profile.profile import Loop, Profile
 
 # More than this above the number of CPUs, others had to wait, or we.
 BUSY_LOAD_RATIO = 1.25
@@ -36,7 +36,7 @@ def differences(before: Profile, after: Profile, matches: Matches) -> tuple[Diff
         for each in (
             *_programs(before, after),
             *_settings(before, after),
-            *_works(matches),
+            *_loops(matches),
             *_machines(before, after),
         )
         if each.before != each.after and _UNKNOWN not in (each.before, each.after)
@@ -105,9 +105,9 @@ def _text(value: object) -> str:
     return "not set" if value is None else str(value)
 
 
-def _works(matches: Matches) -> Iterator[Difference]:
+def _loops(matches: Matches) -> Iterator[Difference]:
     only = (matches.only_before, matches.only_after)
-    yield _both("other kinds of step", *(_names(works) for works in only))
+    yield _both("other kinds of step", *(_names(loops) for loops in only))
     for pair in matches.pairs:
         one, other = pair.before, pair.after
         name = f"{one.kind} {one.name}"
@@ -118,8 +118,8 @@ def _works(matches: Matches) -> Iterator[Difference]:
         )
 
 
-def _names(works: Sequence[Work]) -> str:
-    names = sorted({f"{work.kind} {work.name}" for work in works})
+def _names(loops: Sequence[Loop]) -> str:
+    names = sorted({f"{loop.kind} {loop.name}" for loop in loops})
     return ", ".join(names) or "none"
 
 
@@ -141,18 +141,18 @@ def fed_growth_ratio(before: Profile, after: Profile, pair: LoopPair) -> float:
     return math.prod(ratios) - 1
 
 
-def _fed(profile: Profile, work: Work) -> float:
+def _fed(profile: Profile, loop: Loop) -> float:
     fed = [
         capture.fed_bytes
         for capture in profile.captures
-        if (capture.process, capture.work) == (work.process, work.index)
+        if (capture.process, capture.loop) == (loop.process, loop.index)
         and not isinstance(capture.fed_bytes, Missing)
     ]
     return float(median(fed)) if fed else 0.0
 
 
 def _machines(before: Profile, after: Profile) -> Iterator[Difference]:
-    sides = (before.pulses, after.pulses)
+    sides = (before.resource_samples, after.resource_samples)
     yield _both("CPUs it may use", *(_cpus(side) for side in sides))
 
 
@@ -187,14 +187,14 @@ def load_text(load: Load | None) -> str:
 
 def load_of(profile: Profile) -> Load | None:
     """Return how busy the machine of a recording was, None where it does not tell."""
-    loads = [p.load_1min for p in profile.pulses if not isinstance(p.load_1min, Missing)]
-    cpus = [p.cpus for p in profile.pulses if not isinstance(p.cpus, Missing)]
+    loads = [p.load_1min for p in profile.resource_samples if not isinstance(p.load_1min, Missing)]
+    cpus = [p.cpus for p in profile.resource_samples if not isinstance(p.cpus, Missing)]
     return Load(float(median(loads)), max(cpus)) if loads and cpus else None
 
 
-def _cpus(pulses: Sequence[Pulse]) -> str:
-    known = [p.cpus for p in pulses if not isinstance(p.cpus, Missing)]
-    limits = [p.cpu_limit for p in pulses if not isinstance(p.cpu_limit, Missing)]
+def _cpus(resource_samples: Sequence[ResourceSample]) -> str:
+    known = [p.cpus for p in resource_samples if not isinstance(p.cpus, Missing)]
+    limits = [p.cpu_limit for p in resource_samples if not isinstance(p.cpu_limit, Missing)]
     if not known:
         return _UNKNOWN
     limit = f", limited to {min(limits):g}" if limits else ""

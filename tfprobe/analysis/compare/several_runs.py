@@ -14,7 +14,7 @@ from statistics import fmean, variance
 from tfprobe.analysis.account.account import merge
 from tfprobe.analysis.account.collectives import of_run
 from tfprobe.analysis.compare.change_cause import ChangeCause
-from tfprobe.analysis.compare.comparison import Diff, WorkDiff, diff
+from tfprobe.analysis.compare.comparison import Diff, LoopDiff, diff
 from tfprobe.analysis.compare.measurements import (
     LEAST_CHANGE_RATIO,
     NOTHING,
@@ -23,7 +23,7 @@ from tfprobe.analysis.compare.measurements import (
 )
 from tfprobe.analysis.compare.step_changes import times_of
 from tfprobe.errors import Missing
-from tfprobe.profile.profile import Profile, Work
+from tfprobe.profile.profile import Loop, Profile
 from tfprobe.profile.snapshots import RunLine
 
 
@@ -212,7 +212,7 @@ class TrendRow:
     run: RunLine
     python: str | Missing
     tensorflow: str | Missing
-    work: str | Missing
+    loop: str | Missing
     step_p50_ns: float | Missing
     change: Step | Missing
     goodput_ratio: float | Missing
@@ -225,7 +225,7 @@ def trend(runs: Iterable[tuple[RunLine, Profile | Missing]]) -> Iterator[TrendRo
     before: Profile | None = None
     for line, profile in runs:
         yield _row(line, profile, before)
-        if not isinstance(profile, Missing) and profile.works:
+        if not isinstance(profile, Missing) and profile.loops:
             before = profile
 
 
@@ -234,16 +234,16 @@ def _row(line: RunLine, profile: Profile | Missing, before: Profile | None) -> T
         return TrendRow(line, *[profile] * 6)
     unknown = Missing("no process was recorded")
     process = profile.processes[0] if profile.processes else None
-    work = max(profile.works, key=lambda work: work.times.sum_ns, default=None)
-    if process is None or work is None:
+    loop = max(profile.loops, key=lambda loop: loop.times.sum_ns, default=None)
+    if process is None or loop is None:
         return TrendRow(line, *[unknown] * 6)
     return TrendRow(
         run=line,
         python=process.python,
         tensorflow=process.tensorflow,
-        work=f"{work.kind} {work.name}".strip(),
-        step_p50_ns=_median_ns(profile, work),
-        change=_FIRST if before is None else _change(diff(before, profile), work),
+        loop=f"{loop.kind} {loop.name}".strip(),
+        step_p50_ns=_median_ns(profile, loop),
+        change=_FIRST if before is None else _change(diff(before, profile), loop),
         goodput_ratio=_goodput_ratio(profile),
     )
 
@@ -255,27 +255,27 @@ def _goodput_ratio(profile: Profile) -> float | Missing:
     return found.goodput_ratio if found.steps else Missing("no step made progress")
 
 
-def _median_ns(profile: Profile, work: Work) -> float | Missing:
-    step = times_of(profile, work).step
+def _median_ns(profile: Profile, loop: Loop) -> float | Missing:
+    step = times_of(profile, loop).step
     return step.level if step.count else Missing("no step counts")
 
 
-def _change(found: Diff | Missing, work: Work) -> Step | Missing:
+def _change(found: Diff | Missing, loop: Loop) -> Step | Missing:
     if isinstance(found, Missing):
         return found
-    same = [each for each in found.works if each.pair.after is work]
+    same = [each for each in found.loops if each.pair.after is loop]
     if not same:
         return Missing("the previous run has no such step")
     return _step(same[0], found.judged)
 
 
-def _step(work: WorkDiff, judged: tuple[str, ...]) -> Step | Missing:
+def _step(loop: LoopDiff, judged: tuple[str, ...]) -> Step | Missing:
     """Return the largest significant change of what is judged, else that of the median step."""
-    changes = {name: change for name, change in work.steps.measures if isinstance(change, Change)}
+    changes = {name: change for name, change in loop.steps.measures if isinstance(change, Change)}
     significant = [name for name in judged if name in changes and changes[name].is_significant]
     if significant:
         name = max(significant, key=lambda name: abs(changes[name].ratio))
-        return Step(name, changes[name].ratio, True, work.cause)
+        return Step(name, changes[name].ratio, True, loop.cause)
     if "step" not in changes:
         return Missing("too few steps to compare")
-    return Step("step", changes["step"].ratio, False, work.cause)
+    return Step("step", changes["step"].ratio, False, loop.cause)

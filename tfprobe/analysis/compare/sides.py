@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import Enum
 from statistics import median
 
-from tfprobe.analysis.breakdown.cycles import WorkParts, by_work
+from tfprobe.analysis.breakdown.cycles import LoopParts, by_loop
 from tfprobe.analysis.breakdown.step_parts import Part
 from tfprobe.analysis.compare.change_cause import fast_cpu_ns
 from tfprobe.analysis.compare.matching_loops import match
@@ -17,7 +17,7 @@ from tfprobe.analysis.compare.parity import Difference, Load, differences, load_
 from tfprobe.analysis.compare.several_runs import Observation, RunsChange, compare_runs, observed
 from tfprobe.analysis.compare.step_changes import LEAST_STEPS, MEASURES, times_of, traced_cycles
 from tfprobe.errors import Missing
-from tfprobe.profile.profile import Profile, Run, Work
+from tfprobe.profile.profile import Loop, Profile, Run
 
 CPU = "cpu"
 # What is compared of steps, by its name in documents, and in words.
@@ -29,7 +29,7 @@ RUN_MEASURES: Mapping[str, str] = {
 # scatters least there.
 JUDGED = ("step", "cycle")
 JUDGED_WHEN_BUSY = ("fast_cycle", CPU)
-# A work of less of the time of steps is shown and not judged: each that is judged hides others.
+# A loop of less of the time of steps is shown and not judged: each that is judged hides others.
 _LEAST_WORK_RATIO = 0.05
 # Runs that would have shown a change of this size and did not have shown that there is none.
 NO_CHANGE_RATIO = 0.05
@@ -53,10 +53,10 @@ class SideCosts:
 
 
 @dataclass(frozen=True, slots=True)
-class SidesWork:
-    """What changed in a work that all runs have; `judged` is empty where it is too small."""
+class LoopSides:
+    """What changed in a loop that all runs have; `judged` is empty where it is too small."""
 
-    work: Work
+    loop: Loop
     rank: int | None
     measures: tuple[tuple[str, RunsChange | Missing], ...]
     judged: tuple[str, ...]
@@ -65,7 +65,7 @@ class SidesWork:
 
     @property
     def name(self) -> str:
-        return f"{self.work.kind} {self.work.name}".strip()
+        return f"{self.loop.kind} {self.loop.name}".strip()
 
     @property
     def verdicts(self) -> tuple[tuple[str, RunsChange], ...]:
@@ -109,21 +109,21 @@ class Sides:
     before: tuple[Run, ...]
     after: tuple[Run, ...]
     differences: tuple[Difference, ...]
-    works: tuple[SidesWork, ...]
+    loops: tuple[LoopSides, ...]
     load: str
     is_in_turns: bool
 
     @property
     def answer(self) -> SidesAnswer:
         """Return the answer of the judged works: that anything is slower comes first."""
-        found = {work.answer for work in self.works if work.judged}
+        found = {loop.answer for loop in self.loops if loop.judged}
         order = (SidesAnswer.SLOWER, SidesAnswer.UNKNOWN, SidesAnswer.FASTER, SidesAnswer.NO_CHANGE)
         return next((answer for answer in order if answer in found), SidesAnswer.UNKNOWN)
 
 
 @dataclass(frozen=True, slots=True)
 class RunLevels:
-    """What one run says of each work of the reference run, by the place of that there.
+    """What one run says of each loop of the reference run, by the place of that there.
 
     Works that it does not have are not in it. Levels are by what they are of: a measure, a part or
     a type of op.
@@ -137,40 +137,40 @@ class RunLevels:
 
 
 def levels(reference: Profile, profile: Profile) -> RunLevels:
-    """Return what a run says of the works of another, which may be itself."""
+    """Return what a run says of the loops of another, which may be itself."""
     matches = match(reference, profile)
-    all_parts = by_work(profile)
-    places = {id(work): place for place, work in enumerate(reference.works)}
+    all_parts = by_loop(profile)
+    places = {id(loop): place for place, loop in enumerate(reference.loops)}
     pairs = [(places[id(pair.before)], pair.after) for pair in matches.pairs]
     return RunLevels(
         run=profile.run,
         load=load_of(profile),
-        steps={place: _steps(profile, work) for place, work in pairs},
-        parts={place: _parts(all_parts, work) for place, work in pairs},
-        ops={place: _ops(profile, work) for place, work in pairs},
+        steps={place: _steps(profile, loop) for place, loop in pairs},
+        parts={place: _parts(all_parts, loop) for place, loop in pairs},
+        ops={place: _ops(profile, loop) for place, loop in pairs},
     )
 
 
-def _steps(profile: Profile, work: Work) -> Mapping[str, Observation]:
-    times = times_of(profile, work)
+def _steps(profile: Profile, loop: Loop) -> Mapping[str, Observation]:
+    times = times_of(profile, loop)
     samples = {name: getattr(times, name) for name in RUN_MEASURES if name != CPU}
     found = {
         name: observed(sample) for name, sample in samples.items() if sample.count >= LEAST_STEPS
     }
-    cpu_ns = fast_cpu_ns(profile, work)
+    cpu_ns = fast_cpu_ns(profile, loop)
     if not isinstance(cpu_ns, Missing):
         found[CPU] = Observation(cpu_ns)
     return {name: each for name, each in found.items() if not isinstance(each, Missing)}
 
 
-def _parts(all_parts: Sequence[WorkParts], work: Work) -> Mapping[str, Observation]:
-    steps = traced_cycles(all_parts, work)
+def _parts(all_parts: Sequence[LoopParts], loop: Loop) -> Mapping[str, Observation]:
+    steps = traced_cycles(all_parts, loop)
     names = {part for step in steps for part in step.parts if part is not Part.RECORDING}
     return _medians({part.value: [step.parts.get(part, 0) for step in steps] for part in names})
 
 
-def _ops(profile: Profile, work: Work) -> Mapping[str, Observation]:
-    return _medians({name: row.tolist() for name, row in by_type(costs_of(profile, work)).items()})
+def _ops(profile: Profile, loop: Loop) -> Mapping[str, Observation]:
+    return _medians({name: row.tolist() for name, row in by_type(costs_of(profile, loop)).items()})
 
 
 def _medians(times_ns: Mapping[str, Sequence[int]]) -> Mapping[str, Observation]:
@@ -186,13 +186,13 @@ def sides(
 ) -> Sides | Missing:
     """Return what changed between two sides, or why nothing can be compared.
 
-    `reference` is the run whose works the levels are by; settings are compared of it and the first
+    `reference` is the run whose loops the levels are by; settings are compared of it and the first
     run of the other side.
     """
     every = (*before, *after)
     times_ns = {
-        place: work.times.sum_ns
-        for place, work in enumerate(reference.works)
+        place: loop.times.sum_ns
+        for place, loop in enumerate(reference.loops)
         if all(place in run.steps for run in every)
     }
     if not times_ns:
@@ -205,10 +205,10 @@ def sides(
         before=tuple(run.run for run in before),
         after=tuple(run.run for run in after),
         differences=differences(reference, first_after, match(reference, first_after)),
-        works=tuple(
-            SidesWork(
-                work=reference.works[place],
-                rank=reference.processes[reference.works[place].process].rank,
+        loops=tuple(
+            LoopSides(
+                loop=reference.loops[place],
+                rank=reference.processes[reference.loops[place].process].rank,
                 measures=_measures(place, before, after, asked=len(main) * len(judged)),
                 judged=judged if place in main else (),
                 parts=_costs("parts", place, before, after),

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from tfprobe.analysis.breakdown.cycles import StepParts, WorkParts
+from tfprobe.analysis.breakdown.cycles import LoopParts, StepParts
 from tfprobe.analysis.breakdown.step_parts import Part
 from tfprobe.analysis.compare.matching_loops import LoopPair, Matches
 from tfprobe.analysis.compare.measurements import (
@@ -23,7 +23,7 @@ from tfprobe.analysis.compare.op_changes import LEAST_SHARE_RATIO, CostChange, t
 from tfprobe.analysis.steps.step_window import remember, warm_up_steps
 from tfprobe.errors import Missing
 from tfprobe.profile.capture_tables import Place
-from tfprobe.profile.profile import Profile, Work
+from tfprobe.profile.profile import Loop, Profile
 
 # The median of fewer jumps about.
 STEPS_A_BLOCK = 4
@@ -47,7 +47,7 @@ Int64s = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class StepChange:
-    """How the steps of a work changed, in ns.
+    """How the steps of a loop changed, in ns.
 
     `step` is the median step and `fast` the step that a tenth are faster than, which others that
     keep the machine busy hardly move; `gap` is the median time between two. `cycle` is the mean of
@@ -80,9 +80,9 @@ class Times:
 
 
 def step_changes(before: Profile, after: Profile, matches: Matches) -> tuple[StepChange, ...]:
-    """Return how steps changed in each pair of works; those with too few say so."""
+    """Return how steps changed in each pair of loops; those with too few say so."""
     sides = [(times_of(before, p.before), times_of(after, p.after)) for p in matches.pairs]
-    # All are looked at for a change, in every work that has enough.
+    # All are looked at for a change, in every loop that has enough.
     asked = len(MEASURES) * sum(
         min(one.step.count, other.step.count) >= LEAST_STEPS for one, other in sides
     )
@@ -99,9 +99,9 @@ def step_changes(before: Profile, after: Profile, matches: Matches) -> tuple[Ste
     )
 
 
-def times_of(profile: Profile, work: Work) -> Times:
-    """Return the steps of a work that count, from the end of the warm-up on."""
-    remembered = remember(work, profile.works)
+def times_of(profile: Profile, loop: Loop) -> Times:
+    """Return the steps of a loop that count, from the end of the warm-up on."""
+    remembered = remember(loop, profile.loops)
     warm_up = warm_up_steps(remembered)
     is_warm = remembered.numbers >= (0 if isinstance(warm_up, Missing) else warm_up)
     steps = remembered.counts & is_warm
@@ -121,7 +121,7 @@ def _sample(times_ns: Int64s, level: MeasuredLevel) -> MeasuredSample:
 
 
 def part_changes(
-    before: Sequence[WorkParts], after: Sequence[WorkParts], pair: LoopPair
+    before: Sequence[LoopParts], after: Sequence[LoopParts], pair: LoopPair
 ) -> tuple[CostChange, ...] | Missing:
     """Return how the parts of a pair's recorded cycles changed, the largest first."""
     one, other = traced_cycles(before, pair.before), traced_cycles(after, pair.after)
@@ -140,9 +140,9 @@ def part_changes(
     return tuple(sorted(found, key=lambda each: (not each.is_significant, -abs(each.delta_ns))))
 
 
-def traced_cycles(all_parts: Sequence[WorkParts], work: Work) -> list[StepParts]:
-    """Return the recorded cycles of a work without its first step, in order."""
-    mine = [each for each in all_parts if each.work is work]
+def traced_cycles(all_parts: Sequence[LoopParts], loop: Loop) -> list[StepParts]:
+    """Return the recorded cycles of a loop without its first step, in order."""
+    mine = [each for each in all_parts if each.loop is loop]
     steps = sorted((step for each in mine for step in each.steps), key=_number)
     return [step for step in steps if _number(step) > 0] or steps
 
@@ -240,12 +240,12 @@ def _memory_changes_change(of: str, before: int, after: int) -> MemoryChange | N
     return MemoryChange(of, before, after) if before > 0 and after > 0 else None
 
 
-def _of_steps(profile: Profile, work: Work) -> int:
+def _of_steps(profile: Profile, loop: Loop) -> int:
     """Return the median of what ops asked their allocators for in a traced step, 0 unknown."""
     captures = [
         capture.index
         for capture in profile.captures
-        if (capture.process, capture.work) == (work.process, work.index)
+        if (capture.process, capture.loop) == (loop.process, loop.index)
     ]
     rows = profile.executions
     mine = np.isin(rows.capture, captures) & (rows.place == Place.HOST) & ~rows.background
@@ -254,10 +254,14 @@ def _of_steps(profile: Profile, work: Work) -> int:
 
 
 def _resident(profile: Profile) -> int:
-    held = (pulse.peak_resident_bytes for pulse in profile.pulses)
+    held = (resource_sample.peak_resident_bytes for resource_sample in profile.resource_samples)
     return max((each for each in held if not isinstance(each, Missing)), default=0)
 
 
 def _device(profile: Profile) -> int:
-    held = (device.memory_used_bytes for pulse in profile.pulses for device in pulse.devices)
+    held = (
+        device.memory_used_bytes
+        for resource_sample in profile.resource_samples
+        for device in resource_sample.devices
+    )
     return max((each for each in held if not isinstance(each, Missing)), default=0)

@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from tfprobe.profile.profile import Work
+from tfprobe.profile.profile import Loop
 
 # TensorFlow 1 fills its queues from threads of its own, by runs of such ops.
 RUNNER_THREAD = "QueueRunnerThread"
 _ENQUEUES = re.compile(r"_enqueue(_?many)?(_\d+)?\Z", re.IGNORECASE)
 
 
-def by_cost(loops: Iterable[Work]) -> tuple[Work, ...]:
+def by_cost(loops: Iterable[Loop]) -> tuple[Loop, ...]:
     """Return loops by the time of their steps without the longest, the main loop first.
 
     The longest step of a function that runs once or twice traces, compiles or initialises: by its
@@ -32,7 +32,7 @@ def by_cost(loops: Iterable[Work]) -> tuple[Work, ...]:
     )
 
 
-def fills_queue(loop: Work) -> bool:
+def fills_queue(loop: Loop) -> bool:
     """Say whether the steps of a loop put elements into a queue, or close it in the end.
 
     A thread of the job's own is known by what it runs.
@@ -40,5 +40,5 @@ def fills_queue(loop: Work) -> bool:
     return loop.thread.startswith(RUNNER_THREAD) or bool(_ENQUEUES.search(loop.name))
 
 
-def _repeated_ns(loop: Work) -> int:
+def _repeated_ns(loop: Loop) -> int:
     return loop.times.sum_ns - loop.times.max_ns if loop.times.count else 0

@@ -32,7 +32,7 @@ def of_nothing(run: Run, interpreters: tuple[Interpreter, ...]) -> tuple[str, ..
 
 def stepless(profile: Profile) -> tuple[str, ...]:
     """Return why processes have no steps, one paragraph for each that has none and might have."""
-    busy = {work.process for work in profile.works if work.executed}
+    busy = {loop.process for loop in profile.loops if loop.executed}
     reasons = []
     for process in profile.processes:
         if process.index in busy or process.role == SERVER_ROLE:

@@ -142,15 +142,15 @@ def shown(label: str, by: str) -> str:
 class Origins:
     """Finds where ops come from, by the names under which they ran; each is looked for once."""
 
-    def __init__(self, works: Iterable[TracedLoop]) -> None:
-        """Learn the nodes of these works; of two with one name the first is believed."""
+    def __init__(self, loops: Iterable[TracedLoop]) -> None:
+        """Learn the nodes of these loops; of two with one name the first is believed."""
         self._nodes: dict[str, Node] = {}
         self._layers: dict[str, str] = {}
         self._known: dict[str, Origin] = {}
         self._shapes: dict[tuple[str, int], Shape] = {}
-        for work in works:
-            self._shapes |= work.shapes
-            for node, placed in zip(work.graph.nodes, by_layer(work.graph).nodes, strict=True):
+        for loop in loops:
+            self._shapes |= loop.shapes
+            for node, placed in zip(loop.graph.nodes, by_layer(loop.graph).nodes, strict=True):
                 if self._nodes.setdefault(node.name, node) is node:
                     self._layers[node.name] = _layer(placed.name)
         self._lines = SourceLines(self._nodes)

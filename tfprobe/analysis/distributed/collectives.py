@@ -111,7 +111,7 @@ class Collectives:
 def collectives(profile: Profile, origins: Origins) -> Collectives | Missing:
     """Return the collectives of the traced steps, or why there are none.
 
-    The captures of the profile are those of one work, in all ranks.
+    The captures of the profile are those of one loop, in all ranks.
     """
     rows = profile.executions
     if not profile.captures:

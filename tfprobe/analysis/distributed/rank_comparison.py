@@ -32,7 +32,7 @@ ALONE = Missing("only one process ran this loop: there is nothing to compare it 
 class RankRow:
     """A process among those of its job.
 
-    `steps`, `mean_ns` and `late` are those of the work that is compared; `turn` is what it did in
+    `steps`, `mean_ns` and `late` are those of the loop that is compared; `turn` is what it did in
     recorded collectives. `cells` are its steps over the middle process's, a median of each column,
     None where nothing is known.
     """
@@ -74,7 +74,7 @@ class RankComparison:
     rows: tuple[RankRow, ...]
     world: int | None
     clocks: Clocks
-    work: str | Missing
+    loop: str | Missing
     first_step: int
     last_step: int
     figures: tuple[StepFigures, ...]
@@ -97,7 +97,7 @@ class RankComparison:
 
 
 def merge(parts: Sequence[RankPart], *, named: str = "") -> RankComparison:
-    """Return the processes beside each other. `named` is in the name of the work to compare, which
+    """Return the processes beside each other. `named` is in the name of the loop to compare, which
     else is the one with most time.
     """
     # Each was number 0 of a profile of its own.
@@ -123,7 +123,7 @@ def merge(parts: Sequence[RankPart], *, named: str = "") -> RankComparison:
         rows=rows,
         world=max((each.world for each in processes if each.world is not None), default=None),
         clocks=clock,
-        work=key,
+        loop=key,
         first_step=0 if isinstance(times, Missing) else times.first_step,
         last_step=0 if isinstance(times, Missing) else times.last_step,
         figures=() if isinstance(times, Missing) else tuple(_figures(times)),
@@ -137,9 +137,9 @@ def merge(parts: Sequence[RankPart], *, named: str = "") -> RankComparison:
 def _compared(
     parts: Sequence[RankPart], places: Sequence[RankSlot], named: str
 ) -> tuple[dict[int, RankPart], str | Missing]:
-    """Return the processes of a job that step beside each other, and the work to compare.
+    """Return the processes of a job that step beside each other, and the loop to compare.
 
-    Of several jobs in a run, and of several works, those that took most time; of those with several
+    Of several jobs in a run, and of several loops, those that took most time; of those with several
     processes where there are any.
     """
     jobs = _jobs(parts, places)
@@ -153,8 +153,8 @@ def _compared(
     if not total_ns:
         reason = f"no work has {named!r} in its name" if named else "no worker ran a step"
         return {}, Missing(reason)
-    group, work = max(total_ns, key=lambda key: (len(jobs[key[0]]) > 1, total_ns[key], key))
-    return jobs[group], work
+    group, loop = max(total_ns, key=lambda key: (len(jobs[key[0]]) > 1, total_ns[key], key))
+    return jobs[group], loop
 
 
 def _jobs(parts: Sequence[RankPart], places: Sequence[RankSlot]) -> dict[int, dict[int, RankPart]]:

@@ -18,7 +18,7 @@ from tfprobe.analysis.transfers.collective_runs import collective_runs, overlap
 from tfprobe.analysis.transfers.sends import task_of
 from tfprobe.errors import Missing
 from tfprobe.profile.capture_tables import Place
-from tfprobe.profile.profile import Process, Profile, Work
+from tfprobe.profile.profile import Loop, Process, Profile
 from tfprobe.profile.tables import Int64s
 
 Floats = npt.NDArray[np.float64]
@@ -32,7 +32,7 @@ SERVER = "/job:ps"
 
 @dataclass(frozen=True, slots=True)
 class LatestSteps:
-    """The latest steps of a work, from `first_step` on: how long each took, and the time before it.
+    """The latest steps of a loop, from `first_step` on: how long each took, and the time before it.
 
     In ns, NaN where a step raised, was traced, or nothing is known. `key` is kind and name.
     """
@@ -138,25 +138,25 @@ def _alone(profile: Profile, process: Process) -> Profile:
     return replace(
         found,
         processes=(replace(process, index=0),),
-        works=tuple(
-            replace(each, process=0) for each in profile.works if each.process == process.index
+        loops=tuple(
+            replace(each, process=0) for each in profile.loops if each.process == process.index
         ),
         captures=tuple(replace(each, process=0) for each in found.captures),
     )
 
 
-def _loops(profile: Profile) -> list[Work]:
-    """Return the works that take time; of several of one name that with most."""
-    whole_ns = sum(each.times.sum_ns for each in profile.works)
-    found: dict[tuple[str, str], Work] = {}
-    for work in sorted(profile.works, key=lambda each: each.times.sum_ns):
-        if work.executed and work.times.sum_ns >= _LEAST_RATIO * whole_ns:
-            found[work.kind, work.name] = work
+def _loops(profile: Profile) -> list[Loop]:
+    """Return the loops that take time; of several of one name that with most."""
+    whole_ns = sum(each.times.sum_ns for each in profile.loops)
+    found: dict[tuple[str, str], Loop] = {}
+    for loop in sorted(profile.loops, key=lambda each: each.times.sum_ns):
+        if loop.executed and loop.times.sum_ns >= _LEAST_RATIO * whole_ns:
+            found[loop.kind, loop.name] = loop
     return list(found.values())[::-1]
 
 
-def _latest(work: Work) -> LatestSteps:
-    recent = work.recent
+def _latest(loop: Loop) -> LatestSteps:
+    recent = loop.recent
     begin = max(len(recent.start_ns) - MOST_STEPS, 0)
     step_ns = (recent.end_ns - recent.start_ns).astype(np.float64)
     gap_ns = np.full(len(step_ns), np.nan)
@@ -167,9 +167,9 @@ def _latest(work: Work) -> LatestSteps:
     step_ns[bad] = np.nan
     gap_ns[bad_gap] = np.nan
     return LatestSteps(
-        key=f"{work.kind} {work.name}",
-        executed=work.executed,
-        total_ns=work.times.sum_ns,
+        key=f"{loop.kind} {loop.name}",
+        executed=loop.executed,
+        total_ns=loop.times.sum_ns,
         first_step=recent.first_step + begin,
         step_ns=step_ns[begin:],
         gap_ns=gap_ns[begin:],
@@ -177,15 +177,15 @@ def _latest(work: Work) -> LatestSteps:
 
 
 def _recorded(profile: Profile, met: SynchronizationEvents) -> tuple[RecordedStep, ...]:
-    names = {each.index: f"{each.kind} {each.name}" for each in profile.works}
+    names = {each.index: f"{each.kind} {each.name}" for each in profile.loops}
     joint = met.only(met.kind == SynchronizationKind.COLLECTIVE)
     texts = joint.strings.values
     found = []
     for capture in profile.captures:
-        key = "" if isinstance(capture.work, Missing) else names.get(capture.work, "")
+        key = "" if isinstance(capture.loop, Missing) else names.get(capture.loop, "")
         mine = joint.step == capture.step
         if mine.any():
-            mine &= np.array([text == key for text in texts], dtype=np.bool_)[joint.work]
+            mine &= np.array([text == key for text in texts], dtype=np.bool_)[joint.loop]
         met_ns = union(joint.start_ns[mine], joint.end_ns[mine]).length_ns
         found.append(RecordedStep(key, capture.step, capture.duration_ns, met_ns))
     return tuple(found)
@@ -207,8 +207,8 @@ def _served(profile: Profile) -> tuple[Served, ...]:
     tasks = [task_of(text) if SERVER in text else "" for text in rows.strings.values]
     numbers = {task: at for at, task in enumerate(sorted(set(tasks)))}
     task = np.array([numbers[each] for each in tasks], dtype=np.int64)[rows.device]
-    works = np.array([not _waits(text) for text in rows.strings.values], dtype=np.bool_)
-    chosen = works[rows.op_type] & (rows.place == Place.HOST)
+    loops = np.array([not _waits(text) for text in rows.strings.values], dtype=np.bool_)
+    chosen = loops[rows.op_type] & (rows.place == Place.HOST)
     found = []
     for text, number in numbers.items():
         mine = np.flatnonzero(chosen & (task == number)) if text else np.empty(0, np.int64)

@@ -52,7 +52,7 @@ class Straggler:
 
 @dataclass(frozen=True, slots=True)
 class RankStepTimes:
-    """The steps of a work in the processes of a team: a row of the tables is a process, a column a
+    """The steps of a loop in the processes of a team: a row of the tables is a process, a column a
     step from `first_step` on; ns, NaN where nothing is known.
     """
 
@@ -73,7 +73,7 @@ class RankStepTimes:
 
 
 def step_times(parts: Mapping[int, RankPart], key: str) -> RankStepTimes | Missing:
-    """Return the latest steps of a work that processes have remembered, by their numbers."""
+    """Return the latest steps of a loop that processes have remembered, by their numbers."""
     found = {at: steps for at, part in parts.items() for steps in part.steps if steps.key == key}
     found = {at: steps for at, steps in found.items() if len(steps.step_ns)}
     if len(found) < 2:
@@ -100,7 +100,7 @@ def _place(row: Floats, steps: LatestSteps, values: Floats, first: int) -> None:
 def stragglers(
     parts: Mapping[int, RankPart], key: str, turns: Mapping[int, Turn]
 ) -> tuple[tuple[Straggler, ...], tuple[Straggler, ...]]:
-    """Return the processes of a team that are named for a work, the latest first; and of each
+    """Return the processes of a team that are named for a loop, the latest first; and of each
     process that which is worst of its measures.
     """
     judged = [

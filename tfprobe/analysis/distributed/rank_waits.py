@@ -221,7 +221,7 @@ def _steps(meetings: SynchronizationEvents, group: Int64s) -> int:
     """Count the steps in which processes met."""
     several = np.bincount(groups(group[np.newaxis])) > 1
     met = several[groups(group[np.newaxis])]
-    pairs = np.stack((meetings.work[met].astype(np.int64), meetings.step[met]))
+    pairs = np.stack((meetings.loop[met].astype(np.int64), meetings.step[met]))
     return len(np.unique(pairs, axis=1).T)
 
 

@@ -33,7 +33,7 @@ class SynchronizationKind(IntEnum):
 class SynchronizationEvents:
     """Executions in which a process meets others, one per row; all columns have the same length.
 
-    `work` is the kind and name of the work, "" where none is known; `step` its number; `name` the
+    `loop` is the kind and name of the loop, "" where none is known; `step` its number; `name` the
     op, and `nth` says how many of that name (of a send: and `key`) came before in the step; `op` is
     its type, or of a kernel the kernel. Times are unix ns by the clock of the `process`. `bytes` is
     0 where they are not told. `key` is what a send and its receive share, the name of the tensor;
@@ -43,7 +43,7 @@ class SynchronizationEvents:
 
     DTYPES: ClassVar[Mapping[str, type[np.generic]]] = {
         "process": np.int32,
-        "work": np.int32,
+        "loop": np.int32,
         "step": np.int64,
         "name": np.int32,
         "nth": np.int64,
@@ -56,11 +56,11 @@ class SynchronizationEvents:
         "target": np.int32,
         "op": np.int32,
     }
-    TEXTS: ClassVar[tuple[str, ...]] = ("work", "name", "key", "source", "target", "op")
+    TEXTS: ClassVar[tuple[str, ...]] = ("loop", "name", "key", "source", "target", "op")
 
     strings: Strings
     process: Int32s
-    work: Int32s
+    loop: Int32s
     step: Int64s
     name: Int32s
     nth: Int64s
@@ -184,15 +184,15 @@ def _sent(strings: Strings, triple: Sequence[int], texts: Interner) -> tuple[int
 def _of_rows(profile: Profile, at: Int64s, texts: Interner) -> dict[str, Any]:
     """Return the columns that all kinds have, and others as they are where nothing is known."""
     capture = profile.executions.capture[at]
-    names = {(each.process, each.index): f"{each.kind} {each.name}" for each in profile.works}
-    works = [
-        "" if isinstance(each.work, Missing) else names.get((each.process, each.work), "")
+    names = {(each.process, each.index): f"{each.kind} {each.name}" for each in profile.loops}
+    loops = [
+        "" if isinstance(each.loop, Missing) else names.get((each.process, each.loop), "")
         for each in profile.captures
     ]
     nothing = np.zeros(len(at), dtype=np.int64)
     return {
         "process": _of_captures([each.process for each in profile.captures])[capture],
-        "work": _of_captures([texts.position(each) for each in works])[capture],
+        "loop": _of_captures([texts.position(each) for each in loops])[capture],
         "step": _of_captures([each.step for each in profile.captures])[capture],
         "bytes": np.maximum(profile.executions.output_bytes[at], 0),
         "op": _moved(_op(profile.executions, at), profile.executions.strings, texts),

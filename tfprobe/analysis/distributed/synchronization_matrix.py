@@ -78,7 +78,7 @@ def meeting_groups(meetings: SynchronizationEvents, generation: Sequence[int]) -
         np.stack(
             (
                 is_collective.astype(np.int64),
-                np.where(is_collective, meetings.work, 0),
+                np.where(is_collective, meetings.loop, 0),
                 meetings.step,
                 np.where(is_collective, meetings.name, meetings.key),
                 meetings.nth,
@@ -150,7 +150,7 @@ def _few_enough(group: Int64s, kept: Flags, machines: int) -> Flags:
 
 
 def _steps(meetings: SynchronizationEvents) -> Int64s:
-    return groups(np.stack((meetings.work.astype(np.int64), meetings.step)))
+    return groups(np.stack((meetings.loop.astype(np.int64), meetings.step)))
 
 
 def _reduced(by: np.ufunc, cell: Int64s, times_ns: Int64s, shape: tuple[int, int]) -> Floats:

@@ -1,4 +1,4 @@
-"""Put together all that moves in the traced steps of a work, and say it as a document."""
+"""Put together all that moves in the traced steps of a loop, and say it as a document."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from tfprobe.analysis.transfers.bus_transfers import (
 )
 from tfprobe.analysis.transfers.sends import Sends
 from tfprobe.errors import Missing
-from tfprobe.profile.profile import Work
+from tfprobe.profile.profile import Loop
 
 NS_PER_US = 1000
 
 
 @dataclass(frozen=True, slots=True)
 class Moves:
-    """What `steps` traced steps of a work moved, in `processes` processes."""
+    """What `steps` traced steps of a loop moved, in `processes` processes."""
 
-    work: Work
+    loop: Loop
     steps: int
     processes: int
     transfers: Transfers | Missing
@@ -41,7 +41,7 @@ class Moves:
 def document(moves: Moves) -> dict[str, Any]:
     """Return what moved. Any: a JSON document; what is missing is null, with a reason beside it."""
     return {
-        "work": {"kind": moves.work.kind, "name": moves.work.name, "count": moves.work.count},
+        "work": {"kind": moves.loop.kind, "name": moves.loop.name, "count": moves.loop.count},
         "sampled_steps": moves.steps,
         "processes": moves.processes,
         "transfers": _or_missing(moves.transfers, _transfers),

@@ -8,7 +8,7 @@ from enum import Enum
 
 import numpy as np
 
-from tfprobe.analysis.breakdown.cycles import StepParts, WorkParts
+from tfprobe.analysis.breakdown.cycles import LoopParts, StepParts
 from tfprobe.analysis.breakdown.gap_breakdown import GapBreakdown, GapCause
 from tfprobe.analysis.breakdown.row_kinds import takes_token
 from tfprobe.analysis.breakdown.step_parts import Part
@@ -16,7 +16,7 @@ from tfprobe.analysis.core.main_loop import RUNNER_THREAD, fills_queue
 from tfprobe.analysis.input.input_waits import GET_NEXT
 from tfprobe.analysis.input.stage_stats import MOST_OPS, FunctionOp
 from tfprobe.profile.capture_tables import Executions, Place
-from tfprobe.profile.profile import Work
+from tfprobe.profile.profile import Loop
 from tfprobe.profile.tables import having
 
 INPUT_PARTS: tuple[Part, ...] = (Part.INPUT_WAIT, Part.HOST_PREPROCESS, Part.FEED)
@@ -88,8 +88,8 @@ class Producer:
         return self.thread.removeprefix(RUNNER_THREAD).removeprefix("-").partition("-")[0]
 
 
-def sources(item: WorkParts, executions: Executions) -> tuple[InputSource, ...]:
-    """Return what the mean cycle of a work waited for, longest first, by its own `executions`."""
+def sources(item: LoopParts, executions: Executions) -> tuple[InputSource, ...]:
+    """Return what the mean cycle of a loop waited for, longest first, by its own `executions`."""
     mean_ns: dict[_Key, float] = {}
     waits = _waits_by_op(executions)
     for step in item.steps:
@@ -152,9 +152,9 @@ def _waits_by_op(executions: Executions) -> dict[int, dict[tuple[SourceKind, str
     return found
 
 
-def closes_queue(work: Work) -> bool:
-    """Say whether the one step of a work waits for the job's end to close a queue."""
-    return fills_queue(work) and work.thread.endswith("close_on_stop")
+def closes_queue(loop: Loop) -> bool:
+    """Say whether the one step of a loop waits for the job's end to close a queue."""
+    return fills_queue(loop) and loop.thread.endswith("close_on_stop")
 
 
 def is_full(source: InputSource, fillers: Sequence[Producer]) -> bool:
@@ -165,7 +165,7 @@ def is_full(source: InputSource, fillers: Sequence[Producer]) -> bool:
     return bool(own) and min(each.enqueue_ratio for each in own) >= _FULL_RATIO
 
 
-def producer(work: Work, executions: Executions, recorded_ns: int) -> Producer:
+def producer(loop: Loop, executions: Executions, recorded_ns: int) -> Producer:
     """Return what a thread that fills a queue did.
 
     `executions` are those of its own traced steps, which took `recorded_ns`.
@@ -173,10 +173,10 @@ def producer(work: Work, executions: Executions, recorded_ns: int) -> Producer:
     ops = _longest_ops(executions)
     enqueue_ns = sum(op.total_ns for op in ops if "Enqueue" in op.op_type)
     return Producer(
-        thread=work.thread,
-        name=work.name,
-        steps=work.count,
-        step_ns=work.times.sum_ns / work.times.count if work.times.count else 0.0,
+        thread=loop.thread,
+        name=loop.name,
+        steps=loop.count,
+        step_ns=loop.times.sum_ns / loop.times.count if loop.times.count else 0.0,
         ops=ops,
         enqueue_ratio=min(enqueue_ns / recorded_ns, 1.0) if recorded_ns else 0.0,
     )

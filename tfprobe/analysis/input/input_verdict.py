@@ -1,4 +1,4 @@
-"""Say of each work how much of a cycle it waits for input, for what, and what would help.
+"""Say of each loop how much of a cycle it waits for input, for what, and what would help.
 
 The classes are XProf's (input_pipeline_analyzer: highly from 20 %, moderately from 5 %), but of the
 whole cycle of a step, so that what Python does between steps counts, and without copies to the
@@ -13,7 +13,7 @@ from enum import Enum
 
 import numpy as np
 
-from tfprobe.analysis.breakdown.cycles import WorkParts, by_work
+from tfprobe.analysis.breakdown.cycles import LoopParts, by_loop
 from tfprobe.analysis.core.intervals import Intervals, one
 from tfprobe.analysis.core.main_loop import fills_queue
 from tfprobe.analysis.core.releases import Release, in_names_of, release_of
@@ -32,8 +32,8 @@ from tfprobe.analysis.input.remedies import remedies
 from tfprobe.analysis.input.stage_stats import PipelineUse, gather
 from tfprobe.analysis.input.stages import SLOW_CALL_NS
 from tfprobe.errors import Missing
-from tfprobe.profile.activities import Pulse
-from tfprobe.profile.profile import Capture, Profile, Work
+from tfprobe.profile.activities import ResourceSample
+from tfprobe.profile.profile import Capture, Loop, Profile
 from tfprobe.profile.tables import T
 
 # A thread that computes has a CPU. Between two samples a second passes.
@@ -42,7 +42,7 @@ _FEWEST_SAMPLES = 3
 
 
 class InputLevel(Enum):
-    """How much a work is bound by its input. The value is its name in documents."""
+    """How much a loop is bound by its input. The value is its name in documents."""
 
     HIGH = "high"
     MODERATE = "moderate"
@@ -51,7 +51,7 @@ class InputLevel(Enum):
 
 @dataclass(frozen=True, slots=True)
 class InputThresholds:
-    """From where on a work counts as bound by its input, and a call of an iterator as slow."""
+    """From where on a loop counts as bound by its input, and a call of an iterator as slow."""
 
     high_ratio: float = 0.20
     moderate_ratio: float = 0.05
@@ -59,14 +59,14 @@ class InputThresholds:
 
 
 @dataclass(frozen=True, slots=True)
-class WorkInput:
+class LoopInput:
     """The input of one work: `ratio` of its mean cycle is waiting for it.
 
     `is_watched` says whether the time between its steps is known; else the cycle is the step alone.
     `fed_bytes` are those of the arrays that a mean step was fed. `remedies` are sentences.
     """
 
-    work: Work | Missing
+    loop: Loop | Missing
     captures: int
     cycle_ns: float
     is_watched: bool
@@ -82,8 +82,8 @@ class WorkInput:
 
     @property
     def title(self) -> str:
-        """Return kind and name of the work."""
-        return "" if isinstance(self.work, Missing) else f"{self.work.kind} {self.work.name}"
+        """Return kind and name of the loop."""
+        return "" if isinstance(self.loop, Missing) else f"{self.loop.kind} {self.loop.name}"
 
     @property
     def keeps_up(self) -> bool:
@@ -95,21 +95,21 @@ class WorkInput:
 def judge(
     profile: Profile,
     thresholds: InputThresholds | None = None,
-    works: Sequence[WorkParts] | None = None,
-) -> tuple[WorkInput, ...]:
-    """Return the input of each work whose steps were recorded, the work with most time first.
+    loops: Sequence[LoopParts] | None = None,
+) -> tuple[LoopInput, ...]:
+    """Return the input of each loop whose steps were recorded, the work with most time first.
 
     `works` are those with their traced steps, where they are known already.
     """
     limits = thresholds or InputThresholds()
     return tuple(
         _judged(item, profile, limits)
-        for item in (by_work(profile) if works is None else works)
-        if isinstance(item.work, Missing) or not fills_queue(item.work)
+        for item in (by_loop(profile) if loops is None else loops)
+        if isinstance(item.loop, Missing) or not fills_queue(item.loop)
     )
 
 
-def _judged(item: WorkParts, profile: Profile, limits: InputThresholds) -> WorkInput:
+def _judged(item: LoopParts, profile: Profile, limits: InputThresholds) -> LoopInput:
     captures = [step.capture for step in item.steps]
     wait_ns = item.cycle_ns * sum(item.shares.get(part, 0.0) for part in INPUT_PARTS)
     ratio = wait_ns / item.cycle_ns if item.cycle_ns else 0.0
@@ -127,8 +127,8 @@ def _judged(item: WorkParts, profile: Profile, limits: InputThresholds) -> WorkI
     fillers = _producers(item, profile) if queues else ()
     full_ratio = sum(source.ratio for source in queues if is_full(source, fillers))
     level = _level(ratio - _handed_over_ratio(found, pipeline) - full_ratio, limits)
-    return WorkInput(
-        work=item.work,
+    return LoopInput(
+        loop=item.loop,
         captures=len(captures),
         cycle_ns=item.cycle_ns,
         is_watched=any(not isinstance(step.between_ns, Missing) for step in item.steps),
@@ -142,18 +142,20 @@ def _judged(item: WorkParts, profile: Profile, limits: InputThresholds) -> WorkI
         remedies=()
         if level is InputLevel.NONE
         else tuple(
-            in_names_of(_release(item.work, profile), each)
-            for each in remedies(found, pipeline, fillers, waits=_waits(item.work, profile))
+            in_names_of(_release(item.loop, profile), each)
+            for each in remedies(found, pipeline, fillers, waits=_waits(item.loop, profile))
         ),
         is_queue_full=full_ratio > 0,
     )
 
 
-def _waits(work: Work | Missing, profile: Profile) -> bool:
+def _waits(loop: Loop | Missing, profile: Profile) -> bool:
     """Say whether a process used so little of its CPUs that even one thread of it mostly waited."""
-    if isinstance(work, Missing):
+    if isinstance(loop, Missing):
         return False
-    samples = [each for each in profile.pulses if each.process == work.process and each.steps]
+    samples = [
+        each for each in profile.resource_samples if each.process == loop.process and each.steps
+    ]
     if len(samples) < _FEWEST_SAMPLES:
         return False
     first, last = min(samples, key=_at), max(samples, key=_at)
@@ -166,15 +168,15 @@ def _waits(work: Work | Missing, profile: Profile) -> bool:
     return len(used_ns) == 2 and lasted_ns > 0 and sum(used_ns) < _WAITING_CPUS * lasted_ns
 
 
-def _at(sample: Pulse) -> int:
+def _at(sample: ResourceSample) -> int:
     return sample.at_ns
 
 
-def _release(work: Work | Missing, profile: Profile) -> Release | Missing:
+def _release(loop: Loop | Missing, profile: Profile) -> Release | Missing:
     return (
-        work
-        if isinstance(work, Missing)
-        else release_of(profile.processes[work.process].tensorflow)
+        loop
+        if isinstance(loop, Missing)
+        else release_of(profile.processes[loop.process].tensorflow)
     )
 
 
@@ -209,12 +211,12 @@ def _window(capture: Capture) -> Intervals:
     return one(capture.start_ns, capture.start_ns + max(capture.duration_ns, 1))
 
 
-def _producers(item: WorkParts, profile: Profile) -> tuple[Producer, ...]:
-    if isinstance(item.work, Missing):
+def _producers(item: LoopParts, profile: Profile) -> tuple[Producer, ...]:
+    if isinstance(item.loop, Missing):
         return ()
-    process = item.work.process
-    works = [each for each in profile.works if each.process == process]
-    fillers = [each for each in works if fills_queue(each) and not closes_queue(each)]
+    process = item.loop.process
+    loops = [each for each in profile.loops if each.process == process]
+    fillers = [each for each in loops if fills_queue(each) and not closes_queue(each)]
     return tuple(
         sorted(
             (_producer(each, profile) for each in fillers),
@@ -223,12 +225,12 @@ def _producers(item: WorkParts, profile: Profile) -> tuple[Producer, ...]:
     )
 
 
-def _producer(work: Work, profile: Profile) -> Producer:
-    captures = _captures(work, profile)
+def _producer(loop: Loop, profile: Profile) -> Producer:
+    captures = _captures(loop, profile)
     recorded_ns = sum(each.duration_ns for each in captures)
-    return producer(work, _of(profile.executions, captures), recorded_ns)
+    return producer(loop, _of(profile.executions, captures), recorded_ns)
 
 
-def _captures(work: Work, profile: Profile) -> list[Capture]:
-    key = (work.process, work.index)
-    return [each for each in profile.captures if (each.process, each.work) == key]
+def _captures(loop: Loop, profile: Profile) -> list[Capture]:
+    key = (loop.process, loop.index)
+    return [each for each in profile.captures if (each.process, each.loop) == key]

@@ -32,7 +32,7 @@ _ONE_FILE = (
 _HAND_ON = frozenset(
     {"Batch", "PaddedBatch", "Prefetch", "Repeat", "Shuffle", "Skip", "Take", "Zip"}
 )
-# A source of less than this of the cycle is not worth the work.
+# A source of less than this of the cycle is not worth the loop.
 _WORTH_RATIO = 0.02
 
 

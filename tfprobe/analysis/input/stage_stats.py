@@ -63,7 +63,7 @@ class StageUse:
 
 @dataclass(frozen=True, slots=True)
 class PipelineUse:
-    """A pipeline in the captures of one work.
+    """A pipeline in the captures of one loop.
 
     `wait_ns` is what the steps waited for it inside; 0 where they take their input elsewhere, as a
     loop does that calls the iterator itself. The bottleneck is then the stage most at work; where

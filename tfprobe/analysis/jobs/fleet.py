@@ -17,8 +17,8 @@ from tfprobe.analysis.steps.recent_steps import (
     steps_per_s,
 )
 from tfprobe.errors import Missing
-from tfprobe.profile.activities import DevicePulse, Pulse
-from tfprobe.profile.profile import LIVE_STATES, Problem, Work
+from tfprobe.profile.activities import DeviceSample, ResourceSample
+from tfprobe.profile.profile import LIVE_STATES, Loop, Problem
 from tfprobe.profile.snapshots import (
     FleetLook,
     LoopShares,
@@ -38,7 +38,7 @@ NO_COUNT = Missing("the trace request is not valid")
 
 
 @dataclass(frozen=True, slots=True)
-class WorkRow:
+class LoopRow:
     """One work now. `count` is of completed steps; times are in ns, as of ProcessRow.
 
     `index` is its number in the process, by which samples are asked for.
@@ -61,10 +61,10 @@ class WorkRow:
 class ProcessRow:
     """One process now. Times are in ns.
 
-    `steps` are the completed steps of all works since its start, as in every report.
+    `steps` are the completed steps of all loops since its start, as in every report.
     `steps_per_s`, `p50_ns`, `p95_ns` and `trend_ns` are those of its busiest kind of step, over all
     threads that run it: of works within works the outer one. Times are exact, by the latest 1024
-    steps of a work, without those that raised or were traced; `trend_ns` are medians of at most 24
+    steps of a loop, without those that raised or were traced; `trend_ns` are medians of at most 24
     stretches of them, newest last. `since_last_step_ns` is the time since any step ended.
     `overhead_ratio` is of the wall time, since the start. `cpus_used` are cores, between the last
     two pulses of the process, and `resident_bytes` is by the last: both are a second old, or older
@@ -98,7 +98,7 @@ class ProcessRow:
     shares: LoopShares | Missing
     goodput_ratio: float | Missing
     wall_time: WallTime | Missing
-    works: tuple[WorkRow, ...]
+    loops: tuple[LoopRow, ...]
     program: str = ""
     title: str = ""
     group: int = 0
@@ -156,12 +156,12 @@ def run_row(look: RunLook) -> RunRow:
     )
 
 
-def _process_row(look: ProcessLook, machines: Sequence[Pulse]) -> ProcessRow:
-    process, works = look.process, look.works
-    busy = busiest(works)
-    times_of = {work.index: step_times([work]) for work in works}
+def _process_row(look: ProcessLook, machines: Sequence[ResourceSample]) -> ProcessRow:
+    process, loops = look.process, look.loops
+    busy = busiest(loops)
+    times_of = {loop.index: step_times([loop]) for loop in loops}
     times = times_of[busy[0].index] if len(busy) == 1 else step_times(busy) if busy else NO_STEP
-    cost = measure(process, works)
+    cost = measure(process, loops)
     live = process.state in (*LIVE_STATES, "unknown")
     devices = devices_of(process.host, machines)
     return ProcessRow(
@@ -172,15 +172,15 @@ def _process_row(look: ProcessLook, machines: Sequence[Pulse]) -> ProcessRow:
         role=process.role,
         state=process.state,
         started_unix_ns=process.started_unix_ns or Missing("process.json does not say"),
-        steps=sum(work.count for work in works),
+        steps=sum(loop.count for loop in loops),
         steps_per_s=_rate(busy, look.now_mono_ns) if live else ENDED,
         p50_ns=times if isinstance(times, Missing) else times.p50_ns,
         p95_ns=times if isinstance(times, Missing) else times.p95_ns,
         trend_ns=times if isinstance(times, Missing) else times.trend_ns,
         since_last_step_ns=_since_last_step(look),
         overhead_ratio=cost.fraction_ratio if isinstance(cost, Overhead) else cost,
-        cpus_used=cpus_used(look.pulses) if live else ENDED,
-        resident_bytes=resident_bytes(look.pulses) if live else ENDED,
+        cpus_used=cpus_used(look.resource_samples) if live else ENDED,
+        resident_bytes=resident_bytes(look.resource_samples) if live else ENDED,
         gpu_ratio=gpu_ratio(devices) if live else ENDED,
         gpu_memory_bytes=gpu_memory_bytes(devices) if live else ENDED,
         captures=process.captures,
@@ -188,9 +188,9 @@ def _process_row(look: ProcessLook, machines: Sequence[Pulse]) -> ProcessRow:
         shares=look.shares,
         goodput_ratio=_goodput_ratio(look.wall_time),
         wall_time=look.wall_time,
-        works=tuple(
-            _work_row(work, times_of[work.index], look.now_mono_ns if live else ENDED)
-            for work in works
+        loops=tuple(
+            _loop_row(loop, times_of[loop.index], look.now_mono_ns if live else ENDED)
+            for loop in loops
         ),
         program=process.program,
         title=process.title,
@@ -202,26 +202,26 @@ def _goodput_ratio(found: WallTime | Missing) -> float | Missing:
     return found if isinstance(found, Missing) else found.goodput_ratio
 
 
-def _work_row(work: Work, times: RecentStepTimes | Missing, now_ns: int | Missing) -> WorkRow:
-    return WorkRow(
-        index=work.index,
-        kind=work.kind,
-        name=work.name,
-        thread=work.thread,
-        count=work.count,
-        raised=work.raised,
-        sampled=work.sampled,
-        steps_per_s=_rate((work,), now_ns),
+def _loop_row(loop: Loop, times: RecentStepTimes | Missing, now_ns: int | Missing) -> LoopRow:
+    return LoopRow(
+        index=loop.index,
+        kind=loop.kind,
+        name=loop.name,
+        thread=loop.thread,
+        count=loop.count,
+        raised=loop.raised,
+        sampled=loop.sampled,
+        steps_per_s=_rate((loop,), now_ns),
         p50_ns=times if isinstance(times, Missing) else times.p50_ns,
         p95_ns=times if isinstance(times, Missing) else times.p95_ns,
         trend_ns=times if isinstance(times, Missing) else times.trend_ns,
     )
 
 
-def _rate(works: Sequence[Work], now_ns: int | Missing) -> float | Missing:
+def _rate(loops: Sequence[Loop], now_ns: int | Missing) -> float | Missing:
     if isinstance(now_ns, Missing):
         return now_ns
-    rates = [steps_per_s(work, now_ns) for work in works]
+    rates = [steps_per_s(loop, now_ns) for loop in loops]
     known = [rate for rate in rates if not isinstance(rate, Missing)]
     if known:
         return sum(known)
@@ -231,7 +231,7 @@ def _rate(works: Sequence[Work], now_ns: int | Missing) -> float | Missing:
 def _since_last_step(look: ProcessLook) -> int | Missing:
     if isinstance(look.now_mono_ns, Missing):
         return look.now_mono_ns
-    last_ns = last_end_ns(look.works)
+    last_ns = last_end_ns(look.loops)
     return NO_STEP if last_ns is None else max(look.now_mono_ns - last_ns, 0)
 
 
@@ -287,10 +287,10 @@ def _process_document(row: ProcessRow) -> Document:
         "goodput_ratio": row.goodput_ratio,
         "account": _account(row.wall_time),
     }
-    return {**_with_reasons(facts), "work": [_work_document(each) for each in row.works]}
+    return {**_with_reasons(facts), "work": [_loop_document(each) for each in row.loops]}
 
 
-def _work_document(row: WorkRow) -> Document:
+def _loop_document(row: LoopRow) -> Document:
     facts: Document = {
         "index": row.index,
         "kind": row.kind,
@@ -304,7 +304,7 @@ def _work_document(row: WorkRow) -> Document:
     return _with_reasons(facts)
 
 
-def _pace(row: ProcessRow | WorkRow) -> Document:
+def _pace(row: ProcessRow | LoopRow) -> Document:
     trend = row.trend_ns
     return {
         "steps_per_s": row.steps_per_s,
@@ -349,40 +349,44 @@ def _us(duration_ns: float | Missing) -> float | Missing:
     return duration_ns if isinstance(duration_ns, Missing) else duration_ns / 1000
 
 
-NO_PULSE = Missing("the process has written no resource sample yet")
-ONE_PULSE = Missing("one sample does not give a rate")
+NO_RESOURCE_SAMPLE = Missing("the process has written no resource sample yet")
+ONE_SAMPLE = Missing("one sample does not give a rate")
 NO_ACCELERATOR = Missing("no accelerator was sampled on its machine")
 
 
-def cpus_used(pulses: Sequence[Pulse]) -> float | Missing:
+def cpus_used(resource_samples: Sequence[ResourceSample]) -> float | Missing:
     """Return how many cores worked for a process between its last two pulses."""
-    if not pulses:
-        return NO_PULSE
-    used_ns = [_cpu_ns(pulse) for pulse in pulses[-2:]]
+    if not resource_samples:
+        return NO_RESOURCE_SAMPLE
+    used_ns = [_cpu_ns(resource_sample) for resource_sample in resource_samples[-2:]]
     for used in used_ns:
         if isinstance(used, Missing):
             return used
     known = [used for used in used_ns if not isinstance(used, Missing)]
     if len(known) < 2:
-        return ONE_PULSE
-    passed_ns = pulses[-1].at_ns - pulses[-2].at_ns
+        return ONE_SAMPLE
+    passed_ns = resource_samples[-1].at_ns - resource_samples[-2].at_ns
     if passed_ns <= 0 or known[1] < known[0]:
         return Missing("the last two samples contradict each other")
     return (known[1] - known[0]) / passed_ns
 
 
-def resident_bytes(pulses: Sequence[Pulse]) -> int | Missing:
+def resident_bytes(resource_samples: Sequence[ResourceSample]) -> int | Missing:
     """Return the memory of a process at its last pulse."""
-    return pulses[-1].resident_bytes if pulses else NO_PULSE
+    return resource_samples[-1].resident_bytes if resource_samples else NO_RESOURCE_SAMPLE
 
 
-def devices_of(host: str, machines: Sequence[Pulse]) -> tuple[DevicePulse, ...]:
+def devices_of(host: str, machines: Sequence[ResourceSample]) -> tuple[DeviceSample, ...]:
     """Return the accelerators of a host as they were told last."""
-    told = (pulse.devices for pulse in reversed(machines) if pulse.host == host)
+    told = (
+        resource_sample.devices
+        for resource_sample in reversed(machines)
+        if resource_sample.host == host
+    )
     return next(told, ())
 
 
-def gpu_ratio(devices: Sequence[DevicePulse]) -> float | Missing:
+def gpu_ratio(devices: Sequence[DeviceSample]) -> float | Missing:
     """Return the mean utilisation of these accelerators."""
     ratios = [each.utilization_ratio for each in devices]
     known = [ratio for ratio in ratios if not isinstance(ratio, Missing)]
@@ -391,7 +395,7 @@ def gpu_ratio(devices: Sequence[DevicePulse]) -> float | Missing:
     return sum(known) / len(known)
 
 
-def gpu_memory_bytes(devices: Sequence[DevicePulse]) -> int | Missing:
+def gpu_memory_bytes(devices: Sequence[DeviceSample]) -> int | Missing:
     """Return the memory in use of these accelerators together."""
     sizes = [each.memory_used_bytes for each in devices]
     known = [size for size in sizes if not isinstance(size, Missing)]
@@ -400,9 +404,9 @@ def gpu_memory_bytes(devices: Sequence[DevicePulse]) -> int | Missing:
     return sum(known)
 
 
-def _cpu_ns(pulse: Pulse) -> int | Missing:
-    if isinstance(pulse.user_ns, Missing):
-        return pulse.user_ns
-    if isinstance(pulse.system_ns, Missing):
-        return pulse.system_ns
-    return pulse.user_ns + pulse.system_ns
+def _cpu_ns(resource_sample: ResourceSample) -> int | Missing:
+    if isinstance(resource_sample.user_ns, Missing):
+        return resource_sample.user_ns
+    if isinstance(resource_sample.system_ns, Missing):
+        return resource_sample.system_ns
+    return resource_sample.user_ns + resource_sample.system_ns

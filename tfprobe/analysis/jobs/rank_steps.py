@@ -1,4 +1,4 @@
-"""Set the steps of processes that run the same work beside each other, by their numbers: who is
+"""Set the steps of processes that run the same loop beside each other, by their numbers: who is
 late, how often, and when.
 
 Left out are steps that raised or were traced, in the process where that was so.
@@ -16,7 +16,7 @@ import numpy.typing as npt
 from tfprobe.analysis.jobs.job_totals import SLOWER_RATIO
 from tfprobe.analysis.steps.step_window import lengthened_gaps
 from tfprobe.errors import Missing
-from tfprobe.profile.profile import Work
+from tfprobe.profile.profile import Loop
 
 Measure = Literal["step", "between"]
 MEASURES: tuple[Measure, ...] = ("step", "between")
@@ -67,7 +67,7 @@ class StepSpread:
 
 @dataclass(frozen=True, slots=True)
 class Ranks:
-    """The processes of a work in their order, with the steps from `first_step` on in columns.
+    """The processes of a loop in their order, with the steps from `first_step` on in columns.
 
     A column has `steps_per_column` steps, the last of all is `last_step`. At most MOST_LANES are
     here, the slowest ones; `left_out` says how many are not. `median_ns` is the median over steps
@@ -97,20 +97,20 @@ class Ranks:
         return lane.middle_ratio > SLOWER_RATIO or (is_last and is_no_chance)
 
 
-def beside(works: Sequence[Work], measure: Measure = "step") -> Ranks | Missing:
-    """Return the processes of a work beside each other; `works` are the same one in each of them.
+def beside(loops: Sequence[Loop], measure: Measure = "step") -> Ranks | Missing:
+    """Return the processes of a loop beside each other; `works` are the same one in each of them.
 
     "step" compares what a step took: a cell is that over the median of all processes. "between"
     compares the time before a step, which may be next to nothing: a cell is 1 and what it is longer
     than the median, as a part of the median step and the time before it.
     """
-    if len({work.process for work in works}) < 2:
+    if len({loop.process for loop in loops}) < 2:
         return ALONE
-    stepped = [work for work in works if len(work.recent.start_ns)]
+    stepped = [loop for loop in loops if len(loop.recent.start_ns)]
     if len(stepped) < 2:
         return _NO_STEP_IN_COMMON
-    first = min(work.recent.first_step for work in stepped)
-    last = max(work.recent.first_step + len(work.recent.start_ns) for work in stepped) - 1
+    first = min(loop.recent.first_step for loop in stepped)
+    last = max(loop.recent.first_step + len(loop.recent.start_ns) for loop in stepped) - 1
     step_ns, gap_ns = _times(stepped, first, last)
     alone = np.count_nonzero(~np.isnan(step_ns), axis=0) < 2
     step_ns[:, alone] = np.nan
@@ -136,7 +136,7 @@ def beside(works: Sequence[Work], measure: Measure = "step") -> Ranks | Missing:
     )
 
 
-def _spread(works: Sequence[Work], times_ns: _Floats, first: int) -> StepSpread:
+def _spread(loops: Sequence[Loop], times_ns: _Floats, first: int) -> StepSpread:
     at = np.flatnonzero(np.count_nonzero(~np.isnan(times_ns), axis=0) > 1)
     known = times_ns[:, at]
     most_ns = np.nanmax(known, axis=0) if len(at) else np.empty(0)
@@ -150,16 +150,16 @@ def _spread(works: Sequence[Work], times_ns: _Floats, first: int) -> StepSpread:
         least_ns=tuple(np.nanmin(shown, axis=0).tolist()) if chosen else (),
         median_ns=tuple(_median(shown).tolist()) if chosen else (),
         most_ns=tuple(most_ns[chosen].tolist()),
-        slowest=tuple(works[int(row)].process for row in slowest),
+        slowest=tuple(loops[int(row)].process for row in slowest),
     )
 
 
-def _times(works: Sequence[Work], first: int, last: int) -> tuple[_Floats, _Floats]:
+def _times(loops: Sequence[Loop], first: int, last: int) -> tuple[_Floats, _Floats]:
     """Return by process and step what steps took, and the time before them; NaN unknown."""
-    step_ns = np.full((len(works), last - first + 1), np.nan)
+    step_ns = np.full((len(loops), last - first + 1), np.nan)
     gap_ns = step_ns.copy()
-    for at, work in enumerate(works):
-        recent = work.recent
+    for at, loop in enumerate(loops):
+        recent = loop.recent
         took_ns = (recent.end_ns - recent.start_ns).astype(np.float64)
         good = ~recent.raised & ~recent.sampled & (took_ns >= 0)
         took_ns[~good] = np.nan
@@ -172,21 +172,21 @@ def _times(works: Sequence[Work], first: int, last: int) -> tuple[_Floats, _Floa
     return step_ns, gap_ns
 
 
-def _lanes(works: Sequence[Work], relative: _Floats) -> list[Lane]:
+def _lanes(loops: Sequence[Loop], relative: _Floats) -> list[Lane]:
     known = ~np.isnan(relative)
     some = known.any(axis=0)
     slowest = np.argmax(np.where(known, relative, -np.inf), axis=0)[some]
-    times_slowest = np.bincount(slowest, minlength=len(works))
+    times_slowest = np.bincount(slowest, minlength=len(loops))
     cells = _cells(relative)
     return [
         Lane(
-            process=work.process,
+            process=loop.process,
             middle_ratio=_middle(relative[at]),
             slowest_ratio=float(times_slowest[at] / compared),
             compared=compared,
             cells=tuple(None if np.isnan(each) else float(each) for each in cells[at].tolist()),
         )
-        for at, work in enumerate(works)
+        for at, loop in enumerate(loops)
         if (compared := int(known[at].sum()))
     ]
 

@@ -10,11 +10,11 @@ import numpy as np
 import numpy.typing as npt
 
 from tfprobe.errors import Missing
-from tfprobe.profile.activities import Pulse
+from tfprobe.profile.activities import ResourceSample
 from tfprobe.profile.profile import Process, Profile
 from tfprobe.profile.tables import Int64s
 
-NO_PULSES = Missing(
+NO_RESOURCE_SAMPLES = Missing(
     "no process of this recording was measured, which the agent does while steps run, at most once "
     "a second"
 )
@@ -48,29 +48,29 @@ class HostMemory:
 
 def host_memory(profile: Profile) -> tuple[HostMemory, ...] | Missing:
     """Return the memory of each process of which there are measurements."""
-    pulses: dict[int | None, list[Pulse]] = {}
-    for pulse in profile.pulses:
-        pulses.setdefault(pulse.process, []).append(pulse)
-    every = (memory_of(each, pulses.get(each.index, ())) for each in profile.processes)
-    return tuple(each for each in every if each is not None) or NO_PULSES
+    resource_samples: dict[int | None, list[ResourceSample]] = {}
+    for resource_sample in profile.resource_samples:
+        resource_samples.setdefault(resource_sample.process, []).append(resource_sample)
+    every = (memory_of(each, resource_samples.get(each.index, ())) for each in profile.processes)
+    return tuple(each for each in every if each is not None) or NO_RESOURCE_SAMPLES
 
 
-def memory_of(process: Process, pulses: Sequence[Pulse]) -> HostMemory | None:
+def memory_of(process: Process, resource_samples: Sequence[ResourceSample]) -> HostMemory | None:
     """Return the memory of one process by its pulses, None where they tell nothing of it."""
     told = [
         (each.at_ns, each.steps, each.resident_bytes, each.at_exit)
-        for each in sorted(pulses, key=lambda pulse: pulse.at_ns)
+        for each in sorted(resource_samples, key=lambda resource_sample: resource_sample.at_ns)
         if not isinstance(each.resident_bytes, Missing)
     ]
     if not told:
         return None
     at_ns, steps, resident_bytes, at_exit = np.array(told, dtype=np.int64).T
     in_steps = at_exit == 0
-    peaks = [each.peak_resident_bytes for each in pulses]
+    peaks = [each.peak_resident_bytes for each in resource_samples]
     known = [each for each in peaks if not isinstance(each, Missing)]
     limits = [
         limit
-        for each in pulses
+        for each in resource_samples
         for limit in (each.memory_limit_bytes, each.machine_memory_bytes)
         if not isinstance(limit, Missing) and limit > 0
     ]

@@ -1,4 +1,4 @@
-"""Gather what holds memory in the traced steps of a work, by device and allocator."""
+"""Gather what holds memory in the traced steps of a loop, by device and allocator."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def memories(
 ) -> tuple[MemorySummary, ...] | Missing:
     """Return the allocators of the traced steps, or an estimate where none was recorded.
 
-    `profile` holds the captures of `sampled`, each of which is the work in one process. Curves have
+    `profile` holds the captures of `sampled`, each of which is the loop in one process. Curves have
     at most so many `moments`.
     """
     if not profile.captures:
@@ -128,9 +128,9 @@ def memories(
     found = list(_recorded(profile, _variables(sampled), origins, by, moments))
     told = {each.process for each in found}
     reasons = []
-    for work in sampled:
-        if work.work.process not in told:
-            estimate = _estimated(work, origins, by, moments)
+    for loop in sampled:
+        if loop.loop.process not in told:
+            estimate = _estimated(loop, origins, by, moments)
             if isinstance(estimate, Missing):
                 reasons.append(estimate)
             else:
@@ -141,7 +141,7 @@ def memories(
 
 
 def lasting(sampled: Sequence[TracedLoop]) -> Lasting | Missing:
-    """Return what the variables of the work hold, or why that is not known."""
+    """Return what the variables of the loop hold, or why that is not known."""
     held = _variables(sampled)
     if not held[Role.PARAMETERS]:
         return Missing("the recording has no graph that tells the shapes of variables")
@@ -262,11 +262,11 @@ def _curve(found: Level, start_ns: int, moments: int) -> MemoryCurve:
 
 
 def _estimated(
-    work: TracedLoop, origins: Origins, by: HeldBy, moments: int
+    loop: TracedLoop, origins: Origins, by: HeldBy, moments: int
 ) -> MemorySummary | Missing:
     """Return the estimate of the last traced step of a process, or why there is none."""
-    capture = work.captures[-1]
-    found = lifetimes(work, capture.index)
+    capture = loop.captures[-1]
+    found = lifetimes(loop, capture.index)
     if found is None:
         return _NO_SIZES
     if found.unknown_sizes > found.sizes * _MOST_UNKNOWN_RATIO:
@@ -274,21 +274,21 @@ def _estimated(
             f"no allocator was recorded, and of {found.unknown_sizes:,} of {found.sizes:,} outputs "
             "of ops neither the step nor the graph tells the size"
         )
-    rows = work.executions
+    rows = loop.executions
     held = found.level()
     at_ns = int(held.at_ns[held.peak])
     live = [
         Piece.of(
             rows.strings[rows.name[row]],
             rows.strings[rows.op_type[row]],
-            shape_text(work.graph.nodes[work.node[row]], 0, found.shapes),
+            shape_text(loop.graph.nodes[loop.node[row]], 0, found.shapes),
             size,
         )
         for row, size in zip(*found.live_at(at_ns), strict=True)
     ]
     untold = Missing("no allocator was recorded")
     return MemorySummary(
-        process=work.work.process,
+        process=loop.loop.process,
         device=rows.strings[rows.device[found.pieces.row[0]]],
         allocator=ESTIMATE,
         captures=1,

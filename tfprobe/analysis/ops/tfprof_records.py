@@ -23,7 +23,7 @@ _PLANES = (_HOST_PLANE, "/device:gpu:")
 
 
 def graph_profile(sampled: TracedLoop) -> GraphProfile:
-    """Return the traced steps as a profile of the work's graph; a node stays on one device."""
+    """Return the traced steps as a profile of the loop's graph; a node stays on one device."""
     rows = sampled.executions
     steps = {capture.index: capture.step for capture in sampled.captures}
     devices: list[str | None] = [None] * len(sampled.graph.nodes)

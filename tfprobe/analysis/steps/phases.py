@@ -5,14 +5,14 @@ At each instant the first of these that holds:
  compile     a function is traced or compiled, or it is a first step that took five usual ones
  checkpoint  a model or its weights are saved
  evaluation  an evaluation or prediction beside training: its steps, and what is between them
- warm-up     steps of a work until its times have come down to what they are later
+ warm-up     steps of a loop until its times have come down to what they are later
  steady      steps, and what is between them
  start-up    Python starts and modules are imported, up to TensorFlow's
  set-up      from there to the first step
  end         after the last step
  between     none of them: from one fit to the next, or a pause between steps
 
-A pause is a gap of more than ten usual steps and 100 ms. Where a work has forgotten its first
+A pause is a gap of more than ten usual steps and 100 ms. Where a loop has forgotten its first
 steps, the time since it was first seen counts as steady, or of it that of the fits that are known.
 """
 
@@ -25,7 +25,7 @@ import numpy as np
 
 from tfprobe.analysis.steps.step_window import Int64s, StepWindow, overlaps, remember, warm_up_steps
 from tfprobe.errors import Missing
-from tfprobe.profile.profile import Process, Profile, Work
+from tfprobe.profile.profile import Loop, Process, Profile
 
 # In the order of a life.
 PHASES: tuple[str, ...] = (
@@ -101,29 +101,29 @@ def life(profile: Profile, process: Process) -> Life | Missing:
         return Missing("the recording has no times of its steps")
     if not process.started_unix_ns or not process.hooks.wall_ns:
         return Missing("the recording has no start or end of the process")
-    works = [each for each in profile.works if each.process == process.index]
-    works = [each for each in works if len(each.recent.start_ns)]
-    if not works:
+    loops = [each for each in profile.loops if each.process == process.index]
+    loops = [each for each in loops if len(each.recent.start_ns)]
+    if not loops:
         return Missing("it took no step")
     start_ns = process.started_unix_ns
-    last_ns = max(int(work.recent.end_ns.max()) for work in works) + shift_ns
+    last_ns = max(int(loop.recent.end_ns.max()) for loop in loops) + shift_ns
     # What a process that was killed had said of its last activity may be older than its last step.
     end_ns = max(start_ns + process.hooks.wall_ns, last_ns)
-    first_ns = min(_first_seen_ns(work, shift_ns) for work in works)
+    first_ns = min(_first_seen_ns(loop, shift_ns) for loop in loops)
     imported_ns = _imported_ns(profile, process, first_ns)
     stretches = [
-        *_of_activities(profile, process, with_evaluation=is_training(works)),
-        *_of_works(works, shift_ns),
-        *_of_forgotten(profile, works, shift_ns),
+        *_of_activities(profile, process, with_evaluation=is_training(loops)),
+        *_of_loops(loops, shift_ns),
+        *_of_forgotten(profile, loops, shift_ns),
         *_of_rest(start_ns, imported_ns or first_ns, first_ns, last_ns, end_ns),
     ]
     segments = _painted(stretches, start_ns, end_ns)
     return Life(process, start_ns, end_ns, segments, knows_import=imported_ns is not None)
 
 
-def _first_seen_ns(work: Work, shift_ns: int) -> int:
-    remembered_ns = int(work.recent.start_ns[0]) + shift_ns
-    return min(work.first_seen_ns or remembered_ns, remembered_ns)
+def _first_seen_ns(loop: Loop, shift_ns: int) -> int:
+    remembered_ns = int(loop.recent.start_ns[0]) + shift_ns
+    return min(loop.first_seen_ns or remembered_ns, remembered_ns)
 
 
 def _imported_ns(profile: Profile, process: Process, first_ns: int) -> int | None:
@@ -146,27 +146,27 @@ def _of_activities(
         yield _stretches(phase, [(each.start_ns, each.end_ns) for each in these])
 
 
-def _of_works(works: Sequence[Work], shift_ns: int) -> Iterator[PhaseIntervals]:
-    for each in of_steps(works):
+def _of_loops(loops: Sequence[Loop], shift_ns: int) -> Iterator[PhaseIntervals]:
+    for each in of_steps(loops):
         yield PhaseIntervals(each.phase, each.start_ns + shift_ns, each.end_ns + shift_ns)
 
 
 def _of_forgotten(
-    profile: Profile, works: Sequence[Work], shift_ns: int
+    profile: Profile, loops: Sequence[Loop], shift_ns: int
 ) -> Iterator[PhaseIntervals]:
     """Give the time of steps that are no longer remembered: of fits if they are known."""
-    for work in works:
-        beside = is_training(works) and work.kind in EVALUATION_KINDS
-        if not work.recent.first_step or beside:
+    for loop in loops:
+        beside = is_training(loops) and loop.kind in EVALUATION_KINDS
+        if not loop.recent.first_step or beside:
             continue
-        until_ns = int(work.recent.start_ns[0]) + shift_ns
-        whole = (_first_seen_ns(work, shift_ns), until_ns)
+        until_ns = int(loop.recent.start_ns[0]) + shift_ns
+        whole = (_first_seen_ns(loop, shift_ns), until_ns)
         fits = [
             (each.start_ns, min(each.end_ns, until_ns))
             for each in profile.activities
-            if each.process == work.process and each.kind == "train" and each.start_ns < until_ns
+            if each.process == loop.process and each.kind == "train" and each.start_ns < until_ns
         ]
-        yield _stretches("steady", fits if fits and work.kind == "fit" else [whole])
+        yield _stretches("steady", fits if fits and loop.kind == "fit" else [whole])
 
 
 def _of_rest(
@@ -229,20 +229,20 @@ class PhaseIntervals:
     end_ns: Int64s
 
 
-def is_training(works: Sequence[Work]) -> bool:
+def is_training(loops: Sequence[Loop]) -> bool:
     """Say whether evaluation is beside something else, and not all there is."""
-    return any(work.kind not in EVALUATION_KINDS for work in works)
+    return any(loop.kind not in EVALUATION_KINDS for loop in loops)
 
 
-def of_steps(works: Sequence[Work]) -> Iterator[PhaseIntervals]:
-    """Give the stretches of the works of one process, in monotonic ns."""
-    beside = [work for work in works if is_training(works) and work.kind in EVALUATION_KINDS]
-    main = [work for work in works if work not in beside]
+def of_steps(loops: Sequence[Loop]) -> Iterator[PhaseIntervals]:
+    """Give the stretches of the loops of one process, in monotonic ns."""
+    beside = [loop for loop in loops if is_training(loops) and loop.kind in EVALUATION_KINDS]
+    main = [loop for loop in loops if loop not in beside]
     between = _all_steps(main)
-    for work in works:
-        remembered = remember(work, works)
+    for loop in loops:
+        remembered = remember(loop, loops)
         yield from _first_step(remembered)
-        if work in beside:
+        if loop in beside:
             yield PhaseIntervals("evaluation", *_spans(remembered, 0, len(remembered), between))
         else:
             yield from _of_main(remembered)
@@ -290,10 +290,10 @@ def _pause_ns(remembered: StepWindow) -> float:
     return max(PAUSE_NS, PAUSE_STEPS * float(np.median(periods_ns)))
 
 
-def _all_steps(works: Sequence[Work]) -> tuple[Int64s, Int64s]:
-    """Return when steps of these works were, sorted by start."""
+def _all_steps(loops: Sequence[Loop]) -> tuple[Int64s, Int64s]:
+    """Return when steps of these loops were, sorted by start."""
     none: Int64s = np.zeros(0, dtype=np.int64)
-    start_ns = np.concatenate([none, *(work.recent.start_ns for work in works)])
-    end_ns = np.concatenate([none, *(work.recent.end_ns for work in works)])
+    start_ns = np.concatenate([none, *(loop.recent.start_ns for loop in loops)])
+    end_ns = np.concatenate([none, *(loop.recent.end_ns for loop in loops)])
     order = np.argsort(start_ns, kind="stable")
     return start_ns[order], end_ns[order]

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from tfprobe.analysis.steps.phases import EVALUATION_KINDS
 from tfprobe.errors import Missing
-from tfprobe.profile.profile import Process, Profile, Work
+from tfprobe.profile.profile import Loop, Process, Profile
 
 Int64s = npt.NDArray[np.int64]
 
@@ -94,14 +94,14 @@ def _kinds(profile: Profile, process: Process) -> Iterator[_Kind]:
         times_ns = np.array([row[:2] for row in sorted(rows)], dtype=np.int64).T
         names = frozenset(row[2] for row in rows)
         yield _Kind(kind, names, times_ns[0], np.maximum(times_ns[0], times_ns[1]))
-    works = [each for each in profile.works if each.process == process.index]
+    loops = [each for each in profile.loops if each.process == process.index]
     for kind, is_one in ((STEPS, False), (EVALUATION, True)):
-        mine = [each for each in works if (each.kind in EVALUATION_KINDS) is is_one]
+        mine = [each for each in loops if (each.kind in EVALUATION_KINDS) is is_one]
         yield from _steps(kind, mine, process.unix_minus_monotonic_ns)
 
 
-def _steps(kind: str, works: Sequence[Work], offset_ns: int | Missing) -> Iterator[_Kind]:
-    stepped = [each for each in works if len(each.recent.start_ns)]
+def _steps(kind: str, loops: Sequence[Loop], offset_ns: int | Missing) -> Iterator[_Kind]:
+    stepped = [each for each in loops if len(each.recent.start_ns)]
     if isinstance(offset_ns, Missing) or not stepped:
         return
     start_ns = np.concatenate([_starts_ns(each, offset_ns) for each in stepped])
@@ -116,11 +116,11 @@ def _steps(kind: str, works: Sequence[Work], offset_ns: int | Missing) -> Iterat
     )
 
 
-def _starts_ns(work: Work, offset_ns: int) -> Int64s:
+def _starts_ns(loop: Loop, offset_ns: int) -> Int64s:
     """Return when the remembered steps began; the oldest stands for those before it as well."""
-    start_ns: Int64s = work.recent.start_ns + offset_ns
-    if work.recent.first_step and 0 < work.first_seen_ns < start_ns[0]:
-        start_ns[0] = work.first_seen_ns
+    start_ns: Int64s = loop.recent.start_ns + offset_ns
+    if loop.recent.first_step and 0 < loop.first_seen_ns < start_ns[0]:
+        start_ns[0] = loop.first_seen_ns
     return start_ns
 
 

@@ -1,4 +1,4 @@
-"""Say how fast the latest steps of works come and how long they take, at one moment.
+"""Say how fast the latest steps of loops come and how long they take, at one moment.
 
 Rates are of completed steps. Times of steps are of those that neither raised nor were traced, while
 there are such, and whose clock went forward.
@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tfprobe.errors import Missing
-from tfprobe.profile.profile import Process, RecentSteps, Work
+from tfprobe.profile.profile import Loop, Process, RecentSteps
 
 Int64s = npt.NDArray[np.int64]
 
@@ -43,8 +43,8 @@ class RecentStepTimes:
     trend_ns: tuple[float, ...]
 
 
-def steps_per_s(work: Work, now_ns: int) -> float | Missing:
-    """Return the rate of the completed steps of a work, by the moments at which they ended.
+def steps_per_s(loop: Loop, now_ns: int) -> float | Missing:
+    """Return the rate of the completed steps of a loop, by the moments at which they ended.
 
     Counted are the last 10 s: the steps that ended in them, the first by the part of its interval
     that lies in them. Where fewer than two ended in them it is the last two intervals. An interval
@@ -52,7 +52,7 @@ def steps_per_s(work: Work, now_ns: int) -> float | Missing:
     since the last step counts once it is longer than all of these intervals; where it is longer
     than 10 s and than two of them, no steps come any more: 0.
     """
-    marks_ns = _marks_ns(work.recent)
+    marks_ns = _marks_ns(loop.recent)
     if len(marks_ns) < 2:
         return NO_STEP
     since_ns = now_ns - WINDOW_NS
@@ -73,29 +73,29 @@ def steps_per_s(work: Work, now_ns: int) -> float | Missing:
     return (counted - 1 + first) * NANOSECONDS / (end_ns - begin_ns)
 
 
-def step_times(works: Sequence[Work]) -> RecentStepTimes | Missing:
+def step_times(loops: Sequence[Loop]) -> RecentStepTimes | Missing:
     """Return the times of the recent steps of these works together."""
-    ends_ns, times_ns = zip(*(_times(work.recent) for work in works), strict=True)
+    ends_ns, times_ns = zip(*(_times(loop.recent) for loop in loops), strict=True)
     all_ns = np.concatenate(times_ns)
     if not len(all_ns):
-        return NO_TIME if any(work.count for work in works) else NO_STEP
-    in_order = all_ns if len(works) == 1 else all_ns[np.argsort(np.concatenate(ends_ns))]
+        return NO_TIME if any(loop.count for loop in loops) else NO_STEP
+    in_order = all_ns if len(loops) == 1 else all_ns[np.argsort(np.concatenate(ends_ns))]
     ordered = np.sort(all_ns)
     return RecentStepTimes(_quantile(ordered, 0.50), _quantile(ordered, 0.95), _trend(in_order))
 
 
-def last_end_ns(works: Sequence[Work]) -> int | None:
-    """Return when the last step of any of these works ended; None before the first."""
-    ends_ns = [int(work.recent.end_ns[-1]) for work in works if len(work.recent.end_ns)]
+def last_end_ns(loops: Sequence[Loop]) -> int | None:
+    """Return when the last step of any of these loops ended; None before the first."""
+    ends_ns = [int(loop.recent.end_ns[-1]) for loop in loops if len(loop.recent.end_ns)]
     return max(ends_ns, default=None)
 
 
-def longest_interval_ns(works: Sequence[Work]) -> int | Missing:
+def longest_interval_ns(loops: Sequence[Loop]) -> int | Missing:
     """Return the longest time between the ends of two recent steps, of whatever work.
 
     What lay between the first two is left out: there TensorFlow traces and compiles.
     """
-    ends_ns = [work.recent.end_ns for work in works if len(work.recent.end_ns)]
+    ends_ns = [loop.recent.end_ns for loop in loops if len(loop.recent.end_ns)]
     if not ends_ns:
         return NO_STEP
     ordered = np.sort(np.concatenate(ends_ns))[1:]
@@ -104,27 +104,27 @@ def longest_interval_ns(works: Sequence[Work]) -> int | Missing:
     return int(np.diff(ordered).max())
 
 
-def busiest(works: Sequence[Work]) -> tuple[Work, ...]:
+def busiest(loops: Sequence[Loop]) -> tuple[Loop, ...]:
     """Return the kind of steps that a process spends most of its time in of late, in all threads.
 
     That is the kind and name of which the steps that ended lately took the most time: in the 10 s
-    before the last step of all, or, where steps take long, in twice the longest of each work's
-    latest. So a work that lies inside another is not counted beside it, and a process that has
+    before the last step of all, or, where steps take long, in twice the longest of each loop's
+    latest. So a loop that lies inside another is not counted beside it, and a process that has
     gone over to evaluate is shown by that.
     """
-    last_ns = last_end_ns(works)
+    last_ns = last_end_ns(loops)
     if last_ns is None:
         return ()
-    longest_ns = max(int(_step_ns(work.recent)[-3:].max(initial=0)) for work in works)
+    longest_ns = max(int(_step_ns(loop.recent)[-3:].max(initial=0)) for loop in loops)
     since_ns = last_ns - max(WINDOW_NS, 2 * longest_ns)
     time_of: dict[tuple[str, str], int] = {}
-    for work in works:
-        lately = work.recent.end_ns > since_ns
-        name = (work.kind, work.name)
-        time_of[name] = time_of.get(name, 0) + int(_step_ns(work.recent)[lately].sum())
+    for loop in loops:
+        lately = loop.recent.end_ns > since_ns
+        name = (loop.kind, loop.name)
+        time_of[name] = time_of.get(name, 0) + int(_step_ns(loop.recent)[lately].sum())
     # The first of equals: works are in the order in which the process began them.
     most = max(time_of, key=lambda name: time_of[name])
-    return tuple(work for work in works if (work.kind, work.name) == most and work.executed)
+    return tuple(loop for loop in loops if (loop.kind, loop.name) == most and loop.executed)
 
 
 def _marks_ns(recent: RecentSteps) -> Int64s:
@@ -137,7 +137,7 @@ def _marks_ns(recent: RecentSteps) -> Int64s:
 
 
 def _times(recent: RecentSteps) -> tuple[Int64s, Int64s]:
-    """Return ends and times of the steps that speak for the work."""
+    """Return ends and times of the steps that speak for the loop."""
     good = ~recent.raised & (recent.start_ns >= 0) & (recent.end_ns >= recent.start_ns)
     plain = good & ~recent.sampled
     chosen = plain if plain.any() else good
@@ -184,12 +184,12 @@ class Overhead:
     unmeasured_calls: int
 
 
-def measure(process: Process, works: Iterable[Work]) -> Overhead | Missing:
+def measure(process: Process, loops: Iterable[Loop]) -> Overhead | Missing:
     """Return the overhead of one process, from its own works."""
     hooks = process.hooks
     if isinstance(hooks, Missing):
         return hooks
-    executed = sum(work.executed for work in works if work.process == process.index)
+    executed = sum(loop.executed for loop in loops if loop.process == process.index)
     if hooks.wall_ns == 0 or (executed == 0 and process.state not in ("finished", "failed")):
         # Without steps and without an exit hook, nobody noted how long the process lived.
         return Missing("the process recorded no activity to measure against")

@@ -17,11 +17,11 @@ from tfprobe.analysis.breakdown.gap_breakdown import GapCause as WatchedCause
 from tfprobe.analysis.breakdown.gap_breakdown import divide
 from tfprobe.analysis.core.intervals import Int64s, Intervals, union, within_ns
 from tfprobe.errors import Missing
-from tfprobe.profile.activities import Activity, Pulse
-from tfprobe.profile.profile import Profile, Work
+from tfprobe.profile.activities import Activity, ResourceSample
+from tfprobe.profile.profile import Loop, Profile
 
 UNKNOWN = Missing("not known")
-# After so many steps of a work the agent sums them up, which takes some 100 us.
+# After so many steps of a loop the agent sums them up, which takes some 100 us.
 FOLDED_STEPS = 1024
 # Activities, the most particular first. Those around whole loops say nothing.
 _KINDS: tuple[str, ...] = (
@@ -37,7 +37,7 @@ _KINDS: tuple[str, ...] = (
     "user",
     "callbacks",
 )
-_LAST_OF_WORKS = "build"
+_LAST_OF_LOOPS = "build"
 _EVALUATING = ("evaluate", "test_on_batch")
 _COVERED_RATIO = 0.5
 # Kinds of causes that resource samples tell of: they hold for all that goes on at that time.
@@ -104,32 +104,36 @@ class _Covered:
 
 
 class Causes:
-    """What is known of a process that may explain a work's time. Times asked are monotonic ns."""
+    """What is known of a process that may explain a loop's time. Times asked are monotonic ns."""
 
-    def __init__(self, profile: Profile, work: Work) -> None:
+    def __init__(self, profile: Profile, loop: Loop) -> None:
         """Gather what went on beside the steps of `work`."""
-        shift = profile.processes[work.process].unix_minus_monotonic_ns
+        shift = profile.processes[loop.process].unix_minus_monotonic_ns
         self._shift_ns = 0 if isinstance(shift, Missing) else shift
         known = not isinstance(shift, Missing)
-        activities = [each for each in profile.activities if known and each.process == work.process]
-        pulses = [each for each in profile.pulses if known and each.process == work.process]
-        works = [
-            each for each in profile.works if each.process == work.process and each is not work
+        activities = [each for each in profile.activities if known and each.process == loop.process]
+        resource_samples = [
+            each for each in profile.resource_samples if known and each.process == loop.process
         ]
-        self.fold_ns = _fold_ns(profile, work)
-        self._machine = MachineCauses(pulses)
-        pauses = [pause for pulse in pulses for pause in pulse.gc_pauses]
+        loops = [
+            each for each in profile.loops if each.process == loop.process and each is not loop
+        ]
+        self.fold_ns = _fold_ns(profile, loop)
+        self._machine = MachineCauses(resource_samples)
+        pauses = [
+            pause for resource_sample in resource_samples for pause in resource_sample.gc_pauses
+        ]
         self._collections = _covered(COLLECTION, pauses, self._shift_ns)
-        self._work, self._works, self._activities = work, works, activities
+        self._loop, self._loops, self._activities = loop, loops, activities
         self._watched = {
             gap.step + 1: gap
             for gap in profile.gaps
-            if (gap.process, gap.work) == (work.process, work.index)
+            if (gap.process, gap.loop) == (loop.process, loop.index)
         }
         self._epochs_ns = self._moments(each.start_ns for each in activities if _ends_epoch(each))
-        method = _METHODS.get(work.kind)
+        method = _METHODS.get(loop.kind)
         self._call_ends_ns = self._moments(
-            each.end_ns for each in activities if (each.kind, each.thread) == (method, work.thread)
+            each.end_ns for each in activities if (each.kind, each.thread) == (method, loop.thread)
         )
 
     def _moments(self, unix_ns: Iterable[int]) -> Int64s:
@@ -172,22 +176,22 @@ class Causes:
 
     def _covered(self) -> tuple[_Covered, ...]:
         """Return what went on, the most particular first."""
-        events = _in_order(self._activities, self._works, self._work.thread, self._shift_ns)
-        around = (each for each in events if not _is_around(each, self._work))
+        events = _in_order(self._activities, self._loops, self._loop.thread, self._shift_ns)
+        around = (each for each in events if not _is_around(each, self._loop))
         return (self._collections, *around)
 
     def _named(self, start_ns: int, end_ns: int) -> Cause | Missing:
         """Return what nothing covers and has a name all the same."""
         if _has_any(self._call_ends_ns, start_ns, end_ns):
-            return Cause("calls", f"between two calls of {self._work.kind}")
+            return Cause("calls", f"between two calls of {self._loop.kind}")
         return EPOCH if _has_any(self._epochs_ns, start_ns, end_ns) else UNKNOWN
 
 
-def _fold_ns(profile: Profile, work: Work) -> float:
+def _fold_ns(profile: Profile, loop: Loop) -> float:
     """Return what the agent took for summing up steps once, on average; 0 where nobody knows."""
-    hooks = profile.processes[work.process].hooks
-    works = (each for each in profile.works if each.process == work.process)
-    folds = sum(each.executed // FOLDED_STEPS for each in works)
+    hooks = profile.processes[loop.process].hooks
+    loops = (each for each in profile.loops if each.process == loop.process)
+    folds = sum(each.executed // FOLDED_STEPS for each in loops)
     return 0.0 if isinstance(hooks, Missing) or not folds else hooks.fold_ns / folds
 
 
@@ -201,7 +205,7 @@ def _duration_ns(cause: WatchedCause) -> int:
 
 
 def _in_order(
-    activities: Sequence[Activity], works: Sequence[Work], thread: str, shift_ns: int
+    activities: Sequence[Activity], loops: Sequence[Loop], thread: str, shift_ns: int
 ) -> Iterator[_Covered]:
     """Give what went on, the most particular first."""
     for kind in _KINDS:
@@ -212,8 +216,8 @@ def _in_order(
         for name, these in named.items():
             times = [(each.start_ns, each.end_ns) for each in these]
             yield _covered(Cause(kind, name), times, shift_ns)
-        if kind == _LAST_OF_WORKS:
-            yield from _of_works(works, thread)
+        if kind == _LAST_OF_LOOPS:
+            yield from _of_loops(loops, thread)
 
 
 def _covered(cause: Cause, unix_times: Sequence[tuple[int, int]], shift_ns: int) -> _Covered:
@@ -221,19 +225,19 @@ def _covered(cause: Cause, unix_times: Sequence[tuple[int, int]], shift_ns: int)
     return _Covered(cause, union(start_ns, end_ns))
 
 
-def _of_works(works: Sequence[Work], thread: str) -> Iterator[_Covered]:
-    """Give the steps that other works took on the same thread."""
-    for work in works:
-        if work.thread != thread:
+def _of_loops(loops: Sequence[Loop], thread: str) -> Iterator[_Covered]:
+    """Give the steps that other loops took on the same thread."""
+    for loop in loops:
+        if loop.thread != thread:
             continue
-        kind = "evaluate" if work.kind in _EVALUATING else "work"
-        name = f"{work.kind} {work.name}".strip()
-        yield _Covered(Cause(kind, name), union(work.recent.start_ns, work.recent.end_ns))
+        kind = "evaluate" if loop.kind in _EVALUATING else "work"
+        name = f"{loop.kind} {loop.name}".strip()
+        yield _Covered(Cause(kind, name), union(loop.recent.start_ns, loop.recent.end_ns))
 
 
-def _is_around(covered: _Covered, work: Work) -> bool:
-    """Say whether the steps of a work are all within something: then it explains none of them."""
-    start_ns, end_ns = work.recent.start_ns, work.recent.end_ns
+def _is_around(covered: _Covered, loop: Loop) -> bool:
+    """Say whether the steps of a loop are all within something: then it explains none of them."""
+    start_ns, end_ns = loop.recent.start_ns, loop.recent.end_ns
     if not len(start_ns):
         return False
     shares = covered.within(start_ns, end_ns) / np.maximum(end_ns - start_ns, 1)
@@ -274,11 +278,15 @@ class Waited:
 class MachineCauses:
     """What resource samples of one process explain. Times are unix ns."""
 
-    def __init__(self, pulses: Sequence[Pulse]) -> None:
+    def __init__(self, resource_samples: Sequence[ResourceSample]) -> None:
         """Take the samples of one process, in any order."""
-        self._pulses = sorted(pulses, key=lambda pulse: pulse.at_ns)
-        self._at_ns = np.array([pulse.at_ns for pulse in self._pulses], dtype=np.int64)
-        pairs = list(itertools.pairwise(self._pulses))
+        self._resource_samples = sorted(
+            resource_samples, key=lambda resource_sample: resource_sample.at_ns
+        )
+        self._at_ns = np.array(
+            [resource_sample.at_ns for resource_sample in self._resource_samples], dtype=np.int64
+        )
+        pairs = list(itertools.pairwise(self._resource_samples))
         self._knows_usual = len(pairs) >= _LEAST_DISTANCES
         self._usual_delay = _usual(pairs, _delay_ns)
         self._usual_steal = _usual(pairs, _steal_ns)
@@ -298,15 +306,17 @@ class MachineCauses:
         after = np.searchsorted(self._at_ns, end_ns, side="left")
         found: list[Waited | None] = []
         for first, last in zip(before.tolist(), after.tolist(), strict=True):
-            if first < 0 or last >= len(self._pulses):
+            if first < 0 or last >= len(self._resource_samples):
                 found.append(None)
                 continue
             within = np.searchsorted(start_ns[order], self._at_ns[[first, last]], side="left")
             to_pay_ns = int(sums_ns[within[1]] - sums_ns[within[0]])
-            found.append(self._of(self._pulses[first], self._pulses[last], to_pay_ns))
+            found.append(
+                self._of(self._resource_samples[first], self._resource_samples[last], to_pay_ns)
+            )
         return tuple(found)
 
-    def _of(self, first: Pulse, last: Pulse, to_pay_ns: int) -> Waited | None:
+    def _of(self, first: ResourceSample, last: ResourceSample, to_pay_ns: int) -> Waited | None:
         least_ns = LEAST_PAID_RATIO * to_pay_ns
         passed_ns = max(last.at_ns - first.at_ns, 1)
         if _grown(first.throttled_ns, last.throttled_ns) >= least_ns:
@@ -323,14 +333,17 @@ class MachineCauses:
             return Waited("crowded")
         return None
 
-    def _is_crowded(self, first: Pulse, last: Pulse, passed_ns: int) -> bool:
+    def _is_crowded(self, first: ResourceSample, last: ResourceSample, passed_ns: int) -> bool:
         """Say whether it was pushed from its CPUs often, for samples without its waiting time."""
         pushes_per_s = _pushes(first, last) * _NS_PER_S / passed_ns
         usual_per_s = self._usual_pushes * _NS_PER_S
         return pushes_per_s >= max(_LEAST_PUSHES_PER_S, _PUSHED_TIMES * usual_per_s)
 
 
-def _usual(pairs: Sequence[tuple[Pulse, Pulse]], grown: Callable[[Pulse, Pulse], float]) -> float:
+def _usual(
+    pairs: Sequence[tuple[ResourceSample, ResourceSample]],
+    grown: Callable[[ResourceSample, ResourceSample], float],
+) -> float:
     """Return how far a counter goes in a ns as a rule: the median of all distances."""
     rates = [
         grown(first, last) / (last.at_ns - first.at_ns)
@@ -340,17 +353,17 @@ def _usual(pairs: Sequence[tuple[Pulse, Pulse]], grown: Callable[[Pulse, Pulse],
     return float(np.median(rates)) if rates else 0.0
 
 
-def _delay_ns(first: Pulse, last: Pulse) -> int:
+def _delay_ns(first: ResourceSample, last: ResourceSample) -> int:
     return _grown(first.run_delay_ns, last.run_delay_ns)
 
 
-def _steal_ns(first: Pulse, last: Pulse) -> float:
+def _steal_ns(first: ResourceSample, last: ResourceSample) -> float:
     """Return what the hypervisor took of each CPU."""
     cpus = 1 if isinstance(last.cpus, Missing) else max(last.cpus, 1)
     return _grown(first.machine_steal_ns, last.machine_steal_ns) / cpus
 
 
-def _storage_ns(first: Pulse, last: Pulse) -> int:
+def _storage_ns(first: ResourceSample, last: ResourceSample) -> int:
     """Return how long CPUs had nothing to do but wait for storage, if the process used any."""
     used = (
         _grown(first.major_faults, last.major_faults)
@@ -360,11 +373,11 @@ def _storage_ns(first: Pulse, last: Pulse) -> int:
     return _grown(first.machine_io_wait_ns, last.machine_io_wait_ns) if used else 0
 
 
-def _pushes(first: Pulse, last: Pulse) -> int:
+def _pushes(first: ResourceSample, last: ResourceSample) -> int:
     return _grown(first.involuntary_switches, last.involuntary_switches)
 
 
-def _who_ran(first: Pulse, last: Pulse) -> str:
+def _who_ran(first: ResourceSample, last: ResourceSample) -> str:
     own_ns = _grown(first.user_ns, last.user_ns) + _grown(first.system_ns, last.system_ns)
     others_ns = _grown(first.machine_busy_ns, last.machine_busy_ns) - own_ns
     passed_ns = last.at_ns - first.at_ns

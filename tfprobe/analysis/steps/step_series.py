@@ -17,7 +17,7 @@ from tfprobe.errors import Missing
 
 # More than a screen is wide tells nothing more.
 MOST_POINTS = 2_000
-# A work that changes its phase more often has a band for nearly every step.
+# A loop that changes its phase more often has a band for nearly every step.
 MOST_BANDS = 200
 # An axis ends at so many times the 95th percentile, where the longest lies far beyond.
 _USUAL_TIMES = 2.5

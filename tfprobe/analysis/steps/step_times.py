@@ -16,8 +16,8 @@ from tfprobe.errors import Missing
 from tfprobe.profile.profile import (
     BUCKET_WIDTH_RATIO,
     Durations,
+    Loop,
     RecentSteps,
-    Work,
     bucket_bounds_ns,
     bucket_of,
 )
@@ -60,24 +60,24 @@ class Distribution:
         return self.quantiles_ns[QUANTILES.index(0.50)]
 
 
-def of_steps(work: Work, remembered: StepWindow) -> Distribution | Missing:
+def of_steps(loop: Loop, remembered: StepWindow) -> Distribution | Missing:
     """Return the distribution of step times, or why there is none."""
     if remembered.is_whole and remembered.counts.any():
         return _exact(remembered.step_ns, remembered.counts)
-    if work.count == 0 or work.times.count == 0:
+    if loop.count == 0 or loop.times.count == 0:
         return Missing("no step was completed")
-    return _from_histogram(work.times)
+    return _from_histogram(loop.times)
 
 
-def of_gaps(work: Work, remembered: StepWindow) -> Distribution | Missing:
+def of_gaps(loop: Loop, remembered: StepWindow) -> Distribution | Missing:
     """Return the distribution of gaps between steps, or why there is none."""
     if remembered.is_whole and remembered.gap_counts.any():
         # Steps without a gap leave none out.
         has_gap = remembered.has_gap
         return _exact(remembered.gap_ns[has_gap], remembered.gap_counts[has_gap])
-    if work.gaps.count == 0:
+    if loop.gaps.count == 0:
         return Missing("there is no gap: fewer than two steps")
-    return _from_histogram(work.gaps)
+    return _from_histogram(loop.gaps)
 
 
 def quantile_ns(times: Durations, quantile: float) -> float:
@@ -161,25 +161,25 @@ class RecentStep:
     raised: bool
 
 
-def summarise(work: Work) -> StepTimeSummary | Missing:
-    """Return the step times of a work, or why there are none."""
-    if work.count == 0:
-        raised = f"all {work.raised} steps raised" if work.raised else "no step was completed"
+def summarise(loop: Loop) -> StepTimeSummary | Missing:
+    """Return the step times of a loop, or why there are none."""
+    if loop.count == 0:
+        raised = f"all {loop.raised} steps raised" if loop.raised else "no step was completed"
         return Missing(raised)
-    if work.recent.first_step == 0 and len(work.recent.start_ns) == work.executed:
-        durations_ns = _durations_ns(work.recent)[~work.recent.raised]
+    if loop.recent.first_step == 0 and len(loop.recent.start_ns) == loop.executed:
+        durations_ns = _durations_ns(loop.recent)[~loop.recent.raised]
         if len(durations_ns):
             return _step_summary_exact(durations_ns)
     return (
-        _step_summary_from_histogram(work.times)
-        if work.times.count
+        _step_summary_from_histogram(loop.times)
+        if loop.times.count
         else Missing("no step time is readable")
     )
 
 
-def recent_steps(work: Work, *, last: int | None = None) -> tuple[RecentStep, ...]:
+def recent_steps(loop: Loop, *, last: int | None = None) -> tuple[RecentStep, ...]:
     """Return the remembered steps, oldest first; `last` keeps only so many."""
-    recent = work.recent
+    recent = loop.recent
     durations_ns, has_gap = _durations_ns(recent), recent.has_gap
     first = 0 if last is None else max(len(durations_ns) - last, 0)
     return tuple(

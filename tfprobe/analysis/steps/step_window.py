@@ -1,4 +1,4 @@
-"""The steps of a work that the recording remembers one by one, and which of them speak for the job.
+"""The steps of a loop that the recording remembers one by one, and which of them speak for the job.
 
 What tfprobe itself did is not the job's: steps that it traced, steps of other threads during which
 it traced one, the gaps before and after, in which a trace is opened, exported and written, the
@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from tfprobe.analysis.core.statistics import MAD_OF_NORMAL, OUTLIER_Z, spread
 from tfprobe.errors import Missing
-from tfprobe.profile.profile import RecentSteps, Work
+from tfprobe.profile.profile import Loop, RecentSteps
 
 Int64s = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
@@ -55,12 +55,12 @@ class StepWindow:
         return np.arange(self.first_step, self.first_step + len(self), dtype=np.int64)
 
 
-def remember(work: Work, works: Sequence[Work]) -> StepWindow:
+def remember(loop: Loop, loops: Sequence[Loop]) -> StepWindow:
     """Return what is remembered of `work`, one of the `works` of a profile."""
-    recent = work.recent
+    recent = loop.recent
     start_ns, end_ns = recent.start_ns, np.maximum(recent.end_ns, recent.start_ns)
     before_ns = np.concatenate([start_ns[:1], end_ns[:-1]])
-    others = [each for each in works if each.process == work.process and each is not work]
+    others = [each for each in loops if each.process == loop.process and each is not loop]
     traced = _traced(others)
     after_traced = np.concatenate([[False], recent.sampled[:-1]]).astype(np.bool_)
     has_gap = recent.has_gap
@@ -78,18 +78,18 @@ def remember(work: Work, works: Sequence[Work]) -> StepWindow:
             has_gap & ~(recent.sampled | after_traced | overlaps(before_ns, start_ns, *traced)),
             recent.gap_is_ours,
         ),
-        is_whole=recent.first_step == 0 and len(start_ns) == work.executed,
+        is_whole=recent.first_step == 0 and len(start_ns) == loop.executed,
         has_gap=has_gap,
     )
 
 
-def gaps_around_traces(work: Work, works: Sequence[Work]) -> Flags:
-    """Say of each gap of `work` whether another work of its thread had a step traced in it."""
-    recent = work.recent
+def gaps_around_traces(loop: Loop, loops: Sequence[Loop]) -> Flags:
+    """Say of each gap of `work` whether another loop of its thread had a step traced in it."""
+    recent = loop.recent
     others = [
         each
-        for each in works
-        if (each.process, each.thread) == (work.process, work.thread) and each is not work
+        for each in loops
+        if (each.process, each.thread) == (loop.process, loop.thread) and each is not loop
     ]
     end_ns = np.maximum(recent.end_ns, recent.start_ns)
     before_ns = np.concatenate([recent.start_ns[:1], end_ns[:-1]])
@@ -127,10 +127,10 @@ def overlaps(start_ns: Int64s, end_ns: Int64s, low_ns: Int64s, high_ns: Int64s) 
     return found
 
 
-def _traced(works: Sequence[Work]) -> tuple[Int64s, Int64s]:
-    """Return when steps of these works were traced, sorted by start."""
+def _traced(loops: Sequence[Loop]) -> tuple[Int64s, Int64s]:
+    """Return when steps of these loops were traced, sorted by start."""
     none: Int64s = np.zeros(0, dtype=np.int64)
-    parts = [_traced_steps(work.recent) for work in works]
+    parts = [_traced_steps(loop.recent) for loop in loops]
     starts = np.concatenate([none, *(start for start, _ in parts)])
     ends = np.concatenate([none, *(end for _, end in parts)])
     order = np.argsort(starts, kind="stable")
@@ -149,7 +149,7 @@ _LEAST_ABOVE_RATIO = 0.10
 
 
 def warm_up_steps(remembered: StepWindow) -> int | Missing:
-    """Return how many steps a work took to get warm, the first one with it where it was slow.
+    """Return how many steps a loop took to get warm, the first one with it where it was slow.
 
     Warm is from where the median of five steps is no outlier among those of the later half, and
     not 10 % above their median. Where that never comes there is no warm-up but a trend.

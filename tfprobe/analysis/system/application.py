@@ -12,7 +12,7 @@ import numpy.typing as npt
 from tfprobe.analysis.core.intervals import union
 from tfprobe.errors import Missing
 from tfprobe.profile.activities import Activity
-from tfprobe.profile.profile import Process, Profile, Work
+from tfprobe.profile.profile import Loop, Process, Profile
 
 Int64s = npt.NDArray[np.int64]
 
@@ -21,7 +21,7 @@ UNPLACED_STEPS = Missing("the recording has no clock times of its steps")
 
 @dataclass(frozen=True, slots=True)
 class ActivityUse:
-    """All intervals of one kind and name in a process. `is_step`: they are the steps of a work.
+    """All intervals of one kind and name in a process. `is_step`: they are the steps of a loop.
 
     `total_ns` counts what lies inside them, too; `exclusive_ns` is the time in which nothing else
     was begun inside them on the same thread, so that those of a thread sum to the time it was in
@@ -126,9 +126,9 @@ def _kinds(profile: Profile, process: Process) -> Iterator[_Kind]:
             named.setdefault((each.kind, each.name), []).append(each)
     yield from (_of_activities(rows) for rows in named.values())
     offset_ns = process.unix_minus_monotonic_ns
-    for work in profile.works:
-        if work.process == process.index and work.executed:
-            yield _of_steps(work, 0 if isinstance(offset_ns, Missing) else offset_ns)
+    for loop in profile.loops:
+        if loop.process == process.index and loop.executed:
+            yield _of_steps(loop, 0 if isinstance(offset_ns, Missing) else offset_ns)
 
 
 def _of_activities(rows: Sequence[Activity]) -> _Kind:
@@ -148,15 +148,15 @@ def _of_activities(rows: Sequence[Activity]) -> _Kind:
     )
 
 
-def _of_steps(work: Work, offset_ns: int) -> _Kind:
-    recent = work.recent
+def _of_steps(loop: Loop, offset_ns: int) -> _Kind:
+    recent = loop.recent
     return _Kind(
-        kind=work.kind,
-        name=work.name,
+        kind=loop.kind,
+        name=loop.name,
         is_step=True,
-        count=work.executed,
-        total_ns=work.times.sum_ns,
-        threads=(work.thread,) * len(recent.start_ns),
+        count=loop.executed,
+        total_ns=loop.times.sum_ns,
+        threads=(loop.thread,) * len(recent.start_ns),
         start_ns=recent.start_ns + offset_ns,
         end_ns=np.maximum(recent.start_ns, recent.end_ns) + offset_ns,
     )

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from tfprobe.analysis.core.statistics import SampleCurve, Samples, growth, level, rate, told
 from tfprobe.analysis.system.thread_times import ProcessThreads, thread_times
 from tfprobe.errors import Missing
-from tfprobe.profile.activities import DevicePulse, Pulse
+from tfprobe.profile.activities import DeviceSample, ResourceSample
 from tfprobe.profile.profile import Process, Profile
 
 NOT_SAMPLED = Missing("the process took no resource sample")
@@ -115,38 +115,47 @@ def hardware(profile: Profile) -> Hardware:
 
 def processes(profile: Profile) -> tuple[ProcessHardware | Missing, ...]:
     """Return how far each process used its machine."""
-    by_process: dict[int | None, list[Pulse]] = {}
-    for pulse in sorted(profile.pulses, key=lambda pulse: pulse.at_ns):
-        by_process.setdefault(pulse.process, []).append(pulse)
+    by_process: dict[int | None, list[ResourceSample]] = {}
+    for resource_sample in sorted(
+        profile.resource_samples, key=lambda resource_sample: resource_sample.at_ns
+    ):
+        by_process.setdefault(resource_sample.process, []).append(resource_sample)
     return tuple(_of_process(each, by_process.get(each.index, [])) for each in profile.processes)
 
 
 def devices(profile: Profile) -> tuple[DeviceHardware, ...]:
     """Return how far accelerators were used, whose samples are of hosts and not of processes."""
-    pulses = sorted(profile.pulses, key=lambda pulse: pulse.at_ns)
-    return _devices(pulses, profile.processes)
+    resource_samples = sorted(
+        profile.resource_samples, key=lambda resource_sample: resource_sample.at_ns
+    )
+    return _devices(resource_samples, profile.processes)
 
 
-def _of_process(process: Process, pulses: Sequence[Pulse]) -> ProcessHardware | Missing:
-    if not pulses:
+def _of_process(
+    process: Process, resource_samples: Sequence[ResourceSample]
+) -> ProcessHardware | Missing:
+    if not resource_samples:
         # A file from elsewhere tells nothing of the process, and says so.
         return process.hooks if isinstance(process.hooks, Missing) else NOT_SAMPLED
 
-    def samples(field: Callable[[Pulse], float | Missing]) -> Samples | Missing:
-        return told([pulse.at_ns for pulse in pulses], [field(pulse) for pulse in pulses])
+    def samples(field: Callable[[ResourceSample], float | Missing]) -> Samples | Missing:
+        return told(
+            [resource_sample.at_ns for resource_sample in resource_samples],
+            [field(resource_sample) for resource_sample in resource_samples],
+        )
 
-    steps = pulses[-1].steps - pulses[0].steps
+    steps = resource_samples[-1].steps - resource_samples[0].steps
     user_ns, system_ns = samples(lambda p: p.user_ns), samples(lambda p: p.system_ns)
     cpu_ns = samples(_cpu_ns)
     cores_busy = rate(cpu_ns, unit_ns=1)
     voluntary = samples(lambda p: p.voluntary_switches)
     involuntary = samples(lambda p: p.involuntary_switches)
-    latest = pulses[-1]
+    latest = resource_samples[-1]
     usable_cpus = _least(latest.cpus, latest.cpu_limit)
     return ProcessHardware(
         process=process,
-        samples=len(pulses),
-        watched_ns=latest.at_ns - pulses[0].at_ns,
+        samples=len(resource_samples),
+        watched_ns=latest.at_ns - resource_samples[0].at_ns,
         steps=steps,
         cores_busy=cores_busy,
         system_ratio=_of_both(growth(system_ns), growth(user_ns)),
@@ -164,7 +173,9 @@ def _of_process(process: Process, pulses: Sequence[Pulse]) -> ProcessHardware | 
         voluntary_switches_per_step=_per_step(growth(voluntary), steps),
         involuntary_switches_per_step=_per_step(growth(involuntary), steps),
         resident_bytes=level(samples(lambda p: p.resident_bytes)),
-        peak_resident_bytes=_most([pulse.peak_resident_bytes for pulse in pulses]),
+        peak_resident_bytes=_most(
+            [resource_sample.peak_resident_bytes for resource_sample in resource_samples]
+        ),
         memory_limit_bytes=latest.memory_limit_bytes,
         machine_memory_bytes=latest.machine_memory_bytes,
         read_bytes_per_s=rate(samples(lambda p: p.read_bytes)),
@@ -175,7 +186,7 @@ def _of_process(process: Process, pulses: Sequence[Pulse]) -> ProcessHardware | 
         machine_cores_busy=rate(samples(lambda p: p.machine_busy_ns), unit_ns=1),
         machine_cores_io_wait=rate(samples(lambda p: p.machine_io_wait_ns), unit_ns=1),
         machine_cores_stolen=rate(samples(lambda p: p.machine_steal_ns), unit_ns=1),
-        by_thread=thread_times(pulses),
+        by_thread=thread_times(resource_samples),
     )
 
 
@@ -186,12 +197,12 @@ def _setting(process: Process, name: str) -> int | Missing:
     return value if isinstance(value, int) else Missing(f"the job did not say its {name}")
 
 
-def _cpu_ns(pulse: Pulse) -> int | Missing:
-    if isinstance(pulse.user_ns, Missing):
-        return pulse.user_ns
-    if isinstance(pulse.system_ns, Missing):
-        return pulse.system_ns
-    return pulse.user_ns + pulse.system_ns
+def _cpu_ns(resource_sample: ResourceSample) -> int | Missing:
+    if isinstance(resource_sample.user_ns, Missing):
+        return resource_sample.user_ns
+    if isinstance(resource_sample.system_ns, Missing):
+        return resource_sample.system_ns
+    return resource_sample.user_ns + resource_sample.system_ns
 
 
 def _of_both(part: float | Missing, rest: float | Missing) -> float | Missing:
@@ -226,17 +237,23 @@ def _most(values: Iterable[int | Missing]) -> int | Missing:
     return max(known) if known else told_values[0]
 
 
-def _devices(pulses: Iterable[Pulse], processes: Sequence[Process]) -> tuple[DeviceHardware, ...]:
-    by_device: dict[tuple[str, int], list[tuple[int, DevicePulse]]] = {}
-    for pulse in pulses:
-        host = pulse.host if pulse.process is None else processes[pulse.process].host
-        for device in pulse.devices:
-            by_device.setdefault((host, device.index), []).append((pulse.at_ns, device))
+def _devices(
+    resource_samples: Iterable[ResourceSample], processes: Sequence[Process]
+) -> tuple[DeviceHardware, ...]:
+    by_device: dict[tuple[str, int], list[tuple[int, DeviceSample]]] = {}
+    for resource_sample in resource_samples:
+        host = (
+            resource_sample.host
+            if resource_sample.process is None
+            else processes[resource_sample.process].host
+        )
+        for device in resource_sample.devices:
+            by_device.setdefault((host, device.index), []).append((resource_sample.at_ns, device))
     return tuple(_device(host, told_of) for (host, _), told_of in sorted(by_device.items()))
 
 
-def _device(host: str, told_of: Sequence[tuple[int, DevicePulse]]) -> DeviceHardware:
-    def curve(field: Callable[[DevicePulse], float | Missing]) -> SampleCurve | Missing:
+def _device(host: str, told_of: Sequence[tuple[int, DeviceSample]]) -> DeviceHardware:
+    def curve(field: Callable[[DeviceSample], float | Missing]) -> SampleCurve | Missing:
         return level(told([at for at, _ in told_of], [field(each) for _, each in told_of]))
 
     latest = told_of[-1][1]
@@ -259,7 +276,7 @@ def _device(host: str, told_of: Sequence[tuple[int, DevicePulse]]) -> DeviceHard
     )
 
 
-def _reasons(told_of: Sequence[DevicePulse]) -> tuple[ThrottleReason, ...]:
+def _reasons(told_of: Sequence[DeviceSample]) -> tuple[ThrottleReason, ...]:
     found = Counter(reason for each in told_of for reason in set(each.throttle_reasons))
     return tuple(
         ThrottleReason(reason, count / len(told_of))

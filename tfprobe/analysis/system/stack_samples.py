@@ -133,7 +133,7 @@ def in_step(stacks: StackSamples) -> Flags:
 
 def main_thread(profile: Profile, stacks: StackSamples) -> SampledThread | Missing:
     """Return the thread that runs the main loop of a process; its first thread if nobody steps."""
-    loops = by_cost(each for each in profile.works if each.process == stacks.process)
+    loops = by_cost(each for each in profile.loops if each.process == stacks.process)
     name = loops[0].thread if loops else "MainThread"
     named = [each for each in stacks.threads if name in (each.name, str(each.id))]
     if not named:
@@ -180,7 +180,7 @@ def _by_phase(stacks: StackSamples, rows: Flags, known: Life) -> Iterator[StackP
 def _by_step(
     profile: Profile, stacks: StackSamples, rows: Flags, known: Life
 ) -> tuple[StackPart, ...] | Missing:
-    loop = by_cost(each for each in profile.works if each.process == stacks.process)[0]
+    loop = by_cost(each for each in profile.loops if each.process == stacks.process)[0]
     if loop.kind in _KINDS_WITHOUT_WRAPPER:
         return Missing(f"{loop.kind} steps follow each other without a gap")
     stepping, inside = _of_phases(known, _STEPPING), in_step(stacks)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from tfprobe.errors import Missing
-from tfprobe.profile.activities import Pulse, ThreadTimes, ThreadUse
+from tfprobe.profile.activities import ResourceSample, ThreadTimes, ThreadUse
 
 NOT_TAKEN = Missing("no sample has CPU times of threads")
 ONE_SAMPLE = Missing("one sample does not give CPU times of threads")
@@ -70,22 +70,26 @@ class _Sample:
     """A pulse with the time of threads, that of the one before, and what was told of the time
     between them."""
 
-    before: Pulse
-    pulse: Pulse
+    before: ResourceSample
+    resource_sample: ResourceSample
     since_ns: int
     times: ThreadTimes
 
 
-def thread_times(pulses: Sequence[Pulse]) -> ProcessThreads | Missing:
+def thread_times(resource_samples: Sequence[ResourceSample]) -> ProcessThreads | Missing:
     """Return the CPU time of a process's threads by its pulses, which are in order."""
-    told = [pulse for pulse in pulses if isinstance(pulse.thread_times, ThreadTimes)]
+    told = [
+        resource_sample
+        for resource_sample in resource_samples
+        if isinstance(resource_sample.thread_times, ThreadTimes)
+    ]
     samples = tuple(_samples(told))
     if not told:
-        reasons = (each.thread_times for each in pulses)
+        reasons = (each.thread_times for each in resource_samples)
         return next((each for each in reasons if isinstance(each, Missing)), NOT_TAKEN)
     if not samples:
         return ONE_SAMPLE
-    watched_ns = sum(each.pulse.at_ns - each.since_ns for each in samples)
+    watched_ns = sum(each.resource_sample.at_ns - each.since_ns for each in samples)
     cpu_ns = _summed([_used_ns(each) for each in samples])
     groups = tuple(_groups(samples, max(watched_ns, 1), cpu_ns))
     told_ns = sum(group.cpu_ns for group in groups)
@@ -103,13 +107,13 @@ def thread_times(pulses: Sequence[Pulse]) -> ProcessThreads | Missing:
     )
 
 
-def _samples(told: Sequence[Pulse]) -> Iterator[_Sample]:
-    for before, pulse in pairwise(told):
-        times = pulse.thread_times
+def _samples(told: Sequence[ResourceSample]) -> Iterator[_Sample]:
+    for before, resource_sample in pairwise(told):
+        times = resource_sample.thread_times
         if isinstance(times, Missing) or isinstance(times.since_ns, Missing):
             continue
-        if times.since_ns < pulse.at_ns:
-            yield _Sample(before, pulse, times.since_ns, times)
+        if times.since_ns < resource_sample.at_ns:
+            yield _Sample(before, resource_sample, times.since_ns, times)
 
 
 def _groups(
@@ -158,18 +162,20 @@ def _known_ns(use: ThreadUse) -> int:
     return 0 if isinstance(use.cpu_ns, Missing) else use.cpu_ns
 
 
-def _cpu_ns(pulse: Pulse) -> int | Missing:
-    if isinstance(pulse.user_ns, Missing) or isinstance(pulse.system_ns, Missing):
+def _cpu_ns(resource_sample: ResourceSample) -> int | Missing:
+    if isinstance(resource_sample.user_ns, Missing) or isinstance(
+        resource_sample.system_ns, Missing
+    ):
         return NO_CPU_TIME
-    return pulse.user_ns + pulse.system_ns
+    return resource_sample.user_ns + resource_sample.system_ns
 
 
 def _used_ns(sample: _Sample) -> int | Missing:
-    return _grown(_cpu_ns(sample.before), _cpu_ns(sample.pulse))
+    return _grown(_cpu_ns(sample.before), _cpu_ns(sample.resource_sample))
 
 
 def _delay_ns(sample: _Sample) -> int | Missing:
-    return _grown(sample.before.run_delay_ns, sample.pulse.run_delay_ns)
+    return _grown(sample.before.run_delay_ns, sample.resource_sample.run_delay_ns)
 
 
 def _grown(first: int | Missing, last: int | Missing) -> int | Missing:

@@ -12,7 +12,7 @@ import numpy as np
 
 from tfprobe.analysis.distributed.aligned import Aligned
 from tfprobe.analysis.jobs.job_totals import SLOWER_RATIO
-from tfprobe.analysis.timeline.slice_categories import work_of
+from tfprobe.analysis.timeline.slice_categories import loop_of
 from tfprobe.errors import Missing
 from tfprobe.profile.profile import Capture, Process, Profile
 from tfprobe.profile.tables import Int64s
@@ -68,21 +68,21 @@ ASKED, LAST, SLOW, FIRST = "asked for", "others waited for it", "slow", "of the 
 
 
 def same_step(profile: Profile, capture: Capture) -> tuple[Capture, ...]:
-    """Return the captures of this step of this work, one of each process that does it, too."""
-    own = work_of(profile, capture)
+    """Return the captures of this step of this loop, one of each process that does it, too."""
+    own = loop_of(profile, capture)
     if own is None:
         return (capture,)
     group = profile.processes[capture.process].group
     alike = {
         (each.process, each.index)
-        for each in profile.works
+        for each in profile.loops
         if (each.kind, each.name) == (own.kind, own.name)
         and profile.processes[each.process].group == group
     }
     found = {
         each.process: each
         for each in profile.captures
-        if each.step == capture.step and (each.process, each.work) in alike
+        if each.step == capture.step and (each.process, each.loop) in alike
     }
     found[capture.process] = capture
     return tuple(found[process] for process in sorted(found))
@@ -120,11 +120,11 @@ def _is_known(together: Aligned, process: int) -> bool:
 
 def _meetings(together: Aligned, capture: Capture) -> Int64s:
     """Return the meetings of the step, of all processes."""
-    found, work = together.meetings, work_of(together.profile, capture)
-    text = "" if work is None else f"{work.kind} {work.name}"
-    is_of_work = np.array([each == text for each in found.strings.values], dtype=np.bool_)
+    found, loop = together.meetings, loop_of(together.profile, capture)
+    text = "" if loop is None else f"{loop.kind} {loop.name}"
+    is_of_loop = np.array([each == text for each in found.strings.values], dtype=np.bool_)
     at = np.flatnonzero(found.step == capture.step)
-    return at[is_of_work[found.work[at]]] if len(at) else at
+    return at[is_of_loop[found.loop[at]]] if len(at) else at
 
 
 def _rank_step(together: Aligned, capture: Capture, of_step: Int64s) -> RankStep:

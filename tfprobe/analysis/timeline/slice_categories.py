@@ -12,7 +12,7 @@ from tfprobe.analysis.breakdown.step_breakdown import Moments, fed_ns, moments, 
 from tfprobe.analysis.breakdown.step_parts import GROUPS, LABELS, Part
 from tfprobe.errors import Missing
 from tfprobe.profile.capture_tables import Executions, SpanKind, Spans
-from tfprobe.profile.profile import Capture, Profile, Work
+from tfprobe.profile.profile import Capture, Loop, Profile
 from tfprobe.profile.tables import Int8s, Int64s
 
 
@@ -83,8 +83,8 @@ def moments_of(
     profile: Profile, capture: Capture, rows: Executions, spans: Spans, known: Names
 ) -> Moments:
     """Return what each moment of a step is charged to; `rows` and `spans` are those of it."""
-    work = work_of(profile, capture)
-    most_ns = fed_ns(capture, "" if work is None else work.kind)
+    loop = loop_of(profile, capture)
+    most_ns = fed_ns(capture, "" if loop is None else loop.kind)
     traced = list(traced_in(profile.activities, capture))
     return moments(capture, rows, spans, traced, known, fed_ns=most_ns)
 
@@ -102,9 +102,9 @@ def bands(found: Moments, capture: Capture) -> Iterator[PartBand]:
         yield PartBand(device, parts[order], starts_ns[order] - zero_ns, ends_ns[order] - zero_ns)
 
 
-def work_of(profile: Profile, capture: Capture) -> Work | None:
-    """Return the work of a capture, None where the recording does not tell."""
-    if isinstance(capture.work, Missing):
+def loop_of(profile: Profile, capture: Capture) -> Loop | None:
+    """Return the loop of a capture, None where the recording does not tell."""
+    if isinstance(capture.loop, Missing):
         return None
-    key = capture.process, capture.work
-    return next((each for each in profile.works if (each.process, each.index) == key), None)
+    key = capture.process, capture.loop
+    return next((each for each in profile.loops if (each.process, each.index) == key), None)

@@ -18,13 +18,13 @@ from tfprobe.analysis.timeline.slice_categories import (
     NUMBER,
     PartBand,
     bands,
+    loop_of,
     moments_of,
     of_rows,
     of_spans,
-    work_of,
 )
 from tfprobe.profile.capture_tables import Executions, Place, Spans
-from tfprobe.profile.profile import Capture, Profile, Work
+from tfprobe.profile.profile import Capture, Loop, Profile
 from tfprobe.profile.tables import Flags, Int8s, Int64s, having
 
 # Deeper than this nobody looks; what lies deeper is counted.
@@ -326,12 +326,12 @@ def _labels(tracks: Iterable[tuple[str, str]]) -> Mapping[tuple[str, str], str]:
 
 def _others(profile: Profile, capture: Capture) -> Iterator[Other]:
     zero, length = capture.start_ns, capture.duration_ns
-    work = work_of(profile, capture)
-    kind = "step" if work is None else work.kind
+    loop = loop_of(profile, capture)
+    kind = "step" if loop is None else loop.kind
     yield Other((STEP, "step"), "step", f"{kind} {capture.step}", 0, length)
     end_ns = length
     for gap in profile.gaps:
-        if (gap.process, gap.work, gap.step) == (capture.process, capture.work, capture.step):
+        if (gap.process, gap.loop, gap.step) == (capture.process, capture.loop, capture.step):
             start_ns = gap.start_ns - zero
             end_ns = max(end_ns, start_ns + gap.duration_ns)
             told = "watched until the next step began" if not gap.cut else "its watch ended early"
@@ -342,19 +342,19 @@ def _others(profile: Profile, capture: Capture) -> Iterator[Other]:
         if each.process == capture.process and low < high:
             track = (STEP, f"activities of {each.thread}")
             yield Other(track, "activity", each.name, low, high, each.kind)
-    yield from _ranks(profile, capture, work)
+    yield from _ranks(profile, capture, loop)
 
 
-def _ranks(profile: Profile, capture: Capture, work: Work | None) -> Iterator[Other]:
+def _ranks(profile: Profile, capture: Capture, loop: Loop | None) -> Iterator[Other]:
     """Give the same step of other ranks, with its collectives, where it was at about that time."""
-    if work is None:
+    if loop is None:
         return
     same = {
         each.process: each
         for each in profile.captures
         if each.process != capture.process and each.step == capture.step
         if profile.processes[each.process].group == profile.processes[capture.process].group
-        if _is_alike(work_of(profile, each), work) and _is_near(each, capture)
+        if _is_alike(loop_of(profile, each), loop) and _is_near(each, capture)
     }
     for each in list(same.values())[:MOST_RANKS]:
         process = profile.processes[each.process]
@@ -362,7 +362,7 @@ def _ranks(profile: Profile, capture: Capture, work: Work | None) -> Iterator[Ot
         track = (RANKS, f"{rank}, {process.host} {process.label}")
         start_ns = each.start_ns - capture.start_ns
         yield Other(
-            track, "step", f"{work.kind} {each.step}", start_ns, start_ns + each.duration_ns
+            track, "step", f"{loop.kind} {each.step}", start_ns, start_ns + each.duration_ns
         )
         yield from _collectives(profile.executions, each, capture.start_ns, track)
 
@@ -381,8 +381,8 @@ def _collectives(
         yield Other(track, "collectives", name, start_ns, end_ns, rows.strings[rows.op_type[at]])
 
 
-def _is_alike(work: Work | None, other: Work) -> bool:
-    return work is not None and (work.kind, work.name) == (other.kind, other.name)
+def _is_alike(loop: Loop | None, other: Loop) -> bool:
+    return loop is not None and (loop.kind, loop.name) == (other.kind, other.name)
 
 
 def _is_near(one: Capture, other: Capture) -> bool:

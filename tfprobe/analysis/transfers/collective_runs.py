@@ -140,7 +140,7 @@ def _sorted(rows: Executions, at: Int64s) -> Int64s:
 
 
 # Host ops that compute nothing themselves: they call functions, or wait.
-_NO_WORK = (
+_NO_LOOP = (
     "PartitionedCall",
     "StatefulPartitionedCall",
     "While",
@@ -164,20 +164,20 @@ def overlap(rows: Executions, runs: CollectiveRuns) -> BusyTime:
     Computation is other kernels of the accelerator; of ops on a host, other ops of the process.
     """
     accelerator = accelerators(rows)
-    no_work = np.array([text.startswith(_NO_WORK) for text in rows.strings.values], dtype=np.bool_)
+    no_loop = np.array([text.startswith(_NO_LOOP) for text in rows.strings.values], dtype=np.bool_)
     is_kernel = rows.place == Place.ACCELERATOR
-    is_work = ~runs.found & ~rows.background & ~no_work[rows.op_type]
+    is_work = ~runs.found & ~rows.background & ~no_loop[rows.op_type]
     is_work &= is_kernel | (rows.place == Place.HOST)
     width = len(rows.strings.values) + 2
     place = np.where(is_kernel, accelerator.astype(np.int64) + 2, 0)
     key = rows.capture.astype(np.int64) * width + place
-    work = np.flatnonzero(is_work)
-    work = work[np.argsort(key[work], kind="stable")]
+    loop = np.flatnonzero(is_work)
+    loop = loop[np.argsort(key[loop], kind="stable")]
     order = np.argsort(key[runs.row], kind="stable")
-    of_work, of_runs = key[work], key[runs.row][order]
+    of_loop, of_runs = key[loop], key[runs.row][order]
     busy_ns = hidden_ns = 0
     for each in np.unique(of_runs).tolist():
-        mine = work[slice(*np.searchsorted(of_work, [each, each + 1]))]
+        mine = loop[slice(*np.searchsorted(of_loop, [each, each + 1]))]
         ours = order[slice(*np.searchsorted(of_runs, [each, each + 1]))]
         under_way = union(runs.start_ns[ours], runs.end_ns[ours])
         busy_ns += under_way.length_ns

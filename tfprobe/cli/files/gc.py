@@ -66,8 +66,8 @@ def command(
     place, here = place_of_runs(directory, output), this_machine()
     _refuse_a_run(place)
     plan = _planned(place, RetentionRules(keep, older, size), here, force=force)
-    has_work = bool(plan.retention.goes or plan.leftovers)
-    if dry_run or not has_work:
+    has_loop = bool(plan.retention.goes or plan.leftovers)
+    if dry_run or not has_loop:
         return _say(plan, as_json=as_json)
     check_writable(place)
     if not as_json:

@@ -31,9 +31,7 @@ _ENDED_HINT = "`tfprobe ls --state running` lists the runs that can be asked."
 @click.command("trace")
 @click.argument("run", default=LATEST, metavar="[RUN[/PID]]")
 @click.option("--steps", type=int, default=10, show_default=True, help="How many steps to record.")
-@click.option(
-    "--loop", "work", default="", metavar="TEXT", help="Its index, or part of kind and name."
-)
+@click.option("--loop", default="", metavar="TEXT", help="Its index, or part of kind and name.")
 @click.option("--wait", is_flag=True, help="Return when the captures are on disk.")
 @click.option(
     "--timeout",
@@ -46,7 +44,7 @@ _ENDED_HINT = "`tfprobe ls --state running` lists the runs that can be asked."
 def command(
     run: str,
     steps: int,
-    work: str,
+    loop: str,
     wait: bool,
     timeout: float | None,
     output: str | None,
@@ -65,7 +63,7 @@ def command(
         raise UsageError(f"--timeout {timeout} is no time to wait.", hint="Give seconds.")
     folder, pid = _target(run, output)
     try:
-        given = order(folder, this_machine(), steps=steps, pid=pid, work=work)
+        given = order(folder, this_machine(), steps=steps, pid=pid, loop=loop)
         answers = _followed(given, wait=wait, timeout_s=timeout)
     except KeyboardInterrupt:
         from tfprobe.cli.main import complain

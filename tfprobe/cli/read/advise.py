@@ -72,7 +72,7 @@ def _of_file(
     from tfprobe.cli import loop_selection
     from tfprobe.findings.engine import advise
 
-    found = loop_selection.read(run, output, work="", rank=rank)
+    found = loop_selection.read(run, output, loop="", rank=rank)
     return advise(found.whole, found.sampled, limits), found.whole.run
 
 
@@ -87,8 +87,8 @@ def _of_run(
     found = common.answered(folder, rank=rank, workers=workers, limits=limits)
     report = found.report
     common.warn_of_problems(report)
-    works = (each.work for process in report.processes for each in process.works)
-    if not any(work.executed for work in works):
+    loops = (each.loop for process in report.processes for each in process.loops)
+    if not any(loop.executed for loop in loops):
         raise NoAnswer(f"Run {folder.id} has no steps.", hint=" ".join(report.silences))
     return found.advice, report.run
 
@@ -140,7 +140,7 @@ def _check_parity(*, as_json: bool, markdown: str | None, words: tuple[str, ...]
 
 
 def _answer_as_tfprof(run: str, output: str | None, rank: int | None, names: str) -> int:
-    """Show what the checkers of TensorFlow's old profiler say of the dearest work, in its words."""
+    """Show what the checkers of TensorFlow's old profiler say of the dearest loop, in its words."""
 
     from tfprobe.analysis.ops.tfprof_records import graph_profile
     from tfprobe.cli.read.views import found_sampled

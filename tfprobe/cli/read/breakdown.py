@@ -22,13 +22,13 @@ def command(run: str, output: str | None, as_json: bool, rank: int | None, each_
     start of the next.
     """
     from tfprobe.analysis.breakdown.breakdown_totals import cycle, merge
-    from tfprobe.analysis.breakdown.cycles import by_work
-    from tfprobe.report.documents.breakdown_document import shares_document, work_document
+    from tfprobe.analysis.breakdown.cycles import by_loop
+    from tfprobe.report.documents.breakdown_document import loop_document, shares_document
     from tfprobe.report.documents.run_report import run_document
 
     source, profile = common.whole(run, output, rank=rank)
-    works = by_work(profile)
-    item = merge(map(cycle, works), len(profile.captures))
+    loops = by_loop(profile)
+    item = merge(map(cycle, loops), len(profile.captures))
     if as_json:
         document: dict[str, Any] = {
             "schema": "tfprobe.breakdown/1",
@@ -36,8 +36,8 @@ def command(run: str, output: str | None, as_json: bool, rank: int | None, each_
         }
         document["breakdown"] = shares_document(item)
         document["works"] = [
-            work_document(work, profile.processes, steps=each_step)
-            for work in (() if isinstance(item, Missing) else works)
+            loop_document(loop, profile.processes, steps=each_step)
+            for loop in (() if isinstance(item, Missing) else loops)
         ]
         common.show_json(document)
     common.warn_of_problems(profile)
@@ -49,5 +49,5 @@ def command(run: str, output: str | None, as_json: bool, rank: int | None, each_
 
         width, colour = common.page_width(), common.page_colour()
         processes = profile.processes
-        common.show_page(lay_out(works, processes, width=width, colour=colour, each_step=each_step))
+        common.show_page(lay_out(loops, processes, width=width, colour=colour, each_step=each_step))
     return 0

@@ -12,7 +12,7 @@ from tfprobe.cli import common
 from tfprobe.errors import NoAnswer, UsageError
 
 if TYPE_CHECKING:
-    from tfprobe.analysis.input.input_verdict import WorkInput
+    from tfprobe.analysis.input.input_verdict import LoopInput
 
 _PERCENT = click.FloatRange(min=0, max=100)
 
@@ -54,29 +54,29 @@ def command(
     """
     from tfprobe.analysis.core import no_data_reasons
     from tfprobe.analysis.input.input_verdict import InputThresholds, judge
-    from tfprobe.report.documents.input_document import work_document
+    from tfprobe.report.documents.input_document import loop_document
     from tfprobe.report.documents.run_report import run_document
 
     _check_limits(high, moderate)
     source, profile = common.whole(run, output, rank=rank)
     limits = InputThresholds(high_ratio=high / 100, moderate_ratio=moderate / 100)
     judged = judge(profile, limits)
-    works = [each for each in judged if wanted in each.title]
+    loops = [each for each in judged if wanted in each.title]
     if as_json:
         head = {"schema": "tfprobe.input/1", "run": run_document(profile.run)}
-        documents = [work_document(each, profile.processes) for each in works]
+        documents = [loop_document(each, profile.processes) for each in loops]
         common.show_json(head | {"works": documents})
     common.warn_of_problems(profile)
-    if judged and not works:
+    if judged and not loops:
         raise NoAnswer(f"No work has {wanted!r} in its name.", hint=f"There are: {_names(judged)}.")
-    if not works:
+    if not loops:
         why = " ".join(no_data_reasons.explain(profile)) or "No step of it was sampled."
         raise NoAnswer(f"{source} does not tell of its input.", hint=why)
     if not as_json:
         from tfprobe.report.text.input import lay_out
 
         width, colour = common.page_width(), common.page_colour()
-        common.show_page(lay_out(works, profile.processes, width=width, colour=colour))
+        common.show_page(lay_out(loops, profile.processes, width=width, colour=colour))
     return 0
 
 
@@ -91,5 +91,5 @@ def _check_limits(high: float, moderate: float) -> None:
         )
 
 
-def _names(works: Sequence[WorkInput]) -> str:
-    return ", ".join(sorted({each.title for each in works})[:10])
+def _names(loops: Sequence[LoopInput]) -> str:
+    return ", ".join(sorted({each.title for each in loops})[:10])

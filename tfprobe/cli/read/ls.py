@@ -191,7 +191,7 @@ def _run(row: TrendRow) -> dict[str, Any]:
         **document(row.run),
         "python": _ls_trend_known(row.python),
         "tensorflow": _ls_trend_known(row.tensorflow),
-        "work": _ls_trend_known(row.work),
+        "work": _ls_trend_known(row.loop),
         "step_p50_us": None if isinstance(step_ns, Missing) else step_ns / 1000,
         "goodput_ratio": _ls_trend_known(row.goodput_ratio),
         "change": _change(row),

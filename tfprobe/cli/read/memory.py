@@ -13,9 +13,7 @@ from tfprobe.errors import Missing, NoAnswer
 
 @click.command("memory")
 @common.run_argument
-@click.option(
-    "--loop", "work", default="", metavar="TEXT", help="The loop with TEXT in its kind and name."
-)
+@click.option("--loop", default="", metavar="TEXT", help="The loop with TEXT in its kind and name.")
 @click.option("--rank", type=int, metavar="R", help="Only the processes of this rank.")
 @click.option(
     "--by",
@@ -25,7 +23,7 @@ from tfprobe.errors import Missing, NoAnswer
     help="What pieces are counted for.",
 )
 def command(
-    run: str, output: str | None, as_json: bool, work: str, rank: int | None, by: HeldBy
+    run: str, output: str | None, as_json: bool, loop: str, rank: int | None, by: HeldBy
 ) -> int:
     """Show what holds memory: of each allocator at its peak, and of the host over time.
 
@@ -37,7 +35,7 @@ def command(
     from tfprobe.analysis.memory.memory_summary import lasting, memories
     from tfprobe.cli import loop_selection
 
-    found = loop_selection.read(run, output, work=work, rank=rank, needs_steps=False)
+    found = loop_selection.read(run, output, loop=loop, rank=rank, needs_steps=False)
     allocators = memories(found.profile, found.sampled, Origins(found.sampled), by)
     variables, hosts = lasting(found.sampled), host_memory(found.whole)
     if as_json:
@@ -52,6 +50,6 @@ def command(
 
         width, colour = common.page_width(), common.page_colour()
         common.show_page(
-            lay_out(found.work, allocators, variables, hosts, by, width=width, colour=colour)
+            lay_out(found.loop, allocators, variables, hosts, by, width=width, colour=colour)
         )
     return 0

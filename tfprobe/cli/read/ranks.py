@@ -15,16 +15,14 @@ _STEPS = re.compile(r"(?P<first>\d{1,18})(?:-(?P<last>\d{1,18}))?\Z", re.ASCII)
 
 @click.command("ranks")
 @common.run_argument
-@click.option(
-    "--loop", "work", default="", metavar="TEXT", help="The loop with TEXT in its kind and name."
-)
+@click.option("--loop", default="", metavar="TEXT", help="The loop with TEXT in its kind and name.")
 @click.option("--steps", metavar="A-B", help="Only steps A to B, or one step.")
 @workers_options
 def command(
     run: str,
     output: str | None,
     as_json: bool,
-    work: str,
+    loop: str,
     steps: str | None,
     workers: int | None,
     dask: str | None,
@@ -42,7 +40,7 @@ def command(
         from tfprobe.query.queries import beside
         from tfprobe.runs.liveness import this_machine
 
-        found = beside(folder, this_machine(), choose, named=work, steps=chosen, watch=watch)
+        found = beside(folder, this_machine(), choose, named=loop, steps=chosen, watch=watch)
     across = found.across
     if as_json:
         from tfprobe.report.documents.rank_report import document
@@ -51,9 +49,9 @@ def command(
     if not across.rows:
         hint = " ".join(f"{each.where}: {each.what}" for each in found.problems)
         raise NoAnswer(f"Run {folder.id} has no process yet.", hint=hint)
-    if work and isinstance(across.work, Missing):
+    if loop and isinstance(across.loop, Missing):
         raise NoAnswer(
-            f"Run {folder.id}: {across.work.reason}.", hint="`tfprobe steps` lists the works."
+            f"Run {folder.id}: {across.loop.reason}.", hint="`tfprobe steps` lists the works."
         )
     if not as_json:
         from tfprobe.report.text.ranks import lay_out

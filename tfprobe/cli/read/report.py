@@ -95,7 +95,7 @@ def command(
 
         text = lay_out(report, advice, width=common.page_width(), colour=common.page_colour())
         common.show_page(text)
-    has_steps = any(process.works for process in report.processes)
+    has_steps = any(process.loops for process in report.processes)
     return 0 if has_steps or report.run.is_live else NoAnswer.exit_code
 
 
@@ -232,7 +232,7 @@ def _show_report(made: MadeReport | ShownReport | None) -> None:
 
 
 def _status(made: MadeReport | ShownReport | None) -> int:
-    has_steps = made is not None and any(process.works for process in made.report.processes)
+    has_steps = made is not None and any(process.loops for process in made.report.processes)
     return 0 if has_steps else NoAnswer.exit_code
 
 

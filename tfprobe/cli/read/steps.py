@@ -15,9 +15,7 @@ _LAST_IN_JSON = 20
 @click.command("steps")
 @common.run_argument
 @click.option("--rank", type=int, metavar="R", help="Only the processes of this rank.")
-@click.option(
-    "--loop", "work", default="", metavar="TEXT", help="Only loops with TEXT in kind and name."
-)
+@click.option("--loop", default="", metavar="TEXT", help="Only loops with TEXT in kind and name.")
 @click.option(
     "--last",
     type=click.IntRange(min=0),
@@ -26,7 +24,7 @@ _LAST_IN_JSON = 20
     f"[default: {_LAST_ON_PAGE}, with --json {_LAST_IN_JSON}]",
 )
 def command(
-    run: str, output: str | None, as_json: bool, rank: int | None, work: str, last: int | None
+    run: str, output: str | None, as_json: bool, rank: int | None, loop: str, last: int | None
 ) -> int:
     """Show the steps of a run: its phases, how long steps took, and which of them stand out.
 
@@ -40,13 +38,13 @@ def command(
     folder = common.chosen_run(run, output)
     profile = load(folder, this_machine(), rank=rank, with_captures=False)
     shown = (_LAST_IN_JSON if as_json else _LAST_ON_PAGE) if last is None else last
-    report = gather(profile, last=shown, named=work)
+    report = gather(profile, last=shown, named=loop)
     if as_json:
         common.show_json(document(report))
-    if profile.works and not report.works:
-        names = ", ".join(sorted({f"{each.kind} {each.name}" for each in profile.works})[:10])
-        raise NoAnswer(f"No work has {work!r} in its name.", hint=f"There are: {names}.")
-    if not report.works:
+    if profile.loops and not report.loops:
+        names = ", ".join(sorted({f"{each.kind} {each.name}" for each in profile.loops})[:10])
+        raise NoAnswer(f"No work has {loop!r} in its name.", hint=f"There are: {names}.")
+    if not report.loops:
         raise NoAnswer(
             f"Run {folder.id} has no steps.", hint=" ".join(no_data_reasons.explain(profile))
         )

@@ -13,9 +13,7 @@ from tfprobe.errors import Missing, NoAnswer
 
 @click.command("transfers")
 @common.run_argument
-@click.option(
-    "--loop", "work", default="", metavar="TEXT", help="The loop with TEXT in its kind and name."
-)
+@click.option("--loop", default="", metavar="TEXT", help="The loop with TEXT in its kind and name.")
 @click.option("--rank", type=int, metavar="R", help="Only the processes of this rank.")
 @click.option(
     "--by",
@@ -25,7 +23,7 @@ from tfprobe.errors import Missing, NoAnswer
     help="What copies are counted for.",
 )
 def command(
-    run: str, output: str | None, as_json: bool, work: str, rank: int | None, by: By
+    run: str, output: str | None, as_json: bool, loop: str, rank: int | None, by: By
 ) -> int:
     """Show what a step moves: over the bus, between devices and between ranks.
 
@@ -39,10 +37,10 @@ def command(
     from tfprobe.analysis.transfers.sends import sends
     from tfprobe.cli import loop_selection
 
-    found = loop_selection.read(run, output, work=work, rank=rank)
+    found = loop_selection.read(run, output, loop=loop, rank=rank)
     origins = Origins(found.sampled)
     moves = Moves(
-        work=found.sampled[0].work,
+        loop=found.sampled[0].loop,
         steps=len(found.profile.captures),
         processes=len(found.sampled),
         transfers=transfers(found.profile, origins, by),

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from tfprobe.analysis.ops.flops.count import Coverage
     from tfprobe.analysis.ops.op_view import OpView
     from tfprobe.profile.graph import TracedLoop
-    from tfprobe.profile.profile import Profile, Work
+    from tfprobe.profile.profile import Loop, Profile
     from tfprobe.tfprof.options import Options
 
 TITLES = {
@@ -32,7 +32,7 @@ TITLES = {
 BY_LAYER = "  --by-layer   Put gradients below the layer they are of, as (backward).\n"
 # What an answer on a terminal starts from; tfprof's own is `-order_by name -max_depth 10`.
 _DEFAULTS = ("-order_by", "micros", "-select", "micros,occurrence")
-# What to do where no code is known, by the kind of the work; of others the code map is missing.
+# What to do where no code is known, by the kind of the loop; of others the code map is missing.
 _NO_CODE = {
     "file": "Of files, a ProfileProto may.",
     "service": "No profiler service does: start the job by `tfprobe run`.",
@@ -64,7 +64,7 @@ class _Asked:
 
     run: str = LATEST
     output: str | None = None
-    work: str = ""
+    loop: str = ""
     rank: int | None = None
     as_json: bool = False
     by_layer: bool = False
@@ -106,7 +106,7 @@ def _take(asked: _Asked, flag: str, value: str) -> None:
     if flag == "-o":
         asked.output = value
     elif flag == "--loop":
-        asked.work = value
+        asked.loop = value
     elif value.isdigit():
         asked.rank = int(value)
     else:
@@ -149,7 +149,7 @@ def _answer(view: str, asked: _Asked) -> int:
 
 
 def found_sampled(run: str, output: str | None, *, rank: int | None) -> TracedLoop:
-    """Return the sampled steps of the dearest work of RUN, or of a file, without float operations.
+    """Return the sampled steps of the dearest loop of RUN, or of a file, without float operations.
 
     Raises NoAnswer where none was sampled.
     """
@@ -158,9 +158,9 @@ def found_sampled(run: str, output: str | None, *, rank: int | None) -> TracedLo
 
 
 def _found(asked: _Asked, *, with_memory: bool, with_float_ops: bool) -> tuple[str, TracedLoop]:
-    """Return what RUN names, a run or a file, and the sampled steps of the work that is meant."""
+    """Return what RUN names, a run or a file, and the sampled steps of the loop that is meant."""
     if _is_one_file(asked.run):
-        if asked.work or asked.rank is not None:
+        if asked.loop or asked.rank is not None:
             raise UsageError("A file holds one loop: --loop and --rank are for runs.")
         with common.progress(f"Reading {asked.run}"):
             from tfprobe.profile.reader.file import sampled_file
@@ -181,8 +181,8 @@ def _found(asked: _Asked, *, with_memory: bool, with_float_ops: bool) -> tuple[s
             watch=watch,
         )
     common.warn_of_problems(profile)
-    work = chosen_work(profile, asked.work)
-    return folder.id, sampled(folder, profile, work, with_shapes=with_float_ops)
+    loop = chosen_loop(profile, asked.loop)
+    return folder.id, sampled(folder, profile, loop, with_shapes=with_float_ops)
 
 
 def _is_one_file(path: str) -> bool:
@@ -203,16 +203,16 @@ def _needs(choice: ViewOptions, metric: str) -> bool:
     return any(name.endswith(metric) for name in named)
 
 
-def chosen_work(profile: Profile, wanted: str) -> Work:
+def chosen_loop(profile: Profile, wanted: str) -> Loop:
     """Return the work with this in its kind and name; of several, the one with most time."""
     from tfprobe.analysis.core import no_data_reasons
     from tfprobe.profile.reader.traced_steps import captures_of
 
-    works = [each for each in profile.works if wanted in f"{each.kind} {each.name}"]
-    if profile.works and not works:
-        names = ", ".join(sorted({f"{each.kind} {each.name}" for each in profile.works})[:10])
+    loops = [each for each in profile.loops if wanted in f"{each.kind} {each.name}"]
+    if profile.loops and not loops:
+        names = ", ".join(sorted({f"{each.kind} {each.name}" for each in profile.loops})[:10])
         raise NoAnswer(f"No work has {wanted!r} in its name.", hint=f"There are: {names}.")
-    sampled = [each for each in works if captures_of(each, profile)]
+    sampled = [each for each in loops if captures_of(each, profile)]
     if not sampled:
         why = " ".join(no_data_reasons.explain(profile)) or "No step of it was sampled."
         raise NoAnswer(f"Run {profile.run.id} has no ops to show.", hint=why)
@@ -239,7 +239,7 @@ def _check(view: str, found: TracedLoop, choice: ViewOptions) -> None:
         hint = "Its code map was not written: record with --every or --steps, or for longer."
         raise NoAnswer(
             "The recording does not say which code made these ops.",
-            hint=_NO_CODE.get(found.work.kind, hint),
+            hint=_NO_CODE.get(found.loop.kind, hint),
         )
     if view == "graph" and not found.has_graph:
         raise NoAnswer(
@@ -305,11 +305,11 @@ def _document(
     """Return the document of a view. Any: a JSON document."""
     from tfprobe.analysis.ops.op_view import in_graph
 
-    work = found.work
+    loop = found.loop
     head = {
         "schema": f"tfprobe.{view}/1",
         "run": run,
-        "work": {"kind": work.kind, "name": work.name, "count": work.count},
+        "work": {"kind": loop.kind, "name": loop.name, "count": loop.count},
         "sampled_steps": sorted(capture.step for capture in found.captures),
         "has_memory": found.has_memory,
         "float_ops_coverage": _coverage(known),

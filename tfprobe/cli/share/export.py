@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tfprobe.export.models_profiler import ExportedStep
     from tfprobe.export.step_timeline import OpTime
     from tfprobe.profile.graph import TracedLoop
-    from tfprobe.profile.profile import Capture, Process, Profile, Work
+    from tfprobe.profile.profile import Capture, Loop, Process, Profile
     from tfprobe.profile.records import DeviceStats
     from tfprobe.runs.layout import RunFolder
 
@@ -42,7 +42,7 @@ class _Asked:
     """What the command line says. `source` is a run, or a file from elsewhere."""
 
     source: _Run | Path
-    work: str
+    loop: str
     step: int | None
     by: str
     show_memory: bool
@@ -68,9 +68,7 @@ class _Kind:
      "step-timeline"]), required=True, help="What to write.")  # fmt: skip
 @click.option("-f", "--file", "target", metavar="PATH",
               help="Where; default RUN/report/. Compressed if PATH ends in .gz.")  # fmt: skip
-@click.option(
-    "--loop", "work", default="", metavar="TEXT", help="The loop with TEXT in its kind and name."
-)
+@click.option("--loop", default="", metavar="TEXT", help="The loop with TEXT in its kind and name.")
 @click.option("--step", type=click.IntRange(min=0), metavar="N", help="This sampled step alone.")
 @click.option("--rank", type=int, metavar="R", help="Only the processes of this rank.")
 @click.option("--by", type=click.Choice(["code", "scope", "stacks"]), default="code",
@@ -86,7 +84,7 @@ def command(
     output: str | None,
     kind: str,
     target: str | None,
-    work: str,
+    loop: str,
     step: int | None,
     rank: int | None,
     by: str,
@@ -98,7 +96,7 @@ def command(
 ) -> int:
     """Write a run as a file of another program.
 
-    RUN is a directory, a run id, or `latest`, the default; or a file that holds one work, such as a
+    RUN is a directory, a run id, or `latest`, the default; or a file that holds one loop, such as a
     RunMetadata, an XSpace, or a ProfileProto.
 
     \b
@@ -114,7 +112,7 @@ def command(
     All but chrome, models-profiler and parquet are about one loop: that with most time, or --loop.
     """
     if kind == "parquet":
-        if work or step is not None:
+        if loop or step is not None:
             hint = "Choose rows with `tfprobe sql --parquet FILE`."
             raise UsageError(
                 "--loop and --step are not for parquet, which has all of them.", hint=hint
@@ -123,7 +121,7 @@ def command(
     if workers is not None or dask is not None:
         raise UsageError("--workers and --dask are for parquet.", hint="Leave them out.")
     source = _source(run, output, rank)
-    asked = _Asked(source, work, step, by, memory, op_time, as_recorded)
+    asked = _Asked(source, loop, step, by, memory, op_time, as_recorded)
     chosen = _KINDS[kind]
     default = source.folder.report if isinstance(source, _Run) else Path()
     path = Path(target) if target else default / chosen.default_name
@@ -235,12 +233,12 @@ def _speedscope(asked: _Asked) -> Iterator[str]:
 def _stacks(asked: _Asked) -> tuple[Sequence[ProcessTrees], str]:
     """Return what was read of stacks, and a title that says how much that is.
 
-    Raises UsageError for a work or a step, NoAnswer where nothing was read.
+    Raises UsageError for a loop or a step, NoAnswer where nothing was read.
     """
     from tfprobe.analysis.system.stack_samples import trees
     from tfprobe.report.text.stacks import counted
 
-    if asked.work or asked.step is not None:
+    if asked.loop or asked.step is not None:
         raise UsageError("Stacks are those of the whole run.", hint="Leave --loop and --step out.")
     run = _whole_run(asked).profile
     found = trees(run)
@@ -272,27 +270,27 @@ def _models_profiler(asked: _Asked) -> Iterator[tuple[str, str]]:
     run = _whole_run(asked)
     profile = run.profile
     captures = _captures(asked, profile)
-    works = [
-        (profile.processes[work.process], work)
-        for work in profile.works
-        if any(_is_of(capture, work) for capture in captures)
+    loops = [
+        (profile.processes[loop.process], loop)
+        for loop in profile.loops
+        if any(_is_of(capture, loop) for capture in captures)
     ]
-    steps = _recorded_steps(run, works, captures)
-    yield from models_profiler(profile.only(captures), works, steps)
+    steps = _recorded_steps(run, loops, captures)
+    yield from models_profiler(profile.only(captures), loops, steps)
 
 
 def _recorded_steps(
-    run: _Run, works: list[tuple[Process, Work]], captures: tuple[Capture, ...]
+    run: _Run, loops: list[tuple[Process, Loop]], captures: tuple[Capture, ...]
 ) -> Iterator[ExportedStep]:
     from tfprobe.export.models_profiler import ExportedStep
     from tfprobe.profile.reader.traced_steps import sampled
 
-    for process, work in works:
-        found = sampled(run.folder, run.profile, work)
+    for process, loop in loops:
+        found = sampled(run.folder, run.profile, loop)
         for capture in captures:
-            if _is_of(capture, work):
+            if _is_of(capture, loop):
                 devices, text = _devices(run, found, capture)
-                yield ExportedStep(process, work, capture.step, devices, text)
+                yield ExportedStep(process, loop, capture.step, devices, text)
 
 
 _EVERYTHING = 1_000_000
@@ -313,40 +311,40 @@ _KINDS = {
 
 
 def _sampled(asked: _Asked) -> TracedLoop:
-    """Return the sampled steps of the work that was asked for.
+    """Return the sampled steps of the loop that was asked for.
 
     Raises NoAnswer where there is none, or not the step.
     """
-    from tfprobe.cli.read.views import chosen_work
+    from tfprobe.cli.read.views import chosen_loop
     from tfprobe.profile.reader.file import sampled_file
     from tfprobe.profile.reader.traced_steps import sampled
 
     if isinstance(asked.source, Path):
-        if asked.work:
+        if asked.loop:
             raise UsageError("A file holds one loop: --loop is for runs.")
         found = sampled_file(asked.source, with_shapes=True)
         return replace(found, captures=_of_step(found.captures, asked.step))
     folder, profile = asked.source.folder, asked.source.profile
-    work = chosen_work(profile, asked.work)
-    captures = tuple(each for each in profile.captures if _is_of(each, work))
+    loop = chosen_loop(profile, asked.loop)
+    captures = tuple(each for each in profile.captures if _is_of(each, loop))
     chosen = profile.only(_of_step(captures, asked.step))
-    return sampled(folder, chosen, work, with_shapes=True)
+    return sampled(folder, chosen, loop, with_shapes=True)
 
 
 def _captures(asked: _Asked, profile: Profile) -> tuple[Capture, ...]:
-    """Return the captures of all works that were asked for.
+    """Return the captures of all loops that were asked for.
 
     Raises NoAnswer where there is none.
     """
     from tfprobe.analysis.core import no_data_reasons
-    from tfprobe.cli.read.views import chosen_work
+    from tfprobe.cli.read.views import chosen_loop
 
-    if asked.work:
-        chosen_work(profile, asked.work)
-    works = [each for each in profile.works if asked.work in f"{each.kind} {each.name}"]
+    if asked.loop:
+        chosen_loop(profile, asked.loop)
+    loops = [each for each in profile.loops if asked.loop in f"{each.kind} {each.name}"]
     captures = profile.captures
-    if asked.work:
-        captures = tuple(each for each in captures if any(_is_of(each, work) for work in works))
+    if asked.loop:
+        captures = tuple(each for each in captures if any(_is_of(each, loop) for loop in loops))
     if not captures:
         why = " ".join(no_data_reasons.explain(profile)) or "No step of it was sampled."
         raise NoAnswer(f"Run {profile.run.id} has no traced step to write.", hint=why)
@@ -361,8 +359,8 @@ def _of_step(captures: tuple[Capture, ...], step: int | None) -> tuple[Capture, 
     return chosen
 
 
-def _is_of(capture: Capture, work: Work) -> bool:
-    return capture.process == work.process and capture.work == work.index
+def _is_of(capture: Capture, loop: Loop) -> bool:
+    return capture.process == loop.process and capture.loop == loop.index
 
 
 def _devices(
@@ -393,7 +391,7 @@ def _metadata_path(source: _Run | Path, found: TracedLoop, capture: Capture) -> 
 
     if isinstance(source, Path):
         return source
-    folder = process_folder(source.folder, source.profile, found.work)
+    folder = process_folder(source.folder, source.profile, found.loop)
     if folder is None or not capture.file.endswith(RUN_METADATA_SUFFIX):
         return None
     return folder.capture(capture.file)
@@ -408,7 +406,7 @@ def _check_code(found: TracedLoop) -> None:
 
 
 def _title(asked: _Asked, found: TracedLoop) -> str:
-    work, count = found.work, len(found.captures)
+    loop, count = found.loop, len(found.captures)
     steps = f"step {found.captures[0].step}" if count == 1 else f"mean of {count} sampled steps"
     name = asked.source if isinstance(asked.source, Path) else asked.source.profile.run.id
-    return f"{name}: {work.kind} {work.name}, {steps}"
+    return f"{name}: {loop.kind} {loop.name}, {steps}"

@@ -10,9 +10,9 @@ import numpy as np
 
 from tfprobe.analysis.account.account import Account
 from tfprobe.analysis.account.account import accounts as accounts_of
-from tfprobe.analysis.breakdown.cycles import WorkParts, by_work
+from tfprobe.analysis.breakdown.cycles import LoopParts, by_loop
 from tfprobe.analysis.core.main_loop import fills_queue
-from tfprobe.analysis.input.input_verdict import WorkInput, judge
+from tfprobe.analysis.input.input_verdict import LoopInput, judge
 from tfprobe.analysis.system.application import ProcessActivities
 from tfprobe.analysis.system.application import activities as did_by_process
 from tfprobe.errors import Missing
@@ -22,24 +22,24 @@ from tfprobe.findings.gather.code import graph_loop
 from tfprobe.findings.gather.cycles import parts, save_source, turns
 from tfprobe.findings.gather.devices import copies, layout, precision, syncs
 from tfprobe.findings.gather.inputs import input_of
-from tfprobe.findings.gather.loops import loops, outliers
+from tfprobe.findings.gather.loops import loop_timings, outliers
 from tfprobe.findings.gather.ops import is_pytorch, ops
 from tfprobe.findings.gather.processes import device_memories, process_signals, python
 from tfprobe.findings.signals import (
     NO_CAPTURE,
     NOT_GATHERED,
-    Loop,
+    LoopSignals,
+    LoopTiming,
     OutlierSignal,
     ProcessSignals,
     Signals,
     Turns,
     WaitSample,
-    WorkSignals,
 )
 from tfprobe.findings.thresholds import Thresholds
 from tfprobe.profile.capture_tables import Executions, Place
 from tfprobe.profile.graph import TracedLoop
-from tfprobe.profile.profile import Capture, Profile, Work
+from tfprobe.profile.profile import Capture, Loop, Profile
 
 _NS_PER_US = 1000
 _Key = tuple[int, int]
@@ -47,13 +47,13 @@ _Key = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """What is known of the works of a run, by process and number of the work."""
+    """What is known of the loops of a run, by process and number of the loop."""
 
     profile: Profile
-    loops: Mapping[_Key, Loop]
+    loop_timings: Mapping[_Key, LoopTiming]
     joined: Mapping[_Key, TracedLoop]
-    cycles: Mapping[_Key, WorkParts]
-    inputs: Mapping[_Key, WorkInput]
+    cycles: Mapping[_Key, LoopParts]
+    inputs: Mapping[_Key, LoopInput]
     limits: Thresholds
 
 
@@ -61,12 +61,12 @@ class _Known:
 class SignalsPart:
     """The signals of some processes, mostly of one, as far as they can be had without the others.
 
-    `works` are the numbers of the works that `signals` are of. `dearest` is the sampled work with
+    `works` are the numbers of the loops that `signals` are of. `dearest` is the sampled work with
     most time: process, number and time; None where no step was traced.
     """
 
     signals: Signals
-    works: tuple[_Key, ...]
+    loops: tuple[_Key, ...]
     dearest: tuple[int, int, int] | None
 
 
@@ -81,27 +81,27 @@ def merge(parts: Sequence[SignalsPart], met: Mapping[_Key, Turns]) -> Signals:
     `met` is what works did in the collectives in which processes meet, by their place among all
     processes and their number.
     """
-    works: list[WorkSignals] = []
+    loops: list[LoopSignals] = []
     first = 0
     for each in parts:
-        for (process, index), signals in zip(each.works, each.signals.works, strict=True):
-            works.append(replace(signals, turns=met.get((first + process, index))))
+        for (process, index), signals in zip(each.loops, each.signals.loops, strict=True):
+            loops.append(replace(signals, turns=met.get((first + process, index))))
         first += len(each.signals.processes)
     processes = (process for each in parts for process in each.signals.processes)
-    return Signals(tuple(processes), tuple(works))
+    return Signals(tuple(processes), tuple(loops))
 
 
 def attending(parts: Sequence[SignalsPart]) -> Iterator[tuple[_Key, Subject]]:
-    """Give the works of all parts, each by its place as `merge` has it, with whose it is."""
+    """Give the loops of all parts, each by its place as `merge` has it, with whose it is."""
     first = 0
     for each in parts:
-        for (process, index), signals in zip(each.works, each.signals.works, strict=True):
+        for (process, index), signals in zip(each.loops, each.signals.loops, strict=True):
             yield (first + process, index), signals.subject
         first += len(each.signals.processes)
 
 
 def dearest(parts: Sequence[SignalsPart]) -> int | None:
-    """Return the part with the work that is to be joined with its graph and code; None of none.
+    """Return the part with the loop that is to be joined with its graph and code; None of none.
 
     It is the one that `ingest.sampled.dearest` takes of the whole run.
     """
@@ -113,7 +113,7 @@ def part(
     profile: Profile,
     sampled: Iterable[TracedLoop],
     limits: Thresholds,
-    works: Sequence[WorkParts] | None = None,
+    loops: Sequence[LoopParts] | None = None,
     did: tuple[ProcessActivities, ...] | None = None,
     accounts: Sequence[Account | Missing] | None = None,
 ) -> SignalsPart:
@@ -122,16 +122,16 @@ def part(
     `sampled` are works of it joined with graphs and code. `works` are the traced steps, `did`
     is what the processes did and `accounts` what their time went to, where that is known already.
     """
-    works = by_work(profile) if works is None else works
+    loops = by_loop(profile) if loops is None else loops
     known = _Known(
         profile=profile,
-        loops=loops(profile),
-        joined={_key(each.work): each for each in sampled},
-        cycles={_key(each.work): each for each in works if isinstance(each.work, Work)},
+        loop_timings=loop_timings(profile),
+        joined={_key(each.loop): each for each in sampled},
+        cycles={_key(each.loop): each for each in loops if isinstance(each.loop, Loop)},
         inputs={
-            _key(each.work): each
-            for each in judge(profile, works=works)
-            if isinstance(each.work, Work)
+            _key(each.loop): each
+            for each in judge(profile, loops=loops)
+            if isinstance(each.loop, Loop)
         },
         limits=limits,
     )
@@ -146,98 +146,103 @@ def part(
         )
         for each, account in zip(
             did_by_process(profile) if did is None else did,
-            accounts_of(profile, works) if accounts is None else accounts,
+            accounts_of(profile, loops) if accounts is None else accounts,
             strict=True,
         )
     )
     there = [
-        work for work in profile.works if _key(work) in known.loops and not _helps(known, work)
+        loop
+        for loop in profile.loops
+        if _key(loop) in known.loop_timings and not _helps(known, loop)
     ]
-    found = tuple(_work(known, work, processes[work.process]) for work in there)
+    found = tuple(_loop(known, loop, processes[loop.process]) for loop in there)
     return SignalsPart(Signals(processes, found), tuple(map(_key, there)), _dearest(profile))
 
 
 def _dearest(profile: Profile) -> tuple[int, int, int] | None:
-    sampled = {(each.process, each.work) for each in profile.captures}
-    works = [work for work in profile.works if _key(work) in sampled]
-    if not works:
+    sampled = {(each.process, each.loop) for each in profile.captures}
+    loops = [loop for loop in profile.loops if _key(loop) in sampled]
+    if not loops:
         return None
-    most = max(works, key=lambda work: work.times.sum_ns)
+    most = max(loops, key=lambda loop: loop.times.sum_ns)
     return most.process, most.index, most.times.sum_ns
 
 
-def _key(work: Work) -> _Key:
-    return work.process, work.index
+def _key(loop: Loop) -> _Key:
+    return loop.process, loop.index
 
 
 def _main(known: _Known, process: int) -> _Key:
-    """Return the work of a process that takes most time, of those that do more than help it."""
-    works = [
-        work
-        for work in known.profile.works
-        if work.process == process and _key(work) in known.loops and not _helps(known, work)
+    """Return the loop of a process that takes most time, of those that do more than help it."""
+    loops = [
+        loop
+        for loop in known.profile.loops
+        if loop.process == process and _key(loop) in known.loop_timings and not _helps(known, loop)
     ]
-    return max(map(_key, works), key=lambda key: known.loops[key].work_ns)
+    return max(map(_key, loops), key=lambda key: known.loop_timings[key].loop_ns)
 
 
-def _helps(known: _Known, work: Work) -> bool:
-    """Say whether a work only fills a queue for others of its process.
+def _helps(known: _Known, loop: Loop) -> bool:
+    """Say whether a loop only fills a queue for others of its process.
 
     What it takes costs something only where the others wait for it, and then they tell of it: a
     thread that is blocked by a full queue, or by Python's lock, would be accused else.
     """
-    return fills_queue(work) and any(
-        other.process == work.process and _key(other) in known.loops and not fills_queue(other)
-        for other in known.profile.works
+    return fills_queue(loop) and any(
+        other.process == loop.process
+        and _key(other) in known.loop_timings
+        and not fills_queue(other)
+        for other in known.profile.loops
     )
 
 
 def _longest_ns(known: _Known, process: int) -> int:
     return max(
-        (loop.thread_ns for key, loop in known.loops.items() if key[0] == process), default=0
+        (timing.thread_ns for key, timing in known.loop_timings.items() if key[0] == process),
+        default=0,
     )
 
 
-def _work(known: _Known, work: Work, process: ProcessSignals) -> WorkSignals:
-    profile, key, owner = known.profile, _key(work), process.subject
+def _loop(known: _Known, loop: Loop, process: ProcessSignals) -> LoopSignals:
+    profile, key, owner = known.profile, _key(loop), process.subject
     captures = tuple(
         each
         for each in profile.captures
-        if each.process == work.process and each.work == work.index
+        if each.process == loop.process and each.loop == loop.index
     )
-    stands_out = outliers(profile, work)
-    signals = WorkSignals(
-        subject=replace(owner, kind=work.kind, name=work.name),
+    stands_out = outliers(profile, loop)
+    signals = LoopSignals(
+        subject=replace(owner, kind=loop.kind, name=loop.name),
         process=process,
-        loop=_regular(known.loops[key], stands_out),
-        is_main=key == _main(known, work.process),
+        timing=_regular(known.loop_timings[key], stands_out),
+        is_main=key == _main(known, loop.process),
         outliers=stands_out,
-        syncs=syncs(profile, work),
-        python=python(profile, work),
+        syncs=syncs(profile, loop),
+        python=python(profile, loop),
         input=input_of(known.inputs[key], profile) if key in known.inputs else NO_CAPTURE,
     )
     return _with_steps(signals, known, key, captures) if captures else signals
 
 
-def _regular(loop: Loop, stands_out: OutlierSignal | Missing) -> Loop:
+def _regular(timing: LoopTiming, stands_out: OutlierSignal | Missing) -> LoopTiming:
     """Take out of the regular times what stands out and is known not to be the steps' own."""
     if isinstance(stands_out, Missing):
-        return loop
+        return timing
     return replace(
-        loop,
-        regular_step_ns=max(loop.regular_step_ns - stands_out.known_step_ns, 0),
-        regular_gap_ns=max(loop.regular_gap_ns - stands_out.known_gap_ns, 0),
+        timing,
+        regular_step_ns=max(timing.regular_step_ns - stands_out.known_step_ns, 0),
+        regular_gap_ns=max(timing.regular_gap_ns - stands_out.known_gap_ns, 0),
     )
 
 
 def _with_steps(
-    signals: WorkSignals, known: _Known, key: _Key, captures: tuple[Capture, ...]
-) -> WorkSignals:
-    """Add what the traced steps of a work tell."""
+    signals: LoopSignals, known: _Known, key: _Key, captures: tuple[Capture, ...]
+) -> LoopSignals:
+    """Add what the traced steps of a loop tell."""
     profile, found = known.profile, known.joined.get(key)
     rows = of_captures(profile.executions, captures)
     cycle = known.cycles.get(key)
-    known_parts = NO_CAPTURE if cycle is None else parts(cycle, signals.loop)
+    known_parts = NO_CAPTURE if cycle is None else parts(cycle, signals.timing)
     has_kernels = bool((rows.place != Place.HOST).any())
     joined = () if found is None else (found,)
     tiny_ns = known.limits.tiny_op_us * _NS_PER_US

@@ -1,4 +1,4 @@
-"""Gather which scopes and lines of Python the ops of a work's traced steps belong to."""
+"""Gather which scopes and lines of Python the ops of a loop's traced steps belong to."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _PRODUCTS = frozenset({"BatchMatMul", "BatchMatMulV2", "BatchMatMulV3", "Einsum"
 _OF_SESSION = ".run_metadata.pb"
 _CONDITIONS = frozenset({"Case", "If", "StatelessCase", "StatelessIf"})
 # Nodes that hand on what is there.
-_NO_WORK = frozenset(
+_NO_LOOP = frozenset(
     {
         "Arg",
         "Const",
@@ -65,7 +65,7 @@ def nodes(found: TracedLoop) -> int | Missing:
         )
     )
     return sum(
-        node.op not in _NO_WORK and node.name not in in_branches for node in found.graph.nodes
+        node.op not in _NO_LOOP and node.name not in in_branches for node in found.graph.nodes
     )
 
 
@@ -97,7 +97,7 @@ def ops_source(found: TracedLoop) -> str:
     if not found.graph.has_traces:
         return ""
     origins = Origins((found,))
-    made = [_line(origins.of(n.name)) for n in found.graph.nodes if n.op not in _NO_WORK]
+    made = [_line(origins.of(n.name)) for n in found.graph.nodes if n.op not in _NO_LOOP]
     lines = Counter(line for line in made if line)
     [(line, count)] = lines.most_common(1) or [("", 0)]
     return line if count > len(made) / 2 else ""
@@ -108,7 +108,7 @@ def double(found: TracedLoop) -> CodeUse | Missing:
     nodes = found.graph.nodes
     if not any(node.dtypes for node in nodes):
         return Missing("the recording has no data types of the ops")
-    is_double = [node.dtypes[:1] == (_DOUBLE,) and node.op not in _NO_WORK for node in nodes]
+    is_double = [node.dtypes[:1] == (_DOUBLE,) and node.op not in _NO_LOOP for node in nodes]
     whole = _uses(found, ["64 bits" if each else "" for each in is_double])
     if not whole or not whole[0].busy_ns:
         return CodeUse("", 0.0)
@@ -252,7 +252,7 @@ def graph_loop(found: TracedLoop, *, tiny_ns: float) -> GraphLoop | Missing:
     )
     names = (name for name in _names(found) if not (takes_input & _inside(found, name)).any())
     loops = [_loop(found, name, tiny_ns) for name in sorted(names)]
-    return max(loops, key=lambda loop: loop.small_ns, default=GraphLoop("", 0.0, 0.0, ""))
+    return max(loops, key=lambda timing: timing.small_ns, default=GraphLoop("", 0.0, 0.0, ""))
 
 
 def _names(found: TracedLoop) -> set[str]:
@@ -264,15 +264,15 @@ def _names(found: TracedLoop) -> set[str]:
 
 def _loop(found: TracedLoop, name: str, tiny_ns: float) -> GraphLoop:
     rows, captures = found.executions, max(len(found.captures), 1)
-    works: Flags = (rows.place == Place.HOST) & ~waits_or_calls(rows) & (found.node >= 0)
-    inside = works & _inside(found, name)[found.node]
-    if not works.any():
+    loops: Flags = (rows.place == Place.HOST) & ~waits_or_calls(rows) & (found.node >= 0)
+    inside = loops & _inside(found, name)[found.node]
+    if not loops.any():
         return GraphLoop(name, 0.0, 0.0, "")
     capture = np.unique(rows.capture, return_inverse=True)[1].astype(np.int64)
-    first, last = _bounds(found, name, works, inside, capture)
+    first, last = _bounds(found, name, loops, inside, capture)
     ends_ns: Int64s = rows.start_ns + rows.duration_ns
     start_ns, end_ns = np.maximum(rows.start_ns, first[capture]), np.minimum(ends_ns, last[capture])
-    large = works & (rows.duration_ns >= tiny_ns) & (end_ns > start_ns)
+    large = loops & (rows.duration_ns >= tiny_ns) & (end_ns > start_ns)
     covered = busy_ns(capture[large], len(first), start_ns[large], end_ns[large])
     frame = Origins((found,)).of(name).frame
     nodes = len(found.graph.nodes)
@@ -285,7 +285,7 @@ def _loop(found: TracedLoop, name: str, tiny_ns: float) -> GraphLoop:
 
 
 def _bounds(
-    found: TracedLoop, name: str, works: Flags, inside: Flags, capture: Int64s
+    found: TracedLoop, name: str, loops: Flags, inside: Flags, capture: Int64s
 ) -> tuple[Int64s, Int64s]:
     """Return when the loop was under way in each capture; where no op of it was traced, since when
     none was before the op that takes what it made."""
@@ -293,9 +293,9 @@ def _bounds(
     ends_ns: Int64s = rows.start_ns + rows.duration_ns
     first = _earliest(capture[inside], rows.start_ns[inside], count)
     last = -_earliest(capture[inside], -ends_ns[inside], count)
-    later = works & _takers(found, name)[found.node] & (rows.start_ns >= last[capture])
+    later = loops & _takers(found, name)[found.node] & (rows.start_ns >= last[capture])
     taken = _earliest(capture[later], rows.start_ns[later], count)
-    before = works & (ends_ns <= taken[capture])
+    before = loops & (ends_ns <= taken[capture])
     dark = -_earliest(capture[before], -ends_ns[before], count)
     is_dark, is_taken = first == _NEVER, taken != _NEVER
     last = np.where(is_taken, taken, last)

@@ -20,7 +20,7 @@ from tfprobe.findings.signals import CopySignal, Layout, Precision, Syncs
 from tfprobe.profile.activities import Call, Gap
 from tfprobe.profile.capture_tables import Executions, Place
 from tfprobe.profile.graph import TracedLoop
-from tfprobe.profile.profile import Capture, Profile, Work
+from tfprobe.profile.profile import Capture, Loop, Profile
 from tfprobe.profile.tables import Flags, Int32s, having
 
 # Ops with a faster form in 16 bits: XProf's list of those that tensor cores can run.
@@ -159,10 +159,10 @@ _IN_C = re.compile(r"EagerTensor\._?numpy|_numpy_internal")
 _LIBRARY = re.compile(r"/(site-packages|dist-packages|lib/python\d)|^<frozen|^$")
 
 
-def syncs(profile: Profile, work: Work) -> Syncs | Missing:
-    """Return the reads of tensors in the watched gaps of a work."""
+def syncs(profile: Profile, loop: Loop) -> Syncs | Missing:
+    """Return the reads of tensors in the watched gaps of a loop."""
     gaps = [
-        gap for gap in followed(profile) if gap.process == work.process and gap.work == work.index
+        gap for gap in followed(profile) if gap.process == loop.process and gap.loop == loop.index
     ]
     if not gaps:
         return Missing("the time between its steps was not watched")

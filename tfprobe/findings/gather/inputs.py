@@ -1,4 +1,4 @@
-"""Gather what the steps of a work wait for, from the input view."""
+"""Gather what the steps of a loop wait for, from the input view."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from tfprobe.analysis.breakdown.python_lines import python_lines
 from tfprobe.analysis.breakdown.watched_gaps import followed
 from tfprobe.analysis.core.source_lines import is_of_library
 from tfprobe.analysis.input.input_sources import SourceKind
-from tfprobe.analysis.input.input_verdict import WorkInput
+from tfprobe.analysis.input.input_verdict import LoopInput
 from tfprobe.analysis.input.stage_kinds import is_source, is_wrapper
 from tfprobe.analysis.input.stage_stats import PipelineUse
 from tfprobe.analysis.system.thread_times import thread_times
@@ -35,8 +35,8 @@ _ONE_BY_ONE = frozenset({"FlatMap", "Generator", "Prefetch", "Repeat"})
 _HANDS_ON = _FROM_MEMORY | {"MemoryCacheImpl", "Repeat", "Skip", "Take"}
 
 
-def input_of(item: WorkInput, profile: Profile) -> Input | Missing:
-    """Return the input of a work; of several sources the dearest is named.
+def input_of(item: LoopInput, profile: Profile) -> Input | Missing:
+    """Return the input of a loop; of several sources the dearest is named.
 
     Of a queue it is the dearest line between the steps of a thread that fills it.
     """
@@ -68,10 +68,10 @@ def input_of(item: WorkInput, profile: Profile) -> Input | Missing:
     )
 
 
-def _prefetches(item: WorkInput, profile: Profile) -> bool:
-    if isinstance(item.work, Missing):
+def _prefetches(item: LoopInput, profile: Profile) -> bool:
+    if isinstance(item.loop, Missing):
         return False
-    key = (item.work.process, "data", "Dataset.prefetch")
+    key = (item.loop.process, "data", "Dataset.prefetch")
     return any((each.process, each.kind, each.name) == key for each in profile.activities)
 
 
@@ -94,20 +94,22 @@ def _kind(stage: str) -> str:
     return stage.removeprefix("Parallel").partition("V")[0]
 
 
-def _line_beside(item: WorkInput, profile: Profile) -> str:
+def _line_beside(item: LoopInput, profile: Profile) -> str:
     """Return where Python stands in threads that TensorFlow started, mostly: it makes elements."""
-    if isinstance(item.work, Missing):
+    if isinstance(item.loop, Missing):
         return ""
-    pulses = [each for each in profile.pulses if each.process == item.work.process]
-    found = thread_times(sorted(pulses, key=lambda each: each.at_ns))
+    resource_samples = [
+        each for each in profile.resource_samples if each.process == item.loop.process
+    ]
+    found = thread_times(sorted(resource_samples, key=lambda each: each.at_ns))
     guests = () if isinstance(found, Missing) else found.guests
     own = [each for each in guests if not is_of_library(each.file)]
     return f"{own[0].file}:{own[0].line}" if own else ""
 
 
-def _line_that_made(item: WorkInput, stage: str, profile: Profile) -> str:
+def _line_that_made(item: LoopInput, stage: str, profile: Profile) -> str:
     """Return the one line of the job that made a stage of its pipeline, or its generator."""
-    if isinstance(item.work, Missing):
+    if isinstance(item.loop, Missing):
         return ""
     kind = _kind(stage)
     methods = [_METHODS[kind]] if kind in _METHODS else []
@@ -116,7 +118,7 @@ def _line_that_made(item: WorkInput, stage: str, profile: Profile) -> str:
         lines = {
             f"{each.file}:{each.line}"
             for each in profile.activities
-            if each.process == item.work.process
+            if each.process == item.loop.process
             and (each.kind, each.name) == ("data", method)
             and each.file
             and not is_of_library(each.file)
@@ -126,16 +128,16 @@ def _line_that_made(item: WorkInput, stage: str, profile: Profile) -> str:
     return ""
 
 
-def _line_of_filler(item: WorkInput, profile: Profile) -> str:
+def _line_of_filler(item: LoopInput, profile: Profile) -> str:
     threads = {(each.thread, each.name) for each in item.producers}
     fillers = {
         (each.process, each.index)
-        for each in profile.works
+        for each in profile.loops
         if (each.thread, each.name) in threads
-        and not isinstance(item.work, Missing)
-        and each.process == item.work.process
+        and not isinstance(item.loop, Missing)
+        and each.process == item.loop.process
     }
-    gaps = [gap for gap in followed(profile) if (gap.process, gap.work) in fillers]
+    gaps = [gap for gap in followed(profile) if (gap.process, gap.loop) in fillers]
     lines = python_lines(gaps)
     return f"{lines[0].file}:{lines[0].line}" if lines else ""
 

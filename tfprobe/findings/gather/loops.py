@@ -1,4 +1,4 @@
-"""Gather how long the steps of a work took, the time between them, and the thread around both."""
+"""Gather how long the steps of a loop took, the time between them, and the thread around both."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from tfprobe.analysis.steps.outliers import Outlier
 from tfprobe.analysis.steps.slow_step_causes import BY_OTHERS, Cause, Causes, told
 from tfprobe.analysis.steps.step_window import gaps_around_traces, remember
 from tfprobe.errors import Missing
-from tfprobe.findings.signals import Loop, OutlierSignal
-from tfprobe.profile.profile import Durations, Profile, Work, bucket_bounds_ns
+from tfprobe.findings.signals import LoopTiming, OutlierSignal
+from tfprobe.profile.profile import Durations, Loop, Profile, bucket_bounds_ns
 from tfprobe.profile.tables import Flags, Int64s
 
 # Slow steps named as evidence.
@@ -23,52 +23,52 @@ _NAMED = 5
 LEAST_UNTRACED = 3
 
 
-def loops(profile: Profile) -> dict[tuple[int, int], Loop]:
-    """Return the loop of each work, by its process and number; works without steps have none."""
-    works = profile.works
-    aparts = [apart(work, works) for work in works]
-    whole_ns = thread_times_ns(works, aparts)
+def loop_timings(profile: Profile) -> dict[tuple[int, int], LoopTiming]:
+    """Return the loop of each loop, by its process and number; works without steps have none."""
+    loops = profile.loops
+    aparts = [apart(loop, loops) for loop in loops]
+    whole_ns = thread_times_ns(loops, aparts)
     busy_ns: dict[ThreadKey, int] = {}
-    for work, part in zip(works, aparts, strict=True):
-        key = (work.process, work.thread)
-        own_ns = work.times.sum_ns - part.recorded_step_ns - part.first_ns
+    for loop, part in zip(loops, aparts, strict=True):
+        key = (loop.process, loop.thread)
+        own_ns = loop.times.sum_ns - part.recorded_step_ns - part.first_ns
         busy_ns[key] = busy_ns.get(key, 0) + max(own_ns, 0)
     traces = _traces(profile)
     of_captures = _of_captures(profile)
     return of_captures | {
-        (work.process, work.index): _loop(
-            work,
+        (loop.process, loop.index): _loop(
+            loop,
             part,
-            max(work.retraces, traces.get((work.process, work.name), 0) - 1),
-            whole_ns[work.process, work.thread],
-            busy_ns[work.process, work.thread],
+            max(loop.retraces, traces.get((loop.process, loop.name), 0) - 1),
+            whole_ns[loop.process, loop.thread],
+            busy_ns[loop.process, loop.thread],
         )
-        for work, part in zip(works, aparts, strict=True)
-        if work.times.count
+        for loop, part in zip(loops, aparts, strict=True)
+        if loop.times.count
     }
 
 
-def _of_captures(profile: Profile) -> dict[tuple[int, int], Loop]:
+def _of_captures(profile: Profile) -> dict[tuple[int, int], LoopTiming]:
     """Return a loop of the traced steps alone, for works of which only those are known: files."""
-    found: dict[tuple[int, int], Loop] = {}
-    for work in profile.works:
-        key = (work.process, work.index)
+    found: dict[tuple[int, int], LoopTiming] = {}
+    for loop in profile.loops:
+        key = (loop.process, loop.index)
         took_ns = [
-            each.duration_ns for each in profile.captures if (each.process, each.work) == key
+            each.duration_ns for each in profile.captures if (each.process, each.loop) == key
         ]
-        if took_ns and not work.times.count:
-            found[key] = _loop_of(work, took_ns)
+        if took_ns and not loop.times.count:
+            found[key] = _loop_of(loop, took_ns)
     return found
 
 
-def _loop_of(work: Work, took_ns: list[int]) -> Loop:
+def _loop_of(loop: Loop, took_ns: list[int]) -> LoopTiming:
     whole_ns = sum(took_ns)
-    return Loop(
-        kind=work.kind,
-        name=work.name,
+    return LoopTiming(
+        kind=loop.kind,
+        name=loop.name,
         steps=len(took_ns),
-        per_execution=work.steps_per_execution,
-        retraces=work.retraces,
+        per_execution=loop.steps_per_execution,
+        retraces=loop.retraces,
         step_ns=whole_ns,
         gap_ns=0,
         regular_step_ns=whole_ns,
@@ -95,35 +95,35 @@ def _traces(profile: Profile) -> dict[tuple[int, str], int]:
     return counts
 
 
-def _loop(work: Work, part: Apart, retraces: int, thread_ns: int, busy_ns: int) -> Loop:
-    durations_ns, gaps_ns = _durations_ns(work), _gaps_ns(work)
-    retraces = min(retraces, max(work.executed - 1, 0))
-    retraced = slowest_ns(work, durations_ns, retraces)
-    step_ns = max(work.times.sum_ns - part.recorded_step_ns, 0)
-    # What other works did between two steps of this one is not time between steps.
-    gap_ns = max(min(work.gaps.sum_ns - part.recorded_gap_ns, thread_ns - busy_ns), 0)
-    return Loop(
-        kind=work.kind,
-        name=work.name,
-        steps=work.count,
-        per_execution=work.steps_per_execution,
+def _loop(loop: Loop, part: Apart, retraces: int, thread_ns: int, busy_ns: int) -> LoopTiming:
+    durations_ns, gaps_ns = _durations_ns(loop), _gaps_ns(loop)
+    retraces = min(retraces, max(loop.executed - 1, 0))
+    retraced = slowest_ns(loop, durations_ns, retraces)
+    step_ns = max(loop.times.sum_ns - part.recorded_step_ns, 0)
+    # What other loops did between two steps of this one is not time between steps.
+    gap_ns = max(min(loop.gaps.sum_ns - part.recorded_gap_ns, thread_ns - busy_ns), 0)
+    return LoopTiming(
+        kind=loop.kind,
+        name=loop.name,
+        steps=loop.count,
+        per_execution=loop.steps_per_execution,
         retraces=retraces,
         step_ns=step_ns,
         gap_ns=gap_ns,
         regular_step_ns=max(step_ns - part.first_ns, 0),
         regular_gap_ns=gap_ns,
-        usual_step_ns=_median_ns(work.times, durations_ns),
-        usual_gap_ns=_median_ns(work.gaps, gaps_ns),
+        usual_step_ns=_median_ns(loop.times, durations_ns),
+        usual_gap_ns=_median_ns(loop.gaps, gaps_ns),
         retrace_ns=retraced,
-        untraced=max(work.times.count - retraces - 1, 0),
-        slowest_steps=_slowest(work, durations_ns),
+        untraced=max(loop.times.count - retraces - 1, 0),
+        slowest_steps=_slowest(loop, durations_ns),
         thread_ns=thread_ns,
         gap_spread_ns=spread(gaps_ns).mad if len(gaps_ns) else 0.0,
-        first_seen_ns=work.first_seen_ns,
+        first_seen_ns=loop.first_seen_ns,
     )
 
 
-def slowest_ns(work: Work, durations_ns: Int64s, count: int) -> int:
+def slowest_ns(loop: Loop, durations_ns: Int64s, count: int) -> int:
     """Return what the slowest `count` steps took beyond the median of the others.
 
     The very first one is slow in any case and left out. Where not all steps are remembered they
@@ -132,12 +132,12 @@ def slowest_ns(work: Work, durations_ns: Int64s, count: int) -> int:
     """
     if count <= 0:
         return 0
-    if work.recent.first_step == 0 and len(durations_ns) == work.executed:
+    if loop.recent.first_step == 0 and len(durations_ns) == loop.executed:
         later = np.sort(durations_ns[1:])[::-1]
         others = later[count:]
         usual_ns = float(np.median(others)) if len(others) >= LEAST_UNTRACED else 0.0
         return int(np.maximum(later[:count] - usual_ns, 0).sum())
-    return _slowest_of_histogram(work.times, count)
+    return _slowest_of_histogram(loop.times, count)
 
 
 def _slowest_of_histogram(times: Durations, count: int) -> int:
@@ -155,9 +155,9 @@ def _slowest_of_histogram(times: Durations, count: int) -> int:
     return round(total_ns)
 
 
-def _slowest(work: Work, durations_ns: Int64s) -> tuple[int, ...]:
+def _slowest(loop: Loop, durations_ns: Int64s) -> tuple[int, ...]:
     order = np.argsort(durations_ns, kind="stable")[::-1]
-    steps = (int(at) + work.recent.first_step for at in order[: _NAMED + 1])
+    steps = (int(at) + loop.recent.first_step for at in order[: _NAMED + 1])
     return tuple(step for step in steps if step)[:_NAMED]
 
 
@@ -176,13 +176,13 @@ def _quantile_ns(times: Durations, rank: float) -> float:
     return bucket_bounds_ns(min(bucket, len(times.buckets) - 1))[0]
 
 
-def _durations_ns(work: Work) -> Int64s:
-    durations: Int64s = np.maximum(work.recent.end_ns - work.recent.start_ns, 0)
+def _durations_ns(loop: Loop) -> Int64s:
+    durations: Int64s = np.maximum(loop.recent.end_ns - loop.recent.start_ns, 0)
     return durations
 
 
-def _gaps_ns(work: Work) -> Int64s:
-    recent = work.recent
+def _gaps_ns(loop: Loop) -> Int64s:
+    recent = loop.recent
     gaps: Int64s = np.maximum(recent.start_ns[1:] - recent.end_ns[:-1], 0)[recent.has_gap[1:]]
     return gaps
 
@@ -192,9 +192,9 @@ ThreadKey = tuple[int, str]
 
 @dataclass(frozen=True, slots=True)
 class Apart:
-    """What steps and gaps of a work took beyond the usual because of recording, or as the first.
+    """What steps and gaps of a loop took beyond the usual because of recording, or as the first.
 
-    `elsewhere_ns` is what is told of these gaps and is another work's: steps of it on this thread
+    `elsewhere_ns` is what is told of these gaps and is another loop's: steps of it on this thread
     that were traced, and what follows them.
     """
 
@@ -208,14 +208,14 @@ class Apart:
         return self.recorded_step_ns + self.recorded_gap_ns - self.elsewhere_ns + self.first_ns
 
 
-def apart(work: Work, works: tuple[Work, ...]) -> Apart:
-    """Return what is to be set apart of a work, as far as its steps are remembered."""
-    remembered = remember(work, works)
+def apart(loop: Loop, loops: tuple[Loop, ...]) -> Apart:
+    """Return what is to be set apart of a loop, as far as its steps are remembered."""
+    remembered = remember(loop, loops)
     steps, gaps = remembered.step_ns, remembered.gap_ns
     disturbed = ~remembered.gap_counts
     disturbed[:1] = False
     first = remembered.numbers == 0
-    elsewhere = disturbed & gaps_around_traces(work, works)
+    elsewhere = disturbed & gaps_around_traces(loop, loops)
     return Apart(
         recorded_step_ns=_excess_ns(steps, remembered.counts, remembered.sampled),
         recorded_gap_ns=_excess_ns(gaps, remembered.gap_counts, disturbed),
@@ -224,14 +224,14 @@ def apart(work: Work, works: tuple[Work, ...]) -> Apart:
     )
 
 
-def thread_times_ns(works: Iterable[Work], aparts: Iterable[Apart]) -> dict[ThreadKey, int]:
+def thread_times_ns(loops: Iterable[Loop], aparts: Iterable[Apart]) -> dict[ThreadKey, int]:
     """Return the time of the loop of each thread."""
     bounds: dict[ThreadKey, tuple[int, int]] = {}
     apart_ns: dict[ThreadKey, int] = {}
-    for work, part in zip(works, aparts, strict=True):
-        length_ns = work.times.sum_ns + work.gaps.sum_ns
-        end_ns = int(work.recent.end_ns[-1]) if len(work.recent.end_ns) else length_ns
-        key = (work.process, work.thread)
+    for loop, part in zip(loops, aparts, strict=True):
+        length_ns = loop.times.sum_ns + loop.gaps.sum_ns
+        end_ns = int(loop.recent.end_ns[-1]) if len(loop.recent.end_ns) else length_ns
+        key = (loop.process, loop.thread)
         known = bounds.get(key, (end_ns - length_ns, end_ns))
         bounds[key] = (min(known[0], end_ns - length_ns), max(known[1], end_ns))
         apart_ns[key] = apart_ns.get(key, 0) + part.total_ns
@@ -271,13 +271,13 @@ _EXPECTED = frozenset(
 _BY_OTHERS = (Cause("stolen", ""), Cause("waited", BY_OTHERS), Cause("crowded", ""))
 
 
-def outliers(profile: Profile, work: Work) -> OutlierSignal | Missing:
+def outliers(profile: Profile, loop: Loop) -> OutlierSignal | Missing:
     """Return the steps that took too long, or that came too late.
 
     Of a long run only the latest steps are remembered: what those took is scaled to all.
     """
-    remembered = remember(work, profile.works)
-    causes = Causes(profile, work)
+    remembered = remember(loop, profile.loops)
+    causes = Causes(profile, loop)
     found = [view.of_steps(remembered, causes), view.of_gaps(remembered, causes)]
     known = [each for each in found if not isinstance(each, Missing)]
     if not known:
@@ -287,7 +287,7 @@ def outliers(profile: Profile, work: Work) -> OutlierSignal | Missing:
     # What the first step took is set apart with the loop.
     expected = [each for each in everything if not _is_unexpected(each) and each.step]
     unexpected.sort(key=lambda each: -each.excess_ns)
-    scale = max(work.executed / max(len(remembered), 1), 1.0)
+    scale = max(loop.executed / max(len(remembered), 1), 1.0)
     cause = _main_cause(unexpected)
     return OutlierSignal(
         steps=tuple(dict.fromkeys(each.step for each in unexpected)),

@@ -1,4 +1,4 @@
-"""Gather what ran in the traced steps of a work: ops by type, how many and how small they are."""
+"""Gather what ran in the traced steps of a loop: ops by type, how many and how small they are."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ FUSIBLE = frozenset(_FUSIBLE.split())
 
 @dataclass(frozen=True, slots=True)
 class _Rows:
-    """The rows of the traced steps of one work; `capture` counts its captures from 0."""
+    """The rows of the traced steps of one loop; `capture` counts its captures from 0."""
 
     rows: Executions
     capture: Int64s
@@ -109,10 +109,10 @@ def ops(rows: Executions, captures: tuple[Capture, ...], *, tiny_ns: float) -> O
     beside_steps = seen if 2 * seen >= len(captures) else len(captures)
     kept = _only(mine, ~mine.rows.background)
     on_host = kept.rows.place == Place.HOST
-    works = on_host & ~waits_or_calls(kept.rows) & ~_starting(kept.rows, (_COPY,))
-    if not works.any():
+    loops = on_host & ~waits_or_calls(kept.rows) & ~_starting(kept.rows, (_COPY,))
+    if not loops.any():
         return Missing("the traced steps hold no execution of an op")
-    host, device = _only(kept, works), _only(kept, kept.rows.place == Place.ACCELERATOR)
+    host, device = _only(kept, loops), _only(kept, kept.rows.place == Place.ACCELERATOR)
     span_ns, busy, large_ns, paused_ns = _span(host, tiny_ns)
     # Ops of PyTorch call each other, and each is a row.
     own = _innermost(host) if is_pytorch(host.rows) else host

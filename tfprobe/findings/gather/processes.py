@@ -31,8 +31,8 @@ from tfprobe.findings.signals import (
     PythonUse,
     ThreadUseSignal,
 )
-from tfprobe.profile.activities import Activity, Gap, Pulse, ThreadTimes
-from tfprobe.profile.profile import Process, Profile, Work
+from tfprobe.profile.activities import Activity, Gap, ResourceSample, ThreadTimes
+from tfprobe.profile.profile import Loop, Process, Profile
 
 # A device that steps run on, as TensorFlow names it; those of the host are no accelerators.
 _DEVICE = re.compile(r"device:(?!(?:XLA_)?CPU:)[A-Z_]+:\d+", re.IGNORECASE)
@@ -48,7 +48,7 @@ def process_signals(
 ) -> ProcessSignals:
     """Return the signals of a process; `loop_ns` is that of the thread with most steps."""
     process = did.process
-    cost = measure(process, profile.works)
+    cost = measure(process, profile.loops)
     return ProcessSignals(
         subject=subject_of(process),
         overhead_ns=cost if isinstance(cost, Missing) else cost.traced_ns + cost.hook_ns,
@@ -65,9 +65,9 @@ def process_signals(
         own_profiler=process.own_profiler,
         threads=thread_use(profile, process.index),
         functions=frozenset(
-            work.name
-            for work in profile.works
-            if work.process == process.index and work.kind == "function"
+            loop.name
+            for loop in profile.loops
+            if loop.process == process.index and loop.kind == "function"
         ),
     )
 
@@ -87,7 +87,7 @@ def with_own_line(use: ActivitySignal, account: Account | Missing) -> ActivitySi
 
 
 def subject_of(process: Process, kind: str = "", name: str = "") -> Subject:
-    """Return a process, or a work of it, as what a finding is of."""
+    """Return a process, or a loop of it, as what a finding is of."""
     return Subject(process.host, process.pid or None, process.rank, kind, name, process.title)
 
 
@@ -105,9 +105,9 @@ def activities(profile: Profile, item: ProcessActivities) -> tuple[ActivitySigna
     activities of which not all intervals were kept, in proportion.
     """
     process = item.process.index
-    works = [work for work in profile.works if work.process == process]
-    first_ns = min((each.first_seen_ns for each in works if each.first_seen_ns), default=0)
-    last_ns = _last_ns(profile, works, process)
+    loops = [loop for loop in profile.loops if loop.process == process]
+    first_ns = min((each.first_seen_ns for each in loops if each.first_seen_ns), default=0)
+    last_ns = _last_ns(profile, loops, process)
     mine = [each for each in profile.activities if each.process == process]
     found = []
     for use in item.activities:
@@ -133,10 +133,10 @@ def _source(rows: list[Activity]) -> str:
     return lines.most_common(1)[0][0] if lines else ""
 
 
-def _last_ns(profile: Profile, works: list[Work], process: int) -> int | None:
+def _last_ns(profile: Profile, loops: list[Loop], process: int) -> int | None:
     """Return when the last step of a process was over, in unix ns; None where nobody knows."""
     shift_ns = profile.processes[process].unix_minus_monotonic_ns
-    ends = [int(work.recent.end_ns[-1]) for work in works if len(work.recent.end_ns)]
+    ends = [int(loop.recent.end_ns[-1]) for loop in loops if len(loop.recent.end_ns)]
     return None if isinstance(shift_ns, Missing) or not ends else max(ends) + shift_ns
 
 
@@ -163,67 +163,74 @@ _NS_PER_S = 1_000_000_000
 
 def machine(profile: Profile, process: int) -> MachineSignal | Missing:
     """Return what the pulses of a process tell of it."""
-    pulses = sorted(
-        (each for each in profile.pulses if each.process == process), key=lambda each: each.at_ns
+    resource_samples = sorted(
+        (each for each in profile.resource_samples if each.process == process),
+        key=lambda each: each.at_ns,
     )
-    if len(pulses) < 2:
+    if len(resource_samples) < 2:
         return Missing("there is only one resource sample of the process")
-    told = memory_of(profile.processes[process], pulses)
+    told = memory_of(profile.processes[process], resource_samples)
     memory = told or Missing("/proc has no memory data of the process")
     growth = memory if isinstance(memory, Missing) else memory.growth
     known = not isinstance(growth, Missing)
     return MachineSignal(
-        cpus=_cpus(pulses[-1]),
-        throttled_ns=_throttled_ns(pulses),
+        cpus=_cpus(resource_samples[-1]),
+        throttled_ns=_throttled_ns(resource_samples),
         resident_bytes=memory if isinstance(memory, Missing) else memory.in_steps_bytes,
         peak_bytes=memory if isinstance(memory, Missing) else memory.peak_bytes,
         limit_bytes=memory if isinstance(memory, Missing) else memory.limit_bytes,
         growth_bytes_per_step=growth if isinstance(growth, Missing) else growth.bytes_per_step,
         grows=known and not isinstance(growth, Missing) and growth.verdict is GrowthVerdict.GROWING,
         watched_steps=0 if isinstance(growth, Missing) else growth.last_step - growth.first_step,
-        steps=pulses[-1].steps,
-        used_cpus=_used_cpus(pulses),
-        switches_per_s=_switches_per_s(pulses),
+        steps=resource_samples[-1].steps,
+        used_cpus=_used_cpus(resource_samples),
+        switches_per_s=_switches_per_s(resource_samples),
     )
 
 
-def _cpus(pulse: Pulse) -> float | Missing:
+def _cpus(resource_sample: ResourceSample) -> float | Missing:
     """Return the CPUs there are for the process: by affinity, or fewer by its cgroup."""
-    numbers = [each for each in (pulse.cpus, pulse.cpu_limit) if not isinstance(each, Missing)]
+    numbers = [
+        each
+        for each in (resource_sample.cpus, resource_sample.cpu_limit)
+        if not isinstance(each, Missing)
+    ]
     return float(min(numbers)) if numbers else Missing("the number of CPUs is unknown")
 
 
-def _used_cpus(pulses: Sequence[Pulse]) -> float | Missing:
-    before_ns, after_ns = _cpu_ns(pulses[0]), _cpu_ns(pulses[-1])
-    wall_ns = pulses[-1].at_ns - pulses[0].at_ns
+def _used_cpus(resource_samples: Sequence[ResourceSample]) -> float | Missing:
+    before_ns, after_ns = _cpu_ns(resource_samples[0]), _cpu_ns(resource_samples[-1])
+    wall_ns = resource_samples[-1].at_ns - resource_samples[0].at_ns
     if isinstance(before_ns, Missing) or isinstance(after_ns, Missing) or wall_ns <= 0:
         return Missing("the CPU time of its threads is unknown")
     return (after_ns - before_ns) / wall_ns
 
 
-def _switches_per_s(pulses: Sequence[Pulse]) -> float | Missing:
-    before, after = _switches(pulses[0]), _switches(pulses[-1])
-    wall_ns = pulses[-1].at_ns - pulses[0].at_ns
+def _switches_per_s(resource_samples: Sequence[ResourceSample]) -> float | Missing:
+    before, after = _switches(resource_samples[0]), _switches(resource_samples[-1])
+    wall_ns = resource_samples[-1].at_ns - resource_samples[0].at_ns
     if isinstance(before, Missing) or isinstance(after, Missing) or wall_ns <= 0:
         return Missing("the number of context switches is unknown")
     return (after - before) / wall_ns * _NS_PER_S
 
 
-def _switches(pulse: Pulse) -> int | Missing:
-    numbers = pulse.voluntary_switches, pulse.involuntary_switches
+def _switches(resource_sample: ResourceSample) -> int | Missing:
+    numbers = resource_sample.voluntary_switches, resource_sample.involuntary_switches
     if isinstance(numbers[0], Missing) or isinstance(numbers[1], Missing):
         return Missing("the number of context switches is unknown")
     return numbers[0] + numbers[1]
 
 
-def _cpu_ns(pulse: Pulse) -> int | Missing:
-    if isinstance(pulse.user_ns, Missing) or isinstance(pulse.system_ns, Missing):
+def _cpu_ns(resource_sample: ResourceSample) -> int | Missing:
+    if isinstance(resource_sample.user_ns, Missing) or isinstance(
+        resource_sample.system_ns, Missing
+    ):
         return Missing("the CPU time of its threads is unknown")
-    return pulse.user_ns + pulse.system_ns
+    return resource_sample.user_ns + resource_sample.system_ns
 
 
-def _throttled_ns(pulses: Sequence[Pulse]) -> int | Missing:
-    first, last = pulses[0].throttled_ns, pulses[-1].throttled_ns
+def _throttled_ns(resource_samples: Sequence[ResourceSample]) -> int | Missing:
+    first, last = resource_samples[0].throttled_ns, resource_samples[-1].throttled_ns
     if isinstance(first, Missing) or isinstance(last, Missing):
         return Missing("the cgroup has no throttling data")
     return max(last - first, 0)
@@ -237,11 +244,11 @@ _OTHERS_CORES = 0.5
 
 def thread_use(profile: Profile, process: int) -> ThreadUseSignal | Missing:
     """Return what Python's threads used while steps ran, not what they did after the last."""
-    pulses = sorted(
-        (each for each in profile.pulses if each.process == process and not each.at_exit),
+    resource_samples = sorted(
+        (each for each in profile.resource_samples if each.process == process and not each.at_exit),
         key=lambda each: each.at_ns,
     )
-    found = thread_times(_behind_first_step(pulses))
+    found = thread_times(_behind_first_step(resource_samples))
     if isinstance(found, Missing):
         return found
     if found.unmapped:
@@ -257,31 +264,35 @@ def thread_use(profile: Profile, process: int) -> ThreadUseSignal | Missing:
     return ThreadUseSignal(
         steps_cores=of_steps[0].cores,
         delay_ratio=found.run_delay_ns / max(found.watched_ns, 1),
-        is_alone=_is_alone(pulses),
+        is_alone=_is_alone(resource_samples),
         others=tuple(_thread(group) for group in python if not group.runs_steps),
     )
 
 
-def _behind_first_step(pulses: Sequence[Pulse]) -> Sequence[Pulse]:
+def _behind_first_step(resource_samples: Sequence[ResourceSample]) -> Sequence[ResourceSample]:
     """Leave the time of the first step out, which traces and compiles, where there is another."""
-    later = [pulse for pulse in pulses if pulse.steps]
-    sampled = [pulse for pulse in later if isinstance(pulse.thread_times, ThreadTimes)]
-    return later if len(sampled) > 1 else pulses
+    later = [resource_sample for resource_sample in resource_samples if resource_sample.steps]
+    sampled = [
+        resource_sample
+        for resource_sample in later
+        if isinstance(resource_sample.thread_times, ThreadTimes)
+    ]
+    return later if len(sampled) > 1 else resource_samples
 
 
-def _is_alone(pulses: Sequence[Pulse]) -> bool:
+def _is_alone(resource_samples: Sequence[ResourceSample]) -> bool:
     """Say whether others had next to nothing of the machine's CPUs; not if that is unknown."""
     known = [
         (
-            pulse.at_ns,
-            pulse.machine_busy_ns + pulse.machine_steal_ns,
-            pulse.user_ns + pulse.system_ns,
+            resource_sample.at_ns,
+            resource_sample.machine_busy_ns + resource_sample.machine_steal_ns,
+            resource_sample.user_ns + resource_sample.system_ns,
         )
-        for pulse in pulses
-        if not isinstance(pulse.machine_busy_ns, Missing)
-        and not isinstance(pulse.machine_steal_ns, Missing)
-        and not isinstance(pulse.user_ns, Missing)
-        and not isinstance(pulse.system_ns, Missing)
+        for resource_sample in resource_samples
+        if not isinstance(resource_sample.machine_busy_ns, Missing)
+        and not isinstance(resource_sample.machine_steal_ns, Missing)
+        and not isinstance(resource_sample.user_ns, Missing)
+        and not isinstance(resource_sample.system_ns, Missing)
     ]
     if len(known) < 2:
         return False
@@ -319,18 +330,18 @@ def device_memories(profile: Profile) -> dict[int, tuple[DeviceMemory, ...]]:
 _TOP = 5
 
 
-def python(profile: Profile, work: Work) -> Python | Missing:
+def python(profile: Profile, loop: Loop) -> Python | Missing:
     """Return the lines; of gaps that are no longer than usual, where such ones were watched."""
-    if fills_queue(work):
+    if fills_queue(loop):
         return Missing("its steps fill a queue for the steps of the job")
-    key = (work.process, work.index)
-    watched = watched_gaps(profile, {key: work}).get(key)
+    key = (loop.process, loop.index)
+    watched = watched_gaps(profile, {key: loop}).get(key)
     if watched is None:
         return Missing("the time between its steps was not watched")
     gaps = tuple(watched.by_step.values())
     # All of a loop with long gaps alone may look unusual.
     usual = watched.usual if gaps else None
-    gaps = gaps or tuple(g for g in followed(profile) if (g.process, g.work) == key)
+    gaps = gaps or tuple(g for g in followed(profile) if (g.process, g.loop) == key)
     told = python_lines(gaps, usual)[:_TOP]
     lines = (
         PythonUse(each.what, f"{each.file}:{each.line}", each.kind.value, each.ratio, each.calls)

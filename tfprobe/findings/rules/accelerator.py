@@ -5,7 +5,7 @@ from __future__ import annotations
 from tfprobe.errors import Missing
 from tfprobe.findings.finding import Evidence, Finding, Severity
 from tfprobe.findings.rule import Verdict, lacking
-from tfprobe.findings.signals import Ops, Parts, WorkSignals, much, part_label
+from tfprobe.findings.signals import LoopSignals, Ops, Parts, much, part_label
 from tfprobe.findings.thresholds import Thresholds
 
 ON_DEVICE = (
@@ -46,30 +46,30 @@ _FEW_LAUNCHES = (
 )
 
 
-def accelerator_idle(work: WorkSignals, limits: Thresholds) -> Verdict:
+def accelerator_idle(loop: LoopSignals, limits: Thresholds) -> Verdict:
     """Return a finding where the device is idle; the bound is all the time that it is."""
-    if isinstance(work.ops, Missing) or isinstance(work.parts, Missing):
-        return lacking(work.ops, work.parts)
-    if not work.process.has_accelerator and not work.ops.has_accelerator:
+    if isinstance(loop.ops, Missing) or isinstance(loop.parts, Missing):
+        return lacking(loop.ops, loop.parts)
+    if not loop.process.has_accelerator and not loop.ops.has_accelerator:
         return None
-    idle_ratio = 1 - work.parts.ratio(*ON_DEVICE)
+    idle_ratio = 1 - loop.parts.ratio(*ON_DEVICE)
     if idle_ratio < limits.accelerator_idle_ratio:
         return None
-    if not work.ops.has_accelerator:
-        return _unused(work)
-    gain_ns = idle_ratio * work.parts.total_ns
-    gain = work.gain(gain_ns, LIKELY * gain_ns)
-    reasons = _reasons(work.parts)
+    if not loop.ops.has_accelerator:
+        return _unused(loop)
+    gain_ns = idle_ratio * loop.parts.total_ns
+    gain = loop.gain(gain_ns, LIKELY * gain_ns)
+    reasons = _reasons(loop.parts)
     return Finding(
         title=f"The accelerator is idle {much(idle_ratio, 1)} of the time",
         severity=limits.severity(gain),
         evidence=(
             Evidence("share of the cycle without a busy device", ratio=idle_ratio),
             *(Evidence(f"of it, {part_label(name)}", ratio=ratio) for name, ratio in reasons),
-            *work.sample(),
-            work.shown_by("breakdown"),
+            *loop.sample(),
+            loop.shown_by("breakdown"),
         ),
-        action=_action(reasons[0][0], work.ops, work.parts) if reasons else "",
+        action=_action(reasons[0][0], loop.ops, loop.parts) if reasons else "",
         gain=gain,
         part=reasons[0][0] if reasons else "idle",
     )
@@ -84,11 +84,11 @@ def _action(reason: str, ops: Ops, parts: Parts) -> str:
     return inside or _ACTIONS.get(reason, "")
 
 
-def _unused(work: WorkSignals) -> Finding:
+def _unused(loop: LoopSignals) -> Finding:
     return Finding(
         title="There is an accelerator, but no op of the step ran on it",
         severity=Severity.WARNING,
-        evidence=(*work.sample(), work.shown_by("op")),
+        evidence=(*loop.sample(), loop.shown_by("op")),
         action="Look for tf.device('/CPU:0') around the model, for a model too small to be placed, "
         "and at TensorFlow's log for libraries that it did not find (`tfprobe doctor`).",
         gain=Missing("how fast the accelerator would be is unknown"),
@@ -107,33 +107,33 @@ _EXPLAINED = 1 / 3
 _MOST = 0.5
 
 
-def launch_bound(work: WorkSignals, limits: Thresholds) -> Verdict:
+def launch_bound(loop: LoopSignals, limits: Thresholds) -> Verdict:
     """Return a finding where launching is exposed; the bound is all of that time.
 
     Where it is not the number of ops that takes it, the one op that does is named.
     """
-    if isinstance(work.parts, Missing) or isinstance(work.ops, Missing):
-        return lacking(work.parts, work.ops)
-    ratio = work.parts.ratio("kernel_launch")
-    if not work.ops.has_accelerator or ratio < limits.launch_ratio:
+    if isinstance(loop.parts, Missing) or isinstance(loop.ops, Missing):
+        return lacking(loop.parts, loop.ops)
+    ratio = loop.parts.ratio("kernel_launch")
+    if not loop.ops.has_accelerator or ratio < limits.launch_ratio:
         return None
-    if not are_many(work.ops, work.parts):
-        return _one_op(work, work.ops, work.parts)
-    gain_ns = work.parts.of_all_steps("kernel_launch")
-    gain = work.gain(gain_ns, LIKELY * gain_ns)
+    if not are_many(loop.ops, loop.parts):
+        return _one_op(loop, loop.ops, loop.parts)
+    gain_ns = loop.parts.of_all_steps("kernel_launch")
+    gain = loop.gain(gain_ns, LIKELY * gain_ns)
     return Finding(
         title="The accelerator waits for kernels to be launched",
         severity=limits.severity(gain),
         evidence=(
             Evidence("share of the cycle with only launches running", ratio=ratio),
             Evidence(
-                f"{work.ops.per_step:.0f} ops per step; typical host time of one",
-                time_ns=round(work.ops.usual_op_ns),
+                f"{loop.ops.per_step:.0f} ops per step; typical host time of one",
+                time_ns=round(loop.ops.usual_op_ns),
             ),
-            *work.sample(),
-            work.shown_by("op"),
+            *loop.sample(),
+            loop.shown_by("op"),
         ),
-        action=_launch_bound_action(work),
+        action=_launch_bound_action(loop),
         gain=gain,
         part="launch",
     )
@@ -148,7 +148,7 @@ def _launch_ns(parts: Parts) -> float:
     return parts.ratio("kernel_launch") * parts.cycle_ns
 
 
-def _one_op(work: WorkSignals, ops: Ops, parts: Parts) -> Finding | None:
+def _one_op(loop: LoopSignals, ops: Ops, parts: Parts) -> Finding | None:
     """Return a finding for the op that holds up the launches, where it is one."""
     dearest = next(iter(ops.host), None)
     if dearest is None or dearest.busy_ns < _MOST * _launch_ns(parts):
@@ -168,18 +168,18 @@ def _one_op(work: WorkSignals, ops: Ops, parts: Parts) -> Finding | None:
                 f"{ops.per_step:.0f} ops per step; typical host time of one",
                 time_ns=round(ops.usual_op_ns),
             ),
-            *work.sample(),
-            work.shown_by("op"),
+            *loop.sample(),
+            loop.shown_by("op"),
         ),
         action="Look at a later step: the first op that needs a library (cuBLAS, cuDNN) loads it, "
         "and tries algorithms for each new shape.",
-        gain=work.gain(share * parts.of_all_steps("kernel_launch"), 0.0),
+        gain=loop.gain(share * parts.of_all_steps("kernel_launch"), 0.0),
         part="launch",
     )
 
 
-def _launch_bound_action(work: WorkSignals) -> str:
-    settings = {} if isinstance(work.process.settings, Missing) else work.process.settings
+def _launch_bound_action(loop: LoopSignals) -> str:
+    settings = {} if isinstance(loop.process.settings, Missing) else loop.process.settings
     environment = settings.get("environment") or {}
     fuse = "TF_XLA_FLAGS=--tf_xla_auto_jit=2 fuses kernels; larger batches make them longer"
     if environment.get("TF_GPU_THREAD_MODE") == _PRIVATE:
@@ -191,15 +191,15 @@ def _launch_bound_action(work: WorkSignals) -> str:
 _SHOWN = 3
 
 
-def op_on_host(work: WorkSignals, limits: Thresholds) -> Verdict:
+def op_on_host(loop: LoopSignals, limits: Thresholds) -> Verdict:
     """Return the dearest op of the host; the bound is when it ran and no kernel did."""
-    if isinstance(work.ops, Missing):
-        return work.ops
-    if not work.ops.has_accelerator or not work.ops.exposed_host:
+    if isinstance(loop.ops, Missing):
+        return loop.ops
+    if not loop.ops.has_accelerator or not loop.ops.exposed_host:
         return None
-    dearest = work.ops.exposed_host[0]
-    gain_ns = work.of_steps(dearest.busy_ns)
-    gain = work.gain(gain_ns, LIKELY * gain_ns)
+    dearest = loop.ops.exposed_host[0]
+    gain_ns = loop.of_steps(dearest.busy_ns)
+    gain = loop.gain(gain_ns, LIKELY * gain_ns)
     if gain.high_ratio < limits.host_op_ratio:
         return None
     return Finding(
@@ -213,10 +213,10 @@ def op_on_host(work: WorkSignals, limits: Thresholds) -> Verdict:
                     node=use.node,
                     op_type=use.type,
                 )
-                for use in work.ops.exposed_host[:_SHOWN]
+                for use in loop.ops.exposed_host[:_SHOWN]
             ),
-            *work.sample(),
-            work.shown_by("op -select micros,device"),
+            *loop.sample(),
+            loop.shown_by("op -select micros,device"),
         ),
         action="Move it into tf.data, or onto the device: remove tf.device('/CPU:0') around it, "
         "take a dtype that has a kernel there (int32 often has none), or another op. "
@@ -231,16 +231,16 @@ def op_on_host(work: WorkSignals, limits: Thresholds) -> Verdict:
 PRECISION_WIDE_LIKELY = 1 / 3
 
 
-def precision_wide(work: WorkSignals, limits: Thresholds) -> Verdict:
+def precision_wide(loop: LoopSignals, limits: Thresholds) -> Verdict:
     """Return a finding where next to nothing is narrow; the bound is what could be."""
-    precision = work.precision
+    precision = loop.precision
     if precision is None or isinstance(precision, Missing):
         return precision
     compute_ns = precision.narrow_ns + precision.wide_ns
     if not precision.eligible_ns or precision.narrow_ns >= limits.narrow_ratio * compute_ns:
         return None
-    gain_ns = work.of_steps(precision.eligible_ns)
-    gain = work.gain(gain_ns, PRECISION_WIDE_LIKELY * gain_ns)
+    gain_ns = loop.of_steps(precision.eligible_ns)
+    gain = loop.gain(gain_ns, PRECISION_WIDE_LIKELY * gain_ns)
     return Finding(
         title="Matrix products and convolutions run in 32 bits",
         severity=limits.severity(gain),
@@ -249,7 +249,7 @@ def precision_wide(work: WorkSignals, limits: Thresholds) -> Verdict:
                 "32 bits, per step", time_ns=round(precision.eligible_ns), node=precision.node
             ),
             Evidence("16 bits, per step", time_ns=round(precision.narrow_ns)),
-            *work.sample(),
+            *loop.sample(),
         ),
         action="keras.mixed_precision.set_global_policy('mixed_bfloat16') (or 'mixed_float16'); "
         "without touching the model: tf.config.optimizer.set_experimental_options("
@@ -262,18 +262,18 @@ def precision_wide(work: WorkSignals, limits: Thresholds) -> Verdict:
 # Inputs and outputs of the whole model stay as they are, and with them their transposes.
 
 
-def data_layout(work: WorkSignals, limits: Thresholds) -> Verdict:
+def data_layout(loop: LoopSignals, limits: Thresholds) -> Verdict:
     """Return a finding where transposes take long; the bound is all of their time."""
-    layout = work.layout
+    layout = loop.layout
     if layout is None or isinstance(layout, Missing):
         return layout
-    gain_ns = work.of_steps(layout.transpose_ns)
-    gain = work.gain(gain_ns, LIKELY * gain_ns)
+    gain_ns = loop.of_steps(layout.transpose_ns)
+    gain = loop.gain(gain_ns, LIKELY * gain_ns)
     has_convolutions = layout.nhwc_ns + layout.nchw_ns > 0
     if not has_convolutions or gain.high_ratio < limits.layout_ratio:
         return None
     # Tensor cores want channels last, other kernels of cuDNN channels first.
-    wanted = "NHWC (channels_last)" if _is_narrow(work) else "NCHW (channels_first)"
+    wanted = "NHWC (channels_last)" if _is_narrow(loop) else "NCHW (channels_first)"
     return Finding(
         title="Tensors are transposed for convolutions that use another data format",
         severity=limits.severity(gain),
@@ -281,7 +281,7 @@ def data_layout(work: WorkSignals, limits: Thresholds) -> Verdict:
             Evidence("transposes per step", time_ns=round(layout.transpose_ns), node=layout.node),
             Evidence("convolutions in NHWC per step", time_ns=round(layout.nhwc_ns)),
             Evidence("convolutions in NCHW per step", time_ns=round(layout.nchw_ns)),
-            *work.sample(),
+            *loop.sample(),
         ),
         action=f"Build the model in {wanted}: image_data_format in keras.json, which KERAS_HOME "
         "may name, where layers do not say it themselves; else data_format of the layers.",
@@ -290,8 +290,8 @@ def data_layout(work: WorkSignals, limits: Thresholds) -> Verdict:
     )
 
 
-def _is_narrow(work: WorkSignals) -> bool:
-    precision = work.precision
+def _is_narrow(loop: LoopSignals) -> bool:
+    precision = loop.precision
     if precision is None or isinstance(precision, Missing):
         return False
     return precision.narrow_ns >= precision.wide_ns

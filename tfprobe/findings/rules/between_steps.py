@@ -11,12 +11,12 @@ from tfprobe.findings.finding import Evidence, Finding, Gain
 from tfprobe.findings.rule import Verdict
 from tfprobe.findings.signals import (
     ActivitySignal,
+    LoopSignals,
     ProcessSignals,
     Python,
     PythonUse,
     Signals,
     Waste,
-    WorkSignals,
     much,
 )
 from tfprobe.findings.thresholds import Thresholds
@@ -45,23 +45,23 @@ _AT_EPOCHS = (
 )
 
 
-def callbacks_slow(work: WorkSignals, limits: Thresholds) -> Verdict:
+def callbacks_slow(loop: LoopSignals, limits: Thresholds) -> Verdict:
     """Return a finding where callbacks and summaries take long.
 
     The bound is all of their time, and what it takes to fetch results: many are fetched for nobody
     else. Those at each batch are parts of the cycle, those at
     the ends of epochs are activities.
     """
-    parts = work.parts
+    parts = loop.parts
     if isinstance(parts, Missing):
         return parts
-    rare = _at_epochs(work)
+    rare = _at_epochs(loop)
     rare_ns = sum(each.own_ns for each in rare)
     own_ns = parts.of_all_steps("callbacks", "summaries") + rare_ns
-    if work.gain(own_ns, 0).high_ratio < limits.callbacks_ratio:
+    if loop.gain(own_ns, 0).high_ratio < limits.callbacks_ratio:
         return None
     gain_ns = own_ns + parts.of_all_steps("fetch")
-    gain = work.gain(gain_ns, LIKELY * gain_ns)
+    gain = loop.gain(gain_ns, LIKELY * gain_ns)
     is_rare = rare_ns > own_ns / 2
     # What each batch costs besides is not what it is about.
     cause = None if is_rare else parts.cause("callbacks", "summaries")
@@ -85,7 +85,7 @@ def callbacks_slow(work: WorkSignals, limits: Thresholds) -> Verdict:
                 )
                 for each in rare
             ),
-            work.shown_by("breakdown"),
+            loop.shown_by("breakdown"),
         ),
         action=_action(cause, is_rare),
         gain=gain,
@@ -106,9 +106,9 @@ def _action(cause: Waste | None, is_rare: bool) -> str:
     return _EVERY_BATCH
 
 
-def _at_epochs(work: WorkSignals) -> tuple[ActivitySignal, ...]:
-    """Return activities of callbacks and summaries, the dearest; of a process its main work's."""
-    uses = work.process.activities if work.is_main else ()
+def _at_epochs(loop: LoopSignals) -> tuple[ActivitySignal, ...]:
+    """Return activities of callbacks and summaries, the dearest; of a process its main loop's."""
+    uses = loop.process.activities if loop.is_main else ()
     return tuple(each for each in uses if each.kind in _KINDS)[:_SHOWN]
 
 
@@ -123,12 +123,12 @@ _OF_SAVER = "save/"
 def checkpoint_stalls(signals: Signals, limits: Thresholds) -> Iterator[Verdict]:
     """Give a finding for each process where saving takes long; the bound is all of its time."""
     for process in signals.processes:
-        works = [work for work in signals.works if work.process.subject == process.subject]
-        yield _of_process(process, works, limits)
+        loops = [loop for loop in signals.loops if loop.process.subject == process.subject]
+        yield _of_process(process, loops, limits)
 
 
 def _of_process(
-    process: ProcessSignals, works: Iterable[WorkSignals], limits: Thresholds
+    process: ProcessSignals, loops: Iterable[LoopSignals], limits: Thresholds
 ) -> Verdict:
     saves = [each for each in process.activities if each.kind == "save"]
     total_ns = min(sum(each.own_ns for each in saves), process.loop_ns)
@@ -143,7 +143,7 @@ def _of_process(
             Evidence(
                 f"{dearest.name}, {dearest.count:,} times",
                 time_ns=dearest.own_ns,
-                source=_line(works) or dearest.source,
+                source=_line(loops) or dearest.source,
             ),
             Evidence("each", time_ns=dearest.own_ns // dearest.count),
         ),
@@ -156,12 +156,12 @@ def _of_process(
     )
 
 
-def _line(works: Iterable[WorkSignals]) -> str:
+def _line(loops: Iterable[LoopSignals]) -> str:
     """Return the line that saves: the one that runs a Saver's ops, or one seen between steps."""
-    works = tuple(works)
-    savers = (work.python for work in works if work.loop.name.startswith(_OF_SAVER))
+    loops = tuple(loops)
+    savers = (loop.python for loop in loops if loop.timing.name.startswith(_OF_SAVER))
     lines = [python.step_source for python in savers if not isinstance(python, Missing)]
-    lines += [work.save_source for work in works]
+    lines += [loop.save_source for loop in loops]
     return next((line for line in lines if line), "")
 
 
@@ -311,30 +311,30 @@ _BY_KIND: Mapping[str, _Told] = {
 }
 
 
-def python_between_steps(work: WorkSignals, limits: Thresholds) -> Verdict:
+def python_between_steps(loop: LoopSignals, limits: Thresholds) -> Verdict:
     """Return a finding where lines of the job take long between steps; the bound is their time.
 
     How long it is between steps, all steps tell; its shares come from the gaps that were watched.
     """
-    python = work.python
+    python = loop.python
     if isinstance(python, Missing):
         return python
     lines = tuple(line for line in python.lines if _counts(line) and not _is_step(python, line))
-    if work.loop.kind in _OF_KERAS or not lines or lines[0].kind == "graph":
+    if loop.timing.kind in _OF_KERAS or not lines or lines[0].kind == "graph":
         return None
-    if work.loop.usual_gap_ns < limits.python_us * _NS_PER_US:
+    if loop.timing.usual_gap_ns < limits.python_us * _NS_PER_US:
         return None
     dearest, whole_ratio = lines[0], sum(line.ratio for line in lines)
     is_most = dearest.ratio > whole_ratio / 2
     told = _BY_KIND[dearest.kind if is_most else "python"]
-    gain_ns = work.loop.regular_gap_ns * (dearest.ratio if is_most else whole_ratio)
-    gain = work.gain(gain_ns, told.likely * gain_ns)
+    gain_ns = loop.timing.regular_gap_ns * (dearest.ratio if is_most else whole_ratio)
+    gain = loop.gain(gain_ns, told.likely * gain_ns)
     if gain.high_ratio < limits.python_ratio:
         return None
     return Finding(
         title=f"Between steps Python {told.what}",
         severity=limits.severity(gain),
-        evidence=(*_evidence(work, python, lines), work.shown_by("breakdown")),
+        evidence=(*_evidence(loop, python, lines), loop.shown_by("breakdown")),
         action=told.action,
         gain=gain,
         part="sync" if dearest.kind == "reads" else "between",
@@ -351,9 +351,9 @@ def _is_step(python: Python, line: PythonUse) -> bool:
 
 
 def _evidence(
-    work: WorkSignals, python: Python, lines: tuple[PythonUse, ...]
+    loop: LoopSignals, python: Python, lines: tuple[PythonUse, ...]
 ) -> tuple[Evidence, ...]:
-    a_gap_ns = work.loop.regular_gap_ns / max(work.loop.steps, 1)
+    a_gap_ns = loop.timing.regular_gap_ns / max(loop.timing.steps, 1)
     watched = f"{python.gaps} watched gap{'' if python.gaps == 1 else 's'}"
     return (
         *(
@@ -366,5 +366,5 @@ def _evidence(
             )
             for line in lines[:_SHOWN]
         ),
-        Evidence(f"lengths from all {work.loop.steps:,} steps, shares from {watched}"),
+        Evidence(f"lengths from all {loop.timing.steps:,} steps, shares from {watched}"),
     )

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from tfprobe.errors import Missing
 from tfprobe.findings.finding import Evidence, Finding, Gain
 from tfprobe.findings.rule import Verdict
-from tfprobe.findings.signals import ActivitySignal, Parts, ProcessSignals, Signals, WorkSignals
+from tfprobe.findings.signals import ActivitySignal, LoopSignals, Parts, ProcessSignals, Signals
 from tfprobe.findings.thresholds import Thresholds
 
 # A callable took 7 us before its first op where Session.run took 1.1 ms, for 41 fetches.
@@ -18,34 +18,34 @@ _BEFORE = "before the first op"
 _OF_OTHERS = frozenset({"train", "evaluate", "predict"})
 
 
-def session_run_cost(work: WorkSignals, limits: Thresholds) -> Verdict:
+def session_run_cost(loop: LoopSignals, limits: Thresholds) -> Verdict:
     """Return a finding where Python takes apart what to fetch for longer than ops run.
 
     The bound is the time from the call to the first op, or, where the usual run shows more, what it
     takes beyond its ops from the first to the last. Arrays that are fed, and results, are other
     rules'.
     """
-    loop, parts = work.loop, work.parts
-    if loop.kind != "session_run" or work.alone_step_ns > limits.small_step_us * _NS_PER_US:
+    timing, parts = loop.timing, loop.parts
+    if timing.kind != "session_run" or loop.alone_step_ns > limits.small_step_us * _NS_PER_US:
         return None
     if isinstance(parts, Missing):
         return parts
-    if any(each.kind in _OF_OTHERS for each in work.process.activities):
+    if any(each.kind in _OF_OTHERS for each in loop.process.activities):
         return None
     before_ns = _before_ns(parts)
     gain_ns = before_ns / parts.cycle_ns * parts.total_ns if parts.cycle_ns else 0.0
-    gain_ns = max(gain_ns, _around_ns(work, parts))
-    gain = work.gain(gain_ns, LIKELY * gain_ns)
+    gain_ns = max(gain_ns, _around_ns(loop, parts))
+    gain = loop.gain(gain_ns, LIKELY * gain_ns)
     if gain.high_ratio < limits.run_cost_ratio:
         return None
     return Finding(
         title="Session.run overhead is longer than the ops it runs",
         severity=limits.severity(gain),
         evidence=(
-            Evidence("typical run", time_ns=round(loop.usual_step_ns)),
-            Evidence("of the loop, around its ops", ratio=gain.high_ratio, source=_line(work)),
-            *work.sample(),
-            work.shown_by("breakdown"),
+            Evidence("typical run", time_ns=round(timing.usual_step_ns)),
+            Evidence("of the loop, around its ops", ratio=gain.high_ratio, source=_line(loop)),
+            *loop.sample(),
+            loop.shown_by("breakdown"),
         ),
         action="Prepare the run once, before the loop: run = session.make_callable(fetches, "
         "feed_list=[...]), with a flat list to fetch; or put several steps into one run "
@@ -55,20 +55,20 @@ def session_run_cost(work: WorkSignals, limits: Thresholds) -> Verdict:
     )
 
 
-def _around_ns(work: WorkSignals, parts: Parts) -> float:
+def _around_ns(loop: LoopSignals, parts: Parts) -> float:
     """Return what all runs take around their ops, but for feeding and fetching."""
-    if isinstance(work.ops, Missing):
+    if isinstance(loop.ops, Missing):
         return 0.0
-    ops_ns = work.ops.span_ns * work.loop.steps
-    return work.loop.regular_step_ns - ops_ns - parts.of_all_steps("feed", "fetch")
+    ops_ns = loop.ops.span_ns * loop.timing.steps
+    return loop.timing.regular_step_ns - ops_ns - parts.of_all_steps("feed", "fetch")
 
 
 def _before_ns(parts: Parts) -> float:
     return sum(cause.ns for cause in parts.causes if cause.what == _BEFORE)
 
 
-def _line(work: WorkSignals) -> str:
-    return "" if isinstance(work.python, Missing) else work.python.step_source
+def _line(loop: LoopSignals) -> str:
+    return "" if isinstance(loop.python, Missing) else loop.python.step_source
 
 
 # Their ops stay, and the one run that is left has more to fetch.
@@ -86,42 +86,42 @@ def many_runs(signals: Signals, limits: Thresholds) -> Iterator[Verdict]:
     """
     for process in signals.processes:
         runs = [
-            work
-            for work in signals.works
-            if work.process.subject == process.subject
-            and work.loop.kind == _KIND
-            and work.loop.steps >= limits.graph_steps_least
+            loop
+            for loop in signals.loops
+            if loop.process.subject == process.subject
+            and loop.timing.kind == _KIND
+            and loop.timing.steps >= limits.graph_steps_least
         ]
         for turn in _turns(runs):
             yield _of_turn(process, turn, limits)
 
 
-def _turns(runs: Iterable[WorkSignals]) -> Iterator[Sequence[WorkSignals]]:
+def _turns(runs: Iterable[LoopSignals]) -> Iterator[Sequence[LoopSignals]]:
     """Give works of one thread that take turns: each runs once between two runs of another."""
-    turns: dict[tuple[int, int], list[WorkSignals]] = {}
-    for work in runs:
-        turns.setdefault((work.loop.thread_ns, work.loop.steps), []).append(work)
-    for works in turns.values():
-        cycles_ns = [work.loop.usual_step_ns + work.loop.usual_gap_ns for work in works]
-        steps_ns = sum(work.loop.usual_step_ns for work in works)
+    turns: dict[tuple[int, int], list[LoopSignals]] = {}
+    for loop in runs:
+        turns.setdefault((loop.timing.thread_ns, loop.timing.steps), []).append(loop)
+    for loops in turns.values():
+        cycles_ns = [loop.timing.usual_step_ns + loop.timing.usual_gap_ns for loop in loops]
+        steps_ns = sum(loop.timing.usual_step_ns for loop in loops)
         is_one = max(cycles_ns) <= _ALIKE * min(cycles_ns) and steps_ns <= _ALIKE * min(cycles_ns)
         if is_one:
-            yield works
+            yield loops
 
 
-def _of_turn(process: ProcessSignals, turn: Sequence[WorkSignals], limits: Thresholds) -> Verdict:
-    reads = [work for work in turn if _only_reads(work)]
+def _of_turn(process: ProcessSignals, turn: Sequence[LoopSignals], limits: Thresholds) -> Verdict:
+    reads = [loop for loop in turn if _only_reads(loop)]
     if len(turn) < limits.runs_least or len(reads) < limits.runs_least - 1:
         return None
     # Where nothing else is run, one of them stays.
     spare = reads if len(reads) < len(turn) else reads[1:]
-    spare_ns = sum(work.loop.regular_step_ns for work in spare)
-    whole_ns = turn[0].loop.thread_ns
+    spare_ns = sum(loop.timing.regular_step_ns for loop in spare)
+    whole_ns = turn[0].timing.thread_ns
     high_ns = min(round(spare_ns * (1 - _busy_ratio(reads))), whole_ns)
     gain = Gain(round(MANY_RUNS_LIKELY * high_ns), high_ns, whole_ns)
     if gain.high_ratio < limits.runs_ratio:
         return None
-    reads.sort(key=lambda work: -work.loop.regular_step_ns)
+    reads.sort(key=lambda loop: -loop.timing.regular_step_ns)
     return Finding(
         title=f"Each iteration calls Session.run {len(turn):,} times",
         severity=limits.severity(gain),
@@ -129,10 +129,10 @@ def _of_turn(process: ProcessSignals, turn: Sequence[WorkSignals], limits: Thres
             Evidence(f"{len(reads):,} of them only fetch tensors", source=_many_runs_line(reads)),
             *(
                 Evidence(
-                    f"{work.loop.name}, {work.loop.steps:,} times",
-                    time_ns=work.loop.regular_step_ns,
+                    f"{loop.timing.name}, {loop.timing.steps:,} times",
+                    time_ns=loop.timing.regular_step_ns,
                 )
-                for work in reads[:_SHOWN]
+                for loop in reads[:_SHOWN]
             ),
             Evidence("shown by", command="tfprobe steps"),
         ),
@@ -144,21 +144,21 @@ def _of_turn(process: ProcessSignals, turn: Sequence[WorkSignals], limits: Thres
     )
 
 
-def _only_reads(work: WorkSignals) -> bool:
+def _only_reads(loop: LoopSignals) -> bool:
     """Say whether a run fetches tensors: what trains or assigns may have to come by itself."""
-    fetches = work.loop.name.split(", ")
+    fetches = loop.timing.name.split(", ")
     return all(":" in name and "Assign" not in name for name in fetches)
 
 
-def _busy_ratio(reads: Iterable[WorkSignals]) -> float:
+def _busy_ratio(reads: Iterable[LoopSignals]) -> float:
     """Return the share of ops in those runs that were traced, 0 where none was."""
-    known = [work.ops for work in reads if not isinstance(work.ops, Missing)]
+    known = [loop.ops for loop in reads if not isinstance(loop.ops, Missing)]
     steps_ns = sum(ops.step_ns for ops in known)
     return min(sum(ops.busy_ns for ops in known) / steps_ns, 1.0) if steps_ns else 0.0
 
 
-def _many_runs_line(reads: Iterable[WorkSignals]) -> str:
-    pythons = (work.python for work in reads)
+def _many_runs_line(reads: Iterable[LoopSignals]) -> str:
+    pythons = (loop.python for loop in reads)
     lines = (each.step_source for each in pythons if not isinstance(each, Missing))
     return next((line for line in lines if line), "")
 
@@ -189,87 +189,87 @@ _SINGLE = (
 )
 
 
-def small_executions(work: WorkSignals, limits: Thresholds) -> Verdict:
+def small_executions(loop: LoopSignals, limits: Thresholds) -> Verdict:
     """Return a finding for one small step an execution; the bound is Python's time around steps.
 
     Where each call of the method runs a single step, as in a server, it is the time of the calls
     but for their ops.
     """
-    loop = work.loop
-    if loop.kind not in _METHODS or loop.per_execution != 1:
+    timing = loop.timing
+    if timing.kind not in _METHODS or timing.per_execution != 1:
         return None
-    calls = _calls(work)
-    least = _LEAST_STEPS_A_FIT if loop.kind == "fit" else _LEAST_STEPS_A_CALL
+    calls = _calls(loop)
+    least = _LEAST_STEPS_A_FIT if timing.kind == "fit" else _LEAST_STEPS_A_CALL
     called = sum(each.count for each in calls)
-    is_single = called >= _LEAST_CALLS and loop.steps < least * called
-    if not is_single and work.alone_step_ns > limits.small_step_us * _NS_PER_US:
+    is_single = called >= _LEAST_CALLS and timing.steps < least * called
+    if not is_single and loop.alone_step_ns > limits.small_step_us * _NS_PER_US:
         return None
     gain_ns = (
-        _calls_ns(work, calls, limits) if is_single else _small_executions_around_ns(work, limits)
+        _calls_ns(loop, calls, limits) if is_single else _small_executions_around_ns(loop, limits)
     )
-    gain = work.gain(gain_ns, SMALL_EXECUTIONS_LIKELY * gain_ns)
+    gain = loop.gain(gain_ns, SMALL_EXECUTIONS_LIKELY * gain_ns)
     if gain.high_ratio < limits.between_ratio:
         return None
     return Finding(
         title="Steps are so short that the Python between them matters",
         severity=limits.severity(gain),
         evidence=(
-            Evidence("typical step", time_ns=round(loop.usual_step_ns)),
-            Evidence("typical gap between steps", time_ns=round(loop.usual_gap_ns)),
-            *(_called_at(work) if is_single else ()),
-            work.shown_by("steps"),
+            Evidence("typical step", time_ns=round(timing.usual_step_ns)),
+            Evidence("typical gap between steps", time_ns=round(timing.usual_gap_ns)),
+            *(_called_at(loop) if is_single else ()),
+            loop.shown_by("steps"),
         ),
-        action=_SINGLE if is_single else _SEVERAL if _may_join_steps(work) else _LARGER,
+        action=_SINGLE if is_single else _SEVERAL if _may_join_steps(loop) else _LARGER,
         gain=gain,
         part="dispatch",
     )
 
 
-def _called_at(work: WorkSignals) -> tuple[Evidence, ...]:
+def _called_at(loop: LoopSignals) -> tuple[Evidence, ...]:
     """Return the line that makes the calls, where the time between their steps was watched."""
-    if isinstance(work.python, Missing) or not work.python.lines:
+    if isinstance(loop.python, Missing) or not loop.python.lines:
         return ()
-    return (Evidence("called at", source=work.python.lines[0].source),)
+    return (Evidence("called at", source=loop.python.lines[0].source),)
 
 
-def _may_join_steps(work: WorkSignals) -> bool:
+def _may_join_steps(loop: LoopSignals) -> bool:
     """Say whether this Keras can run several steps in one call; in graph mode none can.
 
     Steps of two epochs are never in one call.
     """
-    epochs = sum(each.count for each in work.process.activities if each.name == _EPOCH)
-    has_several = work.loop.steps >= _LEAST_STEPS_A_CALL * epochs or work.loop.kind != "fit"
-    return work.process.has_steps_per_execution and not work.is_of_session and has_several
+    epochs = sum(each.count for each in loop.process.activities if each.name == _EPOCH)
+    has_several = loop.timing.steps >= _LEAST_STEPS_A_CALL * epochs or loop.timing.kind != "fit"
+    return loop.process.has_steps_per_execution and not loop.is_of_session and has_several
 
 
-def _calls(work: WorkSignals) -> list[ActivitySignal]:
+def _calls(loop: LoopSignals) -> list[ActivitySignal]:
     """Return the calls of the method that runs these steps."""
-    kind, name = _METHODS[work.loop.kind], f"{work.loop.name}.{work.loop.kind}"
-    return [each for each in work.process.activities if (each.kind, each.name) == (kind, name)]
+    kind, name = _METHODS[loop.timing.kind], f"{loop.timing.name}.{loop.timing.kind}"
+    return [each for each in loop.process.activities if (each.kind, each.name) == (kind, name)]
 
 
-def _calls_ns(work: WorkSignals, calls: list[ActivitySignal], limits: Thresholds) -> float:
+def _calls_ns(loop: LoopSignals, calls: list[ActivitySignal], limits: Thresholds) -> float:
     """Return what calls that run a single step take but for its ops, those of small steps, too."""
     own_ns = sum(each.own_ns for each in calls)
     total_ns = sum(each.total_ns for each in calls)
-    if not isinstance(work.ops, Missing):
-        return max(total_ns - work.of_steps(work.ops.busy_ns), own_ns)
-    is_small = work.alone_step_ns <= limits.small_step_us * _NS_PER_US
-    return max(total_ns if is_small else total_ns - work.loop.step_ns, own_ns)
+    if not isinstance(loop.ops, Missing):
+        return max(total_ns - loop.of_steps(loop.ops.busy_ns), own_ns)
+    is_small = loop.alone_step_ns <= limits.small_step_us * _NS_PER_US
+    return max(total_ns if is_small else total_ns - loop.timing.step_ns, own_ns)
 
 
-def _small_executions_around_ns(work: WorkSignals, limits: Thresholds) -> float:
-    if isinstance(work.parts, Missing):
-        return work.loop.usual_gap_ns * work.loop.steps
-    parts = work.parts
+def _small_executions_around_ns(loop: LoopSignals, limits: Thresholds) -> float:
+    if isinstance(loop.parts, Missing):
+        return loop.timing.usual_gap_ns * loop.timing.steps
+    parts = loop.parts
     # Keras' own callbacks come once a call; slow ones are callbacks_slow's. A ready element
     # is handed over once a call, too.
     callbacks_ns = limits.callbacks_ratio * parts.total_ns
     handed_ns = 0.0
-    if not isinstance(work.input, Missing) and work.input.keeps_up:
+    if not isinstance(loop.input, Missing) and loop.input.keeps_up:
         handed_ns = parts.of_all_steps("input_wait")
     # What waits for Python that makes the input goes on waiting.
-    saved_ns = max(parts.of_all_steps(*_SAVED) - work.held_ns, 0.0)
+    saved_ns = max(parts.of_all_steps(*_SAVED) - loop.held_ns, 0.0)
     return saved_ns + min(parts.of_all_steps(*_CALLBACKS), callbacks_ns) + handed_ns
 
 
@@ -280,29 +280,29 @@ _OUTSIDE = ("idle", "kernel_launch", "feed", "fetch")
 _OF_MODELS = ("fit", "evaluate", "predict", "train_on_batch", "test_on_batch", "predict_on_batch")
 
 
-def eager_loop(work: WorkSignals, limits: Thresholds) -> Verdict:
+def eager_loop(loop: LoopSignals, limits: Thresholds) -> Verdict:
     """Return a finding for an eager loop; the bound is the time of a step outside ops, and
     `tiny_op_us` of each op, which is what dispatching one from Python takes within its own time.
 
     Where ops would run beside each other in a function, more may be won: that is not in it.
     """
-    switch = _switch(work)
-    if work.loop.kind != "eager" and not switch:
+    switch = _switch(loop)
+    if loop.timing.kind != "eager" and not switch:
         return None
-    if isinstance(work.parts, Missing):
-        return work.parts
-    outside_ns = work.parts.of_all_steps(*_OUTSIDE)
-    if work.gain(outside_ns, 0).high_ratio < limits.eager_ratio:
+    if isinstance(loop.parts, Missing):
+        return loop.parts
+    outside_ns = loop.parts.of_all_steps(*_OUTSIDE)
+    if loop.gain(outside_ns, 0).high_ratio < limits.eager_ratio:
         return None
-    gain_ns = outside_ns + _dispatch_ns(work, limits)
-    gain = work.gain(gain_ns, LIKELY * gain_ns)
+    gain_ns = outside_ns + _dispatch_ns(loop, limits)
+    gain = loop.gain(gain_ns, LIKELY * gain_ns)
     return Finding(
         title="Functions run eagerly, op by op" if switch else "The loop runs eagerly, op by op",
         severity=limits.severity(gain),
         evidence=(
-            Evidence("share of the cycle outside ops", ratio=work.parts.ratio(*_OUTSIDE)),
-            *work.sample(),
-            work.shown_by("op"),
+            Evidence("share of the cycle outside ops", ratio=loop.parts.ratio(*_OUTSIDE)),
+            *loop.sample(),
+            loop.shown_by("op"),
         ),
         action=f"Remove {switch}."
         if switch
@@ -312,19 +312,19 @@ def eager_loop(work: WorkSignals, limits: Thresholds) -> Verdict:
     )
 
 
-def _dispatch_ns(work: WorkSignals, limits: Thresholds) -> float:
+def _dispatch_ns(loop: LoopSignals, limits: Thresholds) -> float:
     """Return what of the time of ops is their dispatch, over all steps."""
-    if isinstance(work.ops, Missing):
+    if isinstance(loop.ops, Missing):
         return 0.0
-    dispatch_ns = work.ops.per_step * limits.tiny_op_us * _NS_PER_US
-    return work.of_steps(min(dispatch_ns, work.ops.busy_ns))
+    dispatch_ns = loop.ops.per_step * limits.tiny_op_us * _NS_PER_US
+    return loop.of_steps(min(dispatch_ns, loop.ops.busy_ns))
 
 
-def _switch(work: WorkSignals) -> str:
+def _switch(loop: LoopSignals) -> str:
     """Return what makes functions run eagerly, "" where nothing does."""
-    settings = {} if isinstance(work.process.settings, Missing) else work.process.settings
+    settings = {} if isinstance(loop.process.settings, Missing) else loop.process.settings
     if settings.get("eager") is True:
         return "tf.config.run_functions_eagerly(True)"
-    if settings.get("run_eagerly") is True and work.loop.kind in _OF_MODELS:
+    if settings.get("run_eagerly") is True and loop.timing.kind in _OF_MODELS:
         return "run_eagerly=True from model.compile(...)"
     return ""

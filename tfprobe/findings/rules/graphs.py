@@ -12,10 +12,10 @@ from tfprobe.findings.rule import Verdict, lacking
 from tfprobe.findings.signals import (
     ActivitySignal,
     GraphLoop,
+    LoopSignals,
     ProcessSignals,
     PythonUse,
     Signals,
-    WorkSignals,
 )
 from tfprobe.findings.thresholds import Thresholds
 
@@ -37,7 +37,7 @@ OF_TENSORFLOW = frozenset(
 _LEAST_UNTRACED = 3
 
 
-def retracing(work: WorkSignals, limits: Thresholds) -> Verdict:
+def retracing(loop: LoopSignals, limits: Thresholds) -> Verdict:
     """Return a finding for many traces.
 
     The bound is what the slowest steps, as many as there were traces but the first, took beyond the
@@ -45,26 +45,26 @@ def retracing(work: WorkSignals, limits: Thresholds) -> Verdict:
     what they took beyond half of the time in which ops of a traced step ran: in a function that
     runs for the first time they take twice as long as later.
     """
-    loop = work.loop
+    timing = loop.timing
     # TensorFlow makes these anew for each checkpoint or export: no argument of the job varies.
-    if loop.retraces < limits.retraces_least or loop.name in OF_TENSORFLOW:
+    if timing.retraces < limits.retraces_least or timing.name in OF_TENSORFLOW:
         return None
-    gain_ns = loop.retrace_ns
-    if loop.untraced < _LEAST_UNTRACED and not isinstance(work.ops, Missing):
-        gain_ns = max(gain_ns - round(_LATER_RUN * work.ops.busy_ns * loop.retraces), 0)
-    gain = work.gain(gain_ns, LIKELY * gain_ns)
+    gain_ns = timing.retrace_ns
+    if timing.untraced < _LEAST_UNTRACED and not isinstance(loop.ops, Missing):
+        gain_ns = max(gain_ns - round(_LATER_RUN * loop.ops.busy_ns * timing.retraces), 0)
+    gain = loop.gain(gain_ns, LIKELY * gain_ns)
     if gain.high_ratio < limits.retrace_ratio:
         return None
-    steps = ", ".join(map(str, loop.slowest_steps))
+    steps = ", ".join(map(str, timing.slowest_steps))
     return Finding(
         title="A function is retraced repeatedly",
         severity=limits.severity(gain),
         evidence=(
-            Evidence(f"{loop.retraces:,} traces after the first, in {loop.steps:,} steps"),
-            Evidence("each, beyond a typical step", time_ns=gain_ns // loop.retraces),
-            Evidence(f"the slowest steps on record: {steps}", steps=tuple(loop.slowest_steps)),
-            *_called_at(work),
-            work.shown_by("steps"),
+            Evidence(f"{timing.retraces:,} traces after the first, in {timing.steps:,} steps"),
+            Evidence("each, beyond a typical step", time_ns=gain_ns // timing.retraces),
+            Evidence(f"the slowest steps on record: {steps}", steps=tuple(timing.slowest_steps)),
+            *_called_at(loop),
+            loop.shown_by("steps"),
         ),
         action="Where a Python number changes between calls, pass a tensor (tf.constant(step)): "
         "each number is another function. Where shapes do: tf.function(reduce_retracing=True) or "
@@ -76,10 +76,10 @@ def retracing(work: WorkSignals, limits: Thresholds) -> Verdict:
     )
 
 
-def _called_at(work: WorkSignals) -> tuple[Evidence, ...]:
+def _called_at(loop: LoopSignals) -> tuple[Evidence, ...]:
     """Return the line that calls the function, which is that of its steps."""
-    python = work.python
-    if isinstance(python, Missing) or work.loop.kind != "function" or not python.step_source:
+    python = loop.python
+    if isinstance(python, Missing) or loop.timing.kind != "function" or not python.step_source:
         return ()
     return (Evidence("called at", source=python.step_source),)
 
@@ -180,26 +180,26 @@ def growing_graph(signals: Signals, limits: Thresholds) -> Iterator[Verdict]:
     extend the graph, place and optimize it again.
     """
     for process in signals.processes:
-        works = [
-            work
-            for work in signals.works
-            if work.process.subject == process.subject and work.loop.kind in _SESSION
+        loops = [
+            loop
+            for loop in signals.loops
+            if loop.process.subject == process.subject and loop.timing.kind in _SESSION
         ]
-        yield _of_process(process, works, limits)
+        yield _of_process(process, loops, limits)
 
 
 def _of_process(
-    process: ProcessSignals, works: Iterable[WorkSignals], limits: Thresholds
+    process: ProcessSignals, loops: Iterable[LoopSignals], limits: Thresholds
 ) -> Verdict:
-    works = tuple(works)
-    made = [(work, line) for work in works for line in _made(work)]
-    once = [work for work in works if _is_once(work)]
-    count = sum(work.loop.steps for work in once)
+    loops = tuple(loops)
+    made = [(loop, line) for loop in loops for line in _made(loop)]
+    once = [loop for loop in loops if _is_once(loop)]
+    count = sum(loop.timing.steps for loop in once)
     if count < limits.graph_steps_least or not (made or _are_spread(once)):
         return None
     # Lines of one gap: the work with most time between its steps tells of all.
-    making_ns = max((work.loop.regular_gap_ns * line.ratio for work, line in made), default=0.0)
-    high_ns = round(making_ns + sum(work.loop.step_ns for work in once))
+    making_ns = max((loop.timing.regular_gap_ns * line.ratio for loop, line in made), default=0.0)
+    high_ns = round(making_ns + sum(loop.timing.step_ns for loop in once))
     high_ns = min(high_ns, process.loop_ns)
     gain = Gain(round(GROWING_GRAPH_LIKELY * high_ns), high_ns, process.loop_ns)
     if gain.high_ratio < limits.python_ratio:
@@ -220,35 +220,35 @@ def _of_process(
     )
 
 
-def _name(work: WorkSignals) -> str:
-    return work.loop.name.split(",")[0]
+def _name(loop: LoopSignals) -> str:
+    return loop.timing.name.split(",")[0]
 
 
-def _making(made: list[tuple[WorkSignals, PythonUse]], making_ns: float) -> Iterator[Evidence]:
+def _making(made: list[tuple[LoopSignals, PythonUse]], making_ns: float) -> Iterator[Evidence]:
     if made:
-        _, line = max(made, key=lambda each: each[0].loop.regular_gap_ns * each[1].ratio)
+        _, line = max(made, key=lambda each: each[0].timing.regular_gap_ns * each[1].ratio)
         yield Evidence("ops are made between steps", time_ns=round(making_ns), source=line.source)
 
 
-def _are_spread(once: list[WorkSignals]) -> bool:
+def _are_spread(once: list[LoopSignals]) -> bool:
     """Return whether these steps come all through the loop of their thread."""
-    seen_ns = sorted(work.loop.first_seen_ns for work in once if work.loop.first_seen_ns)
+    seen_ns = sorted(loop.timing.first_seen_ns for loop in once if loop.timing.first_seen_ns)
     if not seen_ns:
         return False
     quarter = len(seen_ns) // 4
     half_ns = seen_ns[-1 - quarter] - seen_ns[quarter]
-    return half_ns >= _HALF_OF_THEM * max(work.loop.thread_ns for work in once)
+    return half_ns >= _HALF_OF_THEM * max(loop.timing.thread_ns for loop in once)
 
 
-def _made(work: WorkSignals) -> Iterator[PythonUse]:
-    if not isinstance(work.python, Missing):
-        line = work.python.of_kind("graph")
+def _made(loop: LoopSignals) -> Iterator[PythonUse]:
+    if not isinstance(loop.python, Missing):
+        line = loop.python.of_kind("graph")
         if line is not None:
             yield line
 
 
-def _is_once(work: WorkSignals) -> bool:
-    return work.loop.steps <= _MOST_STEPS or work.loop.name == _FURTHER
+def _is_once(loop: LoopSignals) -> bool:
+    return loop.timing.steps <= _MOST_STEPS or loop.timing.name == _FURTHER
 
 
 # On an accelerator such ops wait for memory: a chain of two or more reads and writes it once.
@@ -257,31 +257,31 @@ BOUND = 0.75
 _XLA_OPS = ("_XlaRun", "_XlaCompile", "XlaLaunch", "_XlaMerge")
 
 
-def xla_off(work: WorkSignals, limits: Thresholds) -> Verdict:
+def xla_off(loop: LoopSignals, limits: Thresholds) -> Verdict:
     """Return a finding where fusible ops of an accelerator take long; the bound is most of
     their time.
 
     On CPUs grappler and oneDNN have fused what is common: measured there, XLA made a long chain of
     element-wise ops a third slower.
     """
-    if isinstance(work.ops, Missing):
-        return work.ops
-    if not work.ops.has_accelerator:
+    if isinstance(loop.ops, Missing):
+        return loop.ops
+    if not loop.ops.has_accelerator:
         return None
-    settings = work.process.settings
+    settings = loop.process.settings
     if isinstance(settings, Missing):
         return settings
-    gain_ns = work.of_steps(work.ops.fusible_ns)
-    gain = work.gain(BOUND * gain_ns, LIKELY * gain_ns)
-    if _is_on(settings, work) or work.gain(gain_ns, 0).high_ratio < limits.fusible_ratio:
+    gain_ns = loop.of_steps(loop.ops.fusible_ns)
+    gain = loop.gain(BOUND * gain_ns, LIKELY * gain_ns)
+    if _is_on(settings, loop) or loop.gain(gain_ns, 0).high_ratio < limits.fusible_ratio:
         return None
     return Finding(
         title="XLA is off; it would fuse element-wise ops",
         severity=limits.severity(gain),
         evidence=(
-            Evidence("element-wise ops per step", time_ns=round(work.ops.fusible_ns)),
-            *work.sample(),
-            work.shown_by("op"),
+            Evidence("element-wise ops per step", time_ns=round(loop.ops.fusible_ns)),
+            *loop.sample(),
+            loop.shown_by("op"),
         ),
         action="Try TF_XLA_FLAGS='--tf_xla_auto_jit=2', or jit_compile=True for the step. Shapes "
         "that change from step to step are compiled again each time.",
@@ -290,9 +290,9 @@ def xla_off(work: WorkSignals, limits: Thresholds) -> Verdict:
     )
 
 
-def _is_on(settings: Mapping[str, Any], work: WorkSignals) -> bool:
+def _is_on(settings: Mapping[str, Any], loop: LoopSignals) -> bool:
     flags = str((settings.get("environment") or {}).get("TF_XLA_FLAGS", ""))
-    types = () if isinstance(work.ops, Missing) else (*work.ops.host, *work.ops.device)
+    types = () if isinstance(loop.ops, Missing) else (*loop.ops.host, *loop.ops.device)
     ran = any(use.type in _XLA_OPS for use in types)
     return bool(settings.get("jit")) or "auto_jit" in flags or ran
 
@@ -300,19 +300,19 @@ def _is_on(settings: Mapping[str, Any], work: WorkSignals) -> bool:
 # One op on whole tensors takes a small part of what scheduling its elements one by one does.
 
 
-def while_loop(work: WorkSignals, limits: Thresholds) -> Verdict:
+def while_loop(loop: LoopSignals, limits: Thresholds) -> Verdict:
     """Return a finding where a loop turns often and runs no larger ops.
 
     The bound is the time of its turns in which no op runs that is not tiny. Of a loop none of whose
     ops TensorFlow found worth tracing, it is the time until its results are taken.
     """
-    loop = work.graph_loop
-    if isinstance(loop, Missing) or isinstance(work.ops, Missing):
-        return lacking(loop, work.ops)
-    if work.ops.has_accelerator or 0 < loop.turns < limits.turns_least:
+    timing = loop.graph_loop
+    if isinstance(timing, Missing) or isinstance(loop.ops, Missing):
+        return lacking(timing, loop.ops)
+    if loop.ops.has_accelerator or 0 < timing.turns < limits.turns_least:
         return None
-    gain_ns = work.of_steps(loop.small_ns)
-    gain = work.gain(gain_ns, LIKELY * gain_ns)
+    gain_ns = loop.of_steps(timing.small_ns)
+    gain = loop.gain(gain_ns, LIKELY * gain_ns)
     if gain.high_ratio < limits.turns_ratio:
         return None
     return Finding(
@@ -320,13 +320,13 @@ def while_loop(work: WorkSignals, limits: Thresholds) -> Verdict:
         severity=limits.severity(gain),
         evidence=(
             Evidence(
-                f"{loop.name}, {_turns(loop)}; time with only tiny ops or no op",
-                time_ns=round(loop.small_ns),
-                source=loop.source,
-                node=loop.name,
+                f"{timing.name}, {_turns(timing)}; time with only tiny ops or no op",
+                time_ns=round(timing.small_ns),
+                source=timing.source,
+                node=timing.name,
             ),
-            *work.sample(),
-            work.shown_by("op"),
+            *loop.sample(),
+            loop.shown_by("op"),
         ),
         action="Compute on whole tensors in place of tf.while_loop, tf.scan or a Python loop over "
         "tensor elements: tf.cumsum, tf.reduce_sum, tf.gather, "
@@ -337,5 +337,7 @@ def while_loop(work: WorkSignals, limits: Thresholds) -> Verdict:
     )
 
 
-def _turns(loop: GraphLoop) -> str:
-    return f"some {loop.turns:.0f} turns per step" if loop.turns else "in which no op was traced"
+def _turns(timing: GraphLoop) -> str:
+    return (
+        f"some {timing.turns:.0f} turns per step" if timing.turns else "in which no op was traced"
+    )

@@ -8,7 +8,7 @@ from tfprobe.analysis.account.categories import Category
 from tfprobe.errors import Missing
 from tfprobe.findings.finding import Evidence, Finding, Gain, Severity
 from tfprobe.findings.rule import Verdict, lacking
-from tfprobe.findings.signals import Input, Ops, Parts, WorkSignals, much, part_label
+from tfprobe.findings.signals import Input, LoopSignals, Ops, Parts, much, part_label
 from tfprobe.findings.thresholds import Thresholds
 
 # An input that runs beside the step costs nothing as long as it is no slower than the step. Half is
@@ -36,50 +36,50 @@ _ACTIONS = {
 }
 
 
-def input_bound(work: WorkSignals, limits: Thresholds) -> Verdict:
+def input_bound(loop: LoopSignals, limits: Thresholds) -> Verdict:
     """Return a finding where the input takes long; the bound is all of the wait.
 
     Ends of epochs count, too: whoever waits for elements waits there for the first of the next one.
     """
-    parts = work.parts
+    parts = loop.parts
     if isinstance(parts, Missing):
         return parts
     ratio = parts.ratio(*_PARTS)
-    keeps_up = not isinstance(work.input, Missing) and work.input.keeps_up
-    if (keeps_up or parts.ratio("input_wait") < limits.input_ratio) and work.held_ns:
-        return _held_up(work, limits)
+    keeps_up = not isinstance(loop.input, Missing) and loop.input.keeps_up
+    if (keeps_up or parts.ratio("input_wait") < limits.input_ratio) and loop.held_ns:
+        return _held_up(loop, limits)
     if ratio < limits.input_ratio or keeps_up:
         return None
     largest = max(_PARTS, key=parts.ratio)
-    waits_ns, ends_ns = parts.of_all_steps(*_PARTS), _ends_ns(work, largest)
+    waits_ns, ends_ns = parts.of_all_steps(*_PARTS), _ends_ns(loop, largest)
     # What makes the elements may leave the steps too few CPUs besides.
-    high_ns = waits_ns + ends_ns + min(work.beside_ns, waits_ns)
-    gain = work.gain(high_ns, LIKELY * waits_ns + LIKELY_AT_ENDS * ends_ns)
+    high_ns = waits_ns + ends_ns + min(loop.beside_ns, waits_ns)
+    gain = loop.gain(high_ns, LIKELY * waits_ns + LIKELY_AT_ENDS * ends_ns)
     share = much(parts.ratio(largest), ratio)
     return Finding(
         title="Steps wait for their input",
-        severity=_severity(work, largest, limits.severity(gain)),
+        severity=_severity(loop, largest, limits.severity(gain)),
         evidence=(
             Evidence(f"share of the cycle, {share} of it {part_label(largest)}", ratio=ratio),
-            *_waited_for(work, parts, largest),
-            *work.sample(),
-            work.shown_by("input" if largest == "input_wait" else "breakdown"),
+            *_waited_for(loop, parts, largest),
+            *loop.sample(),
+            loop.shown_by("input" if largest == "input_wait" else "breakdown"),
         ),
-        action=_action(work, largest),
+        action=_action(loop, largest),
         gain=gain,
         part="input",
     )
 
 
-def _held_up(work: WorkSignals, limits: Thresholds) -> Finding | None:
+def _held_up(loop: LoopSignals, limits: Thresholds) -> Finding | None:
     """Return a finding where Python that makes elements holds up steps that need not wait for them.
 
     It has the interpreter's lock, which the thread of the steps waits for around its ops.
     """
-    found, held_ns = work.input, work.held_ns
+    found, held_ns = loop.input, loop.held_ns
     if isinstance(found, Missing):
         return None
-    gain = work.gain(held_ns, LIKELY * held_ns)
+    gain = loop.gain(held_ns, LIKELY * held_ns)
     return Finding(
         title="Python code that produces the input blocks the steps",
         severity=limits.severity(gain),
@@ -92,8 +92,8 @@ def _held_up(work: WorkSignals, limits: Thresholds) -> Finding | None:
             Evidence(
                 "share of the loop in which steps run no op because of it", ratio=gain.high_ratio
             ),
-            *work.sample(),
-            work.shown_by("input"),
+            *loop.sample(),
+            loop.shown_by("input"),
         ),
         action="Make batches by NumPy or TensorFlow on whole arrays, once before the steps, or in "
         "other processes (a Keras PyDataset or Sequence with use_multiprocessing=True).",
@@ -102,19 +102,19 @@ def _held_up(work: WorkSignals, limits: Thresholds) -> Finding | None:
     )
 
 
-def _ends_ns(work: WorkSignals, largest: str) -> int:
-    account = work.process.account
-    if largest != "input_wait" or not work.is_main or isinstance(account, Missing):
+def _ends_ns(loop: LoopSignals, largest: str) -> int:
+    account = loop.process.account
+    if largest != "input_wait" or not loop.is_main or isinstance(account, Missing):
         return 0
     return sum(each.ns for each in account.items(Category.EPOCH_ENDS) if each.times > 1)
 
 
-def _severity(work: WorkSignals, largest: str, severity: Severity) -> Severity:
+def _severity(loop: LoopSignals, largest: str, severity: Severity) -> Severity:
     """Return how loud to be: what converts so little is the price of a call, not of its bytes."""
-    parts = work.parts
+    parts = loop.parts
     if isinstance(parts, Missing):
         return severity
-    is_small = _serves(work, parts) or _is_ready(work) or _is_handing(work, parts)
+    is_small = _serves(loop, parts) or _is_ready(loop) or _is_handing(loop, parts)
     if largest == "input_wait" and is_small:
         return min(severity, Severity.INFO)
     if largest != "feed":
@@ -123,18 +123,18 @@ def _severity(work: WorkSignals, largest: str, severity: Severity) -> Severity:
     return min(severity, Severity.INFO) if feed_ns < _SMALL_FEED_NS else severity
 
 
-def _is_ready(work: WorkSignals) -> bool:
+def _is_ready(loop: LoopSignals) -> bool:
     """Say whether a step waits for elements that lie in memory: it is short beside their number."""
-    return not isinstance(work.input, Missing) and work.input.is_ready
+    return not isinstance(loop.input, Missing) and loop.input.is_ready
 
 
-def _is_handing(work: WorkSignals, parts: Parts) -> bool:
+def _is_handing(loop: LoopSignals, parts: Parts) -> bool:
     """Say whether the wait is no longer than handing over what is ready.
 
     Of a prefetched pipeline, of which no stage was seen, or a small part of the cycle for what a
     generator takes over from Python, as Keras' does from the workers of a PyDataset.
     """
-    found, ratio = work.input, parts.ratio("input_wait")
+    found, ratio = loop.input, parts.ratio("input_wait")
     if isinstance(found, Missing) or ratio * parts.cycle_ns >= _HANDING_NS:
         return False
     if "Generator" in found.nodes:
@@ -142,15 +142,15 @@ def _is_handing(work: WorkSignals, parts: Parts) -> bool:
     return found.prefetches and not found.nodes
 
 
-def _serves(work: WorkSignals, parts: Parts) -> bool:
+def _serves(loop: LoopSignals, parts: Parts) -> bool:
     """Say whether steps that train nothing wait for what others hand them: a server's requests."""
     cause = parts.cause("input_wait")
     is_queue = cause is not None and cause.what in _OF_QUEUES
-    return is_queue and not isinstance(work.ops, Missing) and not work.ops.has_updates
+    return is_queue and not isinstance(loop.ops, Missing) and not loop.ops.has_updates
 
 
-def _waited_for(work: WorkSignals, parts: Parts, largest: str) -> Iterator[Evidence]:
-    found = work.input
+def _waited_for(loop: LoopSignals, parts: Parts, largest: str) -> Iterator[Evidence]:
+    found = loop.input
     if largest == "input_wait" and not isinstance(found, Missing):
         likely = "" if found.is_measured else "waiting, likely (not measured), for "
         yield Evidence(
@@ -165,8 +165,8 @@ def _waited_for(work: WorkSignals, parts: Parts, largest: str) -> Iterator[Evide
         yield Evidence(f"{cause.what} per step", time_ns=round(cause.ns), source=cause.source)
 
 
-def _action(work: WorkSignals, largest: str) -> str:
-    found = work.input
+def _action(loop: LoopSignals, largest: str) -> str:
+    found = loop.input
     if largest == "host_to_device" or isinstance(found, Missing) or not found.advice:
         return _ACTIONS[largest]
     return found.advice
@@ -179,56 +179,56 @@ _INPUT_PARTS = ("input_wait", "host_preprocess", "feed")
 _SHOWN = 3
 
 
-def input_takes_cpus(work: WorkSignals, limits: Thresholds) -> Verdict:
+def input_takes_cpus(loop: LoopSignals, limits: Thresholds) -> Verdict:
     """Return a finding where ops of the input run beside steps that compute, and no CPU is left."""
-    parts, ops, machine = work.parts, work.ops, work.process.machine
+    parts, ops, machine = loop.parts, loop.ops, loop.process.machine
     if isinstance(parts, Missing) or isinstance(ops, Missing) or isinstance(machine, Missing):
         return lacking(parts, ops, machine)
     cpus, used_cpus = machine.cpus, machine.used_cpus
     if isinstance(cpus, Missing) or isinstance(used_cpus, Missing):
         return lacking(cpus, used_cpus)
-    if ops.has_accelerator or _is_late(work, parts, limits):
+    if ops.has_accelerator or _is_late(loop, parts, limits):
         return None
-    if used_cpus < limits.busy_cpus_ratio * _to_have(work, cpus):
+    if used_cpus < limits.busy_cpus_ratio * _to_have(loop, cpus):
         return None
-    gain = work.gain(work.beside_ns, LIKELY * work.beside_ns)
+    gain = loop.gain(loop.beside_ns, LIKELY * loop.beside_ns)
     if gain.high_ratio < limits.input_cpus_ratio:
         return None
     return Finding(
         title="The input pipeline competes with the steps for CPUs",
         severity=limits.severity(gain),
         evidence=(
-            *_evidence(work, ops),
+            *_evidence(loop, ops),
             Evidence(f"the process kept {used_cpus:.2g} of {cpus:.3g} CPUs busy"),
             Evidence(
                 "share of the cycle in which steps wait for input", ratio=parts.ratio("input_wait")
             ),
-            *work.sample(),
-            work.shown_by("input"),
+            *loop.sample(),
+            loop.shown_by("input"),
         ),
-        action=_input_takes_cpus_action(work),
+        action=_input_takes_cpus_action(loop),
         gain=gain,
         part="input_cpus",
     )
 
 
-def _is_late(work: WorkSignals, parts: Parts, limits: Thresholds) -> bool:
+def _is_late(loop: LoopSignals, parts: Parts, limits: Thresholds) -> bool:
     """Say whether steps wait for the input, and not for a small part of what it holds them up."""
-    if not isinstance(work.input, Missing) and work.input.keeps_up:
+    if not isinstance(loop.input, Missing) and loop.input.keeps_up:
         return False
-    waits_ns = max(limits.input_ratio * parts.total_ns, _SMALL_WAIT * work.beside_ns)
+    waits_ns = max(limits.input_ratio * parts.total_ns, _SMALL_WAIT * loop.beside_ns)
     return parts.of_all_steps(*_INPUT_PARTS) >= waits_ns
 
 
-def _to_have(work: WorkSignals, cpus: float) -> float:
+def _to_have(loop: LoopSignals, cpus: float) -> float:
     """Return how many CPUs there were to have: where the thread of the steps had to wait for one,
     fewer than the process may use."""
-    threads = work.process.threads
+    threads = loop.process.threads
     return cpus if isinstance(threads, Missing) else cpus * threads.had_ratio
 
 
-def _evidence(work: WorkSignals, ops: Ops) -> Iterator[Evidence]:
-    found = work.input
+def _evidence(loop: LoopSignals, ops: Ops) -> Iterator[Evidence]:
+    found = loop.input
     types = ", ".join(use.type for use in ops.beside[:_SHOWN])
     stage = "the input" if isinstance(found, Missing) else found.bottleneck
     yield Evidence(
@@ -240,8 +240,8 @@ def _evidence(work: WorkSignals, ops: Ops) -> Iterator[Evidence]:
     )
 
 
-def _input_takes_cpus_action(work: WorkSignals) -> str:
-    found = work.input
+def _input_takes_cpus_action(loop: LoopSignals) -> str:
+    found = loop.input
     once = ".cache() behind what takes long and is not random, before .repeat(), or "
     may_cache = isinstance(found, Missing) or (
         "Generator" not in found.nodes and (found.may_cache or "Repeat" in found.nodes)
@@ -267,26 +267,26 @@ _PARALLEL = {
 }
 
 
-def dataset_serial(work: WorkSignals, limits: Thresholds) -> Verdict:
+def dataset_serial(loop: LoopSignals, limits: Thresholds) -> Verdict:
     """Return a finding where steps wait and the pipeline is serial; the bound is the wait."""
-    if isinstance(work.input, Missing) or isinstance(work.parts, Missing):
-        return lacking(work.input, work.parts)
-    if not work.input.keeps_up and not (work.input.is_whole and work.input.is_measured):
+    if isinstance(loop.input, Missing) or isinstance(loop.parts, Missing):
+        return lacking(loop.input, loop.parts)
+    if not loop.input.keeps_up and not (loop.input.is_whole and loop.input.is_measured):
         return Missing("the source or the bottleneck of its tf.data pipeline was not seen")
-    gain_ns = work.parts.of_all_steps("input_wait")
-    has_batch = work.process.has_parallel_batch
-    lacks = tuple(each for each in _lacks(work.input) if has_batch or "Batch" not in each[0])
+    gain_ns = loop.parts.of_all_steps("input_wait")
+    has_batch = loop.process.has_parallel_batch
+    lacks = tuple(each for each in _lacks(loop.input) if has_batch or "Batch" not in each[0])
     likely = LIKELY_BY_CACHE if lacks and lacks[0][0] == _CACHE else DATASET_SERIAL_LIKELY
-    gain = work.gain(gain_ns, likely * gain_ns)
-    if work.input.keeps_up or not lacks or gain.high_ratio < limits.tuned_input_ratio:
+    gain = loop.gain(gain_ns, likely * gain_ns)
+    if loop.input.keeps_up or not lacks or gain.high_ratio < limits.tuned_input_ratio:
         return None
     return Finding(
         title=f"The tf.data pipeline lacks {lacks[0][0]}",
-        severity=_dataset_serial_severity(work, limits, gain),
+        severity=_dataset_serial_severity(loop, limits, gain),
         evidence=(
-            Evidence("pipeline, from the step down", iterator=" < ".join(work.input.nodes)),
-            *work.sample(),
-            work.shown_by("input"),
+            Evidence("pipeline, from the step down", iterator=" < ".join(loop.input.nodes)),
+            *loop.sample(),
+            loop.shown_by("input"),
         ),
         action="Add " + "; ".join(action for _, action in lacks) + ".",
         gain=gain,
@@ -294,10 +294,10 @@ def dataset_serial(work: WorkSignals, limits: Thresholds) -> Verdict:
     )
 
 
-def _dataset_serial_severity(work: WorkSignals, limits: Thresholds, gain: Gain) -> Severity:
+def _dataset_serial_severity(loop: LoopSignals, limits: Thresholds, gain: Gain) -> Severity:
     """Return how loud to be: the same wait is told loudly once, where it has a remedy already."""
-    told = isinstance(input_bound(work, limits), Finding)
-    has_remedy = not isinstance(work.input, Missing) and bool(work.input.advice)
+    told = isinstance(input_bound(loop, limits), Finding)
+    has_remedy = not isinstance(loop.input, Missing) and bool(loop.input.advice)
     return Severity.INFO if told and has_remedy else limits.severity(gain)
 
 

@@ -1,29 +1,29 @@
-"""Find expensive ops, and ops that do more work than is needed."""
+"""Find expensive ops, and ops that do more loop than is needed."""
 
 from __future__ import annotations
 
 from tfprobe.errors import Missing
 from tfprobe.findings.finding import Evidence, Finding, Severity
 from tfprobe.findings.rule import Verdict, lacking
-from tfprobe.findings.signals import WorkSignals, much
+from tfprobe.findings.signals import LoopSignals, much
 from tfprobe.findings.thresholds import Thresholds
 
 _SHOWN = 3
 
 
-def expensive_ops(work: WorkSignals, limits: Thresholds) -> Verdict:
+def expensive_ops(loop: LoopSignals, limits: Thresholds) -> Verdict:
     """Return the dearest type; the bound is the time in which one of them runs."""
-    if isinstance(work.ops, Missing):
-        return work.ops
-    types = work.ops.device or work.ops.host
+    if isinstance(loop.ops, Missing):
+        return loop.ops
+    types = loop.ops.device or loop.ops.host
     if not types:
         return None
     dearest = types[0]
-    gain = work.gain(work.of_steps(dearest.busy_ns), 0)
+    gain = loop.gain(loop.of_steps(dearest.busy_ns), 0)
     if gain.high_ratio < limits.expensive_ratio:
         return None
     return Finding(
-        title=f"{dearest.type} takes {much(dearest.busy_ns, work.ops.step_ns)} of a step",
+        title=f"{dearest.type} takes {much(dearest.busy_ns, loop.ops.step_ns)} of a step",
         severity=Severity.INFO,
         evidence=(
             *(
@@ -35,8 +35,8 @@ def expensive_ops(work: WorkSignals, limits: Thresholds) -> Verdict:
                 )
                 for use in types[:_SHOWN]
             ),
-            *work.sample(),
-            work.shown_by("op"),
+            *loop.sample(),
+            loop.shown_by("op"),
         ),
         action="This may be necessary. It gets cheaper with smaller sizes, 16 bits or a fused op.",
         gain=gain,
@@ -47,20 +47,20 @@ def expensive_ops(work: WorkSignals, limits: Thresholds) -> Verdict:
 _ALL_RATIO = 0.9
 
 
-def expensive_lines(work: WorkSignals, limits: Thresholds) -> Verdict:
+def expensive_lines(loop: LoopSignals, limits: Thresholds) -> Verdict:
     """Return the dearest line; the bound is the time in which an op of it runs."""
-    if isinstance(work.lines, Missing) or isinstance(work.ops, Missing):
-        return lacking(work.lines, work.ops)
+    if isinstance(loop.lines, Missing) or isinstance(loop.ops, Missing):
+        return lacking(loop.lines, loop.ops)
     # A line that made nearly all ops, such as that of model.fit, says nothing.
-    telling = [use for use in work.lines if use.busy_ns < _ALL_RATIO * work.ops.busy_ns]
+    telling = [use for use in loop.lines if use.busy_ns < _ALL_RATIO * loop.ops.busy_ns]
     if not telling:
         return None
     dearest = telling[0]
-    gain = work.gain(work.of_steps(dearest.busy_ns), 0)
+    gain = loop.gain(loop.of_steps(dearest.busy_ns), 0)
     if gain.high_ratio < limits.expensive_ratio:
         return None
     return Finding(
-        title=f"One line of Python made {much(dearest.busy_ns, work.ops.busy_ns)} of what runs",
+        title=f"One line of Python made {much(dearest.busy_ns, loop.ops.busy_ns)} of what runs",
         severity=Severity.INFO,
         evidence=(
             *(
@@ -72,7 +72,7 @@ def expensive_lines(work: WorkSignals, limits: Thresholds) -> Verdict:
                 )
                 for use in telling[:_SHOWN]
             ),
-            work.shown_by("code"),
+            loop.shown_by("code"),
         ),
         action="Start there: a smaller size, fewer calls, or a cheaper op of the same kind.",
         gain=gain,
@@ -80,18 +80,18 @@ def expensive_lines(work: WorkSignals, limits: Thresholds) -> Verdict:
     )
 
 
-def expensive_scopes(work: WorkSignals, limits: Thresholds) -> Verdict:
+def expensive_scopes(loop: LoopSignals, limits: Thresholds) -> Verdict:
     """Return the dearest layer; the bound is the time in which an op of it runs."""
-    if isinstance(work.scopes, Missing) or isinstance(work.ops, Missing):
-        return lacking(work.scopes, work.ops)
-    if not work.scopes:
+    if isinstance(loop.scopes, Missing) or isinstance(loop.ops, Missing):
+        return lacking(loop.scopes, loop.ops)
+    if not loop.scopes:
         return None
-    dearest = work.scopes[0]
-    gain = work.gain(work.of_steps(dearest.busy_ns), 0)
+    dearest = loop.scopes[0]
+    gain = loop.gain(loop.of_steps(dearest.busy_ns), 0)
     if gain.high_ratio < limits.expensive_ratio:
         return None
     return Finding(
-        title=f"Layer {dearest.name} takes {much(dearest.busy_ns, work.ops.step_ns)} of a step",
+        title=f"Layer {dearest.name} takes {much(dearest.busy_ns, loop.ops.step_ns)} of a step",
         severity=Severity.INFO,
         evidence=(
             *(
@@ -101,9 +101,9 @@ def expensive_scopes(work: WorkSignals, limits: Thresholds) -> Verdict:
                     node=use.node,
                     scope=use.name,
                 )
-                for use in work.scopes[:_SHOWN]
+                for use in loop.scopes[:_SHOWN]
             ),
-            work.shown_by("scope --by-layer"),
+            loop.shown_by("scope --by-layer"),
         ),
         action="Start with this layer: its width, its strides, or a cheaper replacement.",
         gain=gain,
@@ -117,15 +117,15 @@ BOUND = 0.75
 LIKELY = 0.5
 
 
-def float64_math(work: WorkSignals, limits: Thresholds) -> Verdict:
+def float64_math(loop: LoopSignals, limits: Thresholds) -> Verdict:
     """Return a finding where ops in 64 bits take long; the bound is most of their time."""
-    double = work.double
-    if isinstance(double, Missing) or isinstance(work.ops, Missing):
-        return lacking(double, work.ops)
-    if work.ops.has_accelerator:
+    double = loop.double
+    if isinstance(double, Missing) or isinstance(loop.ops, Missing):
+        return lacking(double, loop.ops)
+    if loop.ops.has_accelerator:
         return None
-    busy_ns = work.of_steps(double.busy_ns)
-    gain = work.gain(BOUND * busy_ns, LIKELY * busy_ns)
+    busy_ns = loop.of_steps(double.busy_ns)
+    gain = loop.gain(BOUND * busy_ns, LIKELY * busy_ns)
     if gain.high_ratio < limits.double_ratio:
         return None
     return Finding(
@@ -138,8 +138,8 @@ def float64_math(work: WorkSignals, limits: Thresholds) -> Verdict:
                 source=double.source,
                 node=double.node,
             ),
-            *work.sample(),
-            work.shown_by("op"),
+            *loop.sample(),
+            loop.shown_by("op"),
         ),
         action="Convert arrays once with .astype('float32') (NumPy makes float64), and leave "
         "tf.keras.backend.set_floatx('float64') out, where the problem does not need 64 bits.",
@@ -151,16 +151,16 @@ def float64_math(work: WorkSignals, limits: Thresholds) -> Verdict:
 # A batch looks up a small part of a table that is worth the name.
 
 
-def dense_gradient(work: WorkSignals, limits: Thresholds) -> Verdict:
+def dense_gradient(loop: LoopSignals, limits: Thresholds) -> Verdict:
     """Return a finding where a sparse gradient is made dense; the bound is what goes on with it.
 
     That is the update of all rows, and what is computed of the table before its rows are taken.
     """
-    dense = work.dense
+    dense = loop.dense
     if isinstance(dense, Missing):
         return dense
-    gain_ns = work.of_steps(dense.busy_ns)
-    gain = work.gain(gain_ns, LIKELY * gain_ns)
+    gain_ns = loop.of_steps(dense.busy_ns)
+    gain = loop.gain(gain_ns, LIKELY * gain_ns)
     if gain.high_ratio < limits.dense_ratio:
         return None
     return Finding(
@@ -173,8 +173,8 @@ def dense_gradient(work: WorkSignals, limits: Thresholds) -> Verdict:
                 source=dense.source,
                 node=dense.node,
             ),
-            *work.sample(),
-            work.shown_by("op"),
+            *loop.sample(),
+            loop.shown_by("op"),
         ),
         action="Look rows up first, tf.gather(table, ids), and compute on those alone; then the "
         "gradient is IndexedSlices, and SGD and Adagrad update only these rows (Adam moves all). "
@@ -188,13 +188,13 @@ def dense_gradient(work: WorkSignals, limits: Thresholds) -> Verdict:
 ONE_HOT_PRODUCT_LIKELY = 0.8
 
 
-def one_hot_product(work: WorkSignals, limits: Thresholds) -> Verdict:
+def one_hot_product(loop: LoopSignals, limits: Thresholds) -> Verdict:
     """Return a finding where one-hot vectors and products with them take long: all of that time."""
-    one_hot = work.one_hot
+    one_hot = loop.one_hot
     if isinstance(one_hot, Missing):
         return one_hot
-    gain_ns = work.of_steps(one_hot.busy_ns)
-    gain = work.gain(gain_ns, ONE_HOT_PRODUCT_LIKELY * gain_ns)
+    gain_ns = loop.of_steps(one_hot.busy_ns)
+    gain = loop.gain(gain_ns, ONE_HOT_PRODUCT_LIKELY * gain_ns)
     if gain.high_ratio < limits.one_hot_ratio:
         return None
     return Finding(
@@ -207,8 +207,8 @@ def one_hot_product(work: WorkSignals, limits: Thresholds) -> Verdict:
                 source=one_hot.source,
                 node=one_hot.node,
             ),
-            *work.sample(),
-            work.shown_by("op"),
+            *loop.sample(),
+            loop.shown_by("op"),
         ),
         action="Look the rows up by their numbers: tf.gather(table, ids), tf.nn.embedding_lookup "
         "or tf.keras.layers.Embedding in place of tf.matmul(tf.one_hot(ids, N), table).",
@@ -226,7 +226,7 @@ _MOST_NS_AN_OP = 50_000
 _OWN = ("host_compute", "idle", "fetch")
 
 
-def tiny_ops(work: WorkSignals, limits: Thresholds) -> Verdict:
+def tiny_ops(loop: LoopSignals, limits: Thresholds) -> Verdict:
     """Return a finding for many tiny ops; the bound is when no larger op ran, from first to last.
 
     Where the usual step is so short that its ops cannot but be tiny, all that goes with their
@@ -234,28 +234,28 @@ def tiny_ops(work: WorkSignals, limits: Thresholds) -> Verdict:
     does not trace because it takes them to be cheap. An op costs 50 us at most. With an
     accelerator, launch_bound looks at it.
     """
-    ops = work.ops
+    ops = loop.ops
     if isinstance(ops, Missing):
         return ops
-    count = max(ops.per_step, 0 if isinstance(work.nodes, Missing) else work.nodes)
+    count = max(ops.per_step, 0 if isinstance(loop.nodes, Missing) else loop.nodes)
     if ops.has_accelerator or count < limits.tiny_ops_least:
         return None
     # A thread that lost its CPU, or waited, ran no tiny ops meanwhile.
     whole_ns, small_ns = ops.step_ns, ops.span_ns - ops.large_ns - ops.paused_ns
-    if work.loop.usual_step_ns < count * limits.tiny_op_us * _NS_PER_US:
-        whole_ns = work.loop.usual_step_ns
+    if loop.timing.usual_step_ns < count * limits.tiny_op_us * _NS_PER_US:
+        whole_ns = loop.timing.usual_step_ns
         # A traced step takes longer, and so do its larger ops.
         large_ratio = min(ops.large_ns / ops.span_ns, 1.0) if ops.span_ns else 1.0
         small_ns = whole_ns - min(ops.large_ns, large_ratio * whole_ns)
     small_ns = min(small_ns, count * _MOST_NS_AN_OP)
-    steps_ns = work.loop.regular_step_ns
+    steps_ns = loop.timing.regular_step_ns
     gain_ns = small_ns / whole_ns * steps_ns if whole_ns else 0.0
     # Steps that wait for their input within them are long for another reason.
-    if not isinstance(work.parts, Missing):
-        gain_ns = min(gain_ns, work.parts.of_all_steps(*_OWN))
+    if not isinstance(loop.parts, Missing):
+        gain_ns = min(gain_ns, loop.parts.of_all_steps(*_OWN))
     if not steps_ns or gain_ns < limits.tiny_ratio * steps_ns:
         return None
-    gain = work.gain(gain_ns, LIKELY * gain_ns)
+    gain = loop.gain(gain_ns, LIKELY * gain_ns)
     return Finding(
         title="The step consists of tiny ops",
         severity=limits.severity(gain),
@@ -263,11 +263,11 @@ def tiny_ops(work: WorkSignals, limits: Thresholds) -> Verdict:
             Evidence(
                 f"{count:.0f} ops per step; typical step",
                 time_ns=round(whole_ns),
-                source=work.ops_source,
+                source=loop.ops_source,
             ),
             Evidence("time with only tiny ops or no op", time_ns=round(small_ns)),
-            *work.sample(),
-            work.shown_by("op -order_by occurrence"),
+            *loop.sample(),
+            loop.shown_by("op -order_by occurrence"),
         ),
         action="Give each op more to do: larger batches, whole tensors instead of loops over their "
         "parts (tf.stack, tf.vectorized_map).",

@@ -9,7 +9,7 @@ from tfprobe.errors import Missing
 from tfprobe.findings.finding import Evidence, Finding, Severity
 from tfprobe.findings.rule import Verdict, lacking
 from tfprobe.findings.rules.accelerator import ON_DEVICE
-from tfprobe.findings.signals import Parts, ProcessSignals, PythonThread, Syncs, WorkSignals
+from tfprobe.findings.signals import LoopSignals, Parts, ProcessSignals, PythonThread, Syncs
 from tfprobe.findings.thresholds import Thresholds
 
 # In another process the thread leaves the lock alone; what it hands over costs some of that.
@@ -27,29 +27,29 @@ _MOSTLY = 0.5
 _SHOWN = 3
 
 
-def gil_held(work: WorkSignals, limits: Thresholds) -> Verdict:
+def gil_held(loop: LoopSignals, limits: Thresholds) -> Verdict:
     """Return a finding where steps do not go on while another thread of Python computes.
 
     The bound is the time in which the thread of the steps did not run, and what asking for the lock
     took of its own, as far as no op ran and nothing else was waited for.
     """
-    threads, parts = work.process.threads, work.parts
+    threads, parts = loop.process.threads, loop.parts
     if isinstance(threads, Missing) or isinstance(parts, Missing):
         return lacking(threads, parts)
     others = [each for each in threads.others if each.source]
     cores = sum(each.cores for each in others)
     # Beside other processes a thread that wants all of a CPU has no more of it than others want.
     to_have = 1.0 if threads.is_alone else threads.had_ratio
-    if not work.is_main or not others or cores < limits.gil_cpus * to_have:
+    if not loop.is_main or not others or cores < limits.gil_cpus * to_have:
         return None
     waited_ratio = max(1 - threads.steps_cores - threads.delay_ratio, 0.0)
     if waited_ratio < limits.gil_ratio:
         return None
-    whole_ns, open_ns = work.loop.thread_ns, _open_ns(work, parts)
+    whole_ns, open_ns = loop.timing.thread_ns, _open_ns(loop, parts)
     # A thread that computes takes a CPU, too.
     lost_ratio = waited_ratio + threads.delay_ratio + _LOST_OF_OWN * threads.steps_cores
     high_ns = min(lost_ratio * whole_ns, open_ns)
-    gain = work.gain(high_ns, LIKELY * min(waited_ratio * whole_ns, open_ns))
+    gain = loop.gain(high_ns, LIKELY * min(waited_ratio * whole_ns, open_ns))
     if gain.high_ratio < limits.gil_ratio:
         return None
     holds = others[0].in_python_ratio >= _MOSTLY
@@ -67,7 +67,7 @@ def gil_held(work: WorkSignals, limits: Thresholds) -> Verdict:
                 "share of the cycle without a running op",
                 ratio=parts.ratio(*_PARTS),
             ),
-            work.shown_by("tiers"),
+            loop.shown_by("tiers"),
         ),
         action="Do it in a process (multiprocessing, subprocess) rather than a thread, do it with "
         "NumPy or another library that releases the lock while it computes, or let the thread "
@@ -77,12 +77,12 @@ def gil_held(work: WorkSignals, limits: Thresholds) -> Verdict:
     )
 
 
-def _open_ns(work: WorkSignals, parts: Parts) -> float:
+def _open_ns(loop: LoopSignals, parts: Parts) -> float:
     """Return how long the cycles were in these parts, but for what lines are known to wait for."""
-    python = work.python
+    python = loop.python
     lines = () if isinstance(python, Missing) else python.lines
     waits = sum(line.ratio for line in lines if line.kind in _OTHER_WAITS)
-    return max(parts.of_all_steps(*_PARTS) - waits * work.loop.regular_gap_ns, 0.0)
+    return max(parts.of_all_steps(*_PARTS) - waits * loop.timing.regular_gap_ns, 0.0)
 
 
 def _evidence(others: list[PythonThread], *, holds: bool) -> Iterator[Evidence]:
@@ -127,19 +127,19 @@ HOST_SYNC_LIKELY = 0.5
 _LEAST_GAPS = 3
 
 
-def host_sync(work: WorkSignals, limits: Thresholds) -> Verdict:
+def host_sync(loop: LoopSignals, limits: Thresholds) -> Verdict:
     """Return a finding where each step is waited for.
 
     Without an accelerator the bound is the time of the reads. With one, the host could run ahead of
     the device, at best to hide the shorter of the two behind the longer: that is the bound.
     """
-    syncs = work.syncs
+    syncs = loop.syncs
     if isinstance(syncs, Missing):
         return syncs
     if syncs.gaps < _LEAST_GAPS or syncs.ratio < limits.sync_ratio:
         return None
-    gain_ns = _bound_ns(work, syncs)
-    gain = work.gain(gain_ns, HOST_SYNC_LIKELY * gain_ns)
+    gain_ns = _bound_ns(loop, syncs)
+    gain = loop.gain(gain_ns, HOST_SYNC_LIKELY * gain_ns)
     severity = limits.severity(gain)
     if not syncs.source:
         # Keras itself reads what it shows: no line of the job is to be changed.
@@ -154,7 +154,7 @@ def host_sync(work: WorkSignals, limits: Thresholds) -> Verdict:
                 source=syncs.source,
             ),
             Evidence(f"share of {syncs.gaps} watched gaps with a read", ratio=syncs.ratio),
-            work.shown_by("breakdown"),
+            loop.shown_by("breakdown"),
         ),
         action="Read losses and metrics at every Nth step (.numpy(), float(), print, if), or keep "
         "them in a tf.metrics object and read that at the end of the epoch.",
@@ -168,11 +168,11 @@ def _reads(calls: float) -> str:
     return "1 read" if told == "1" else f"{told} reads"
 
 
-def _bound_ns(work: WorkSignals, syncs: Syncs) -> float:
-    if isinstance(work.parts, Missing) or not work.process.has_accelerator:
-        return syncs.ns * work.loop.steps
-    device_ratio = work.parts.ratio(*ON_DEVICE)
-    return min(device_ratio, 1 - device_ratio) * work.parts.total_ns
+def _bound_ns(loop: LoopSignals, syncs: Syncs) -> float:
+    if isinstance(loop.parts, Missing) or not loop.process.has_accelerator:
+        return syncs.ns * loop.timing.steps
+    device_ratio = loop.parts.ratio(*ON_DEVICE)
+    return min(device_ratio, 1 - device_ratio) * loop.parts.total_ns
 
 
 # What is prepared has to be read at least.

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from tfprobe.errors import Missing
 from tfprobe.findings.finding import Evidence, Finding, Subject
 from tfprobe.findings.rule import Verdict
-from tfprobe.findings.signals import Signals, WorkSignals
+from tfprobe.findings.signals import LoopSignals, Signals
 from tfprobe.findings.thresholds import Thresholds
 
 # A slow machine can be made as fast as the others or left out.
@@ -36,10 +36,10 @@ def straggler(signals: Signals, limits: Thresholds) -> Iterator[Verdict]:
     collectives. Its own time is the cycle less what it waits for others; the bound is what it
     takes more than the mean of the others.
     """
-    groups: dict[tuple[str, str, int], list[WorkSignals]] = {}
-    for work in signals.works:
-        key = work.subject.kind, work.subject.name, work.process.group
-        groups.setdefault(key, []).append(work)
+    groups: dict[tuple[str, str, int], list[LoopSignals]] = {}
+    for loop in signals.loops:
+        key = loop.subject.kind, loop.subject.name, loop.process.group
+        groups.setdefault(key, []).append(loop)
     for group in groups.values():
         by_process = {_process(each.subject): each for each in group}
         if len(by_process) > 1 and _are_ranks(by_process.values()):
@@ -51,58 +51,58 @@ def _process(subject: Subject) -> tuple[str | None, int | None, int | None]:
     return subject.host, subject.pid, subject.rank
 
 
-def _are_ranks(works: Iterable[WorkSignals]) -> bool:
-    return all(each.subject.rank is not None for each in works)
+def _are_ranks(loops: Iterable[LoopSignals]) -> bool:
+    return all(each.subject.rank is not None for each in loops)
 
 
-def _late(works: list[WorkSignals], limits: Thresholds) -> Verdict:
-    own = _own_ns(works)
-    latest = max(range(len(works)), key=own.__getitem__)
+def _late(loops: list[LoopSignals], limits: Thresholds) -> Verdict:
+    own = _own_ns(loops)
+    latest = max(range(len(loops)), key=own.__getitem__)
     others = [ns for at, ns in enumerate(own) if at != latest]
     late_ns = own[latest] - sum(others) / len(others)
-    work = works[latest]
-    cycle_ns = _cycle_ns(work)
-    if late_ns < limits.straggler_ratio * cycle_ns or not _is_clear(latest, works, late_ns, limits):
+    loop = loops[latest]
+    cycle_ns = _cycle_ns(loop)
+    if late_ns < limits.straggler_ratio * cycle_ns or not _is_clear(latest, loops, late_ns, limits):
         return None
     z = _z(own, latest, cycle_ns)
     if z is not None and z < OUTLIER_Z:
         return None
-    gain_ns = late_ns * work.loop.steps
-    gain = work.gain(gain_ns, LIKELY * gain_ns)
+    gain_ns = late_ns * loop.timing.steps
+    gain = loop.gain(gain_ns, LIKELY * gain_ns)
     return Finding(
-        title=f"Rank {work.subject.rank} is slower than the others, and they wait for it",
+        title=f"Rank {loop.subject.rank} is slower than the others, and they wait for it",
         severity=limits.severity(gain),
         evidence=(
-            *_came_last(work),
-            *_times(works, own, latest),
-            *_stands_out(z, len(works)),
+            *_came_last(loop),
+            *_times(loops, own, latest),
+            *_stands_out(z, len(loops)),
             Evidence("compare all ranks", command="tfprobe ranks"),
-            work.shown_by("steps" if work.turns is None else "transfers"),
+            loop.shown_by("steps" if loop.turns is None else "transfers"),
         ),
         action="Compare its machine with the others' (other jobs, clocks, disks, links) and its "
         "share of the data; `tfprobe report --rank` shows one rank.",
         gain=gain,
         part="straggler",
-        subject=work.subject,
+        subject=loop.subject,
     )
 
 
-def _is_clear(latest: int, works: list[WorkSignals], late_ns: float, limits: Thresholds) -> bool:
+def _is_clear(latest: int, loops: list[LoopSignals], late_ns: float, limits: Thresholds) -> bool:
     """Say whether a rank is late by more than chance."""
-    work, others = works[latest], [each for at, each in enumerate(works) if at != latest]
+    loop, others = loops[latest], [each for at, each in enumerate(loops) if at != latest]
     turns = [each.turns for each in others if each.turns is not None]
-    if work.turns is None or len(turns) < len(others):
-        loops = [each.loop for each in others]
-        spread_ns = work.loop.gap_spread_ns + max(each.gap_spread_ns for each in loops)
+    if loop.turns is None or len(turns) < len(others):
+        timings = [each.timing for each in others]
+        spread_ns = loop.timing.gap_spread_ns + max(each.gap_spread_ns for each in timings)
         # Who waits for it does so in steps that are longer; else they only run beside each other.
-        waited_ns = min(each.usual_step_ns for each in loops) - work.loop.usual_step_ns
+        waited_ns = min(each.usual_step_ns for each in timings) - loop.timing.usual_step_ns
         return late_ns > spread_ns and waited_ns >= _WAITED_RATIO * late_ns
     waits = [each.waiting_ns for each in turns]
-    if len(works) < FEW:
-        return work.turns.waiting_ns < min(waits) and work.turns.last_ratio >= limits.last_ratio
+    if len(loops) < FEW:
+        return loop.turns.waiting_ns < min(waits) and loop.turns.last_ratio >= limits.last_ratio
     # Of many each is last to a small share of the collectives, and another one may wait least once.
-    waits_little = work.turns.waiting_ns < statistics.median(waits)
-    return waits_little and work.turns.last_ratio >= _SHARES / len(works)
+    waits_little = loop.turns.waiting_ns < statistics.median(waits)
+    return waits_little and loop.turns.last_ratio >= _SHARES / len(loops)
 
 
 def _z(own_ns: list[float], latest: int, cycle_ns: float) -> float | None:
@@ -121,65 +121,65 @@ def _stands_out(z: float | None, ranks: int) -> Iterator[Evidence]:
         yield Evidence(f"robust z {z:.1f} among {ranks} ranks ({OUTLIER_Z} is an outlier)")
 
 
-def _came_last(work: WorkSignals) -> Iterator[Evidence]:
-    if work.turns is not None:
-        text = f"of {work.turns.matched} collectives it was last in"
-        yield Evidence(text, ratio=work.turns.last_ratio)
+def _came_last(loop: LoopSignals) -> Iterator[Evidence]:
+    if loop.turns is not None:
+        text = f"of {loop.turns.matched} collectives it was last in"
+        yield Evidence(text, ratio=loop.turns.last_ratio)
 
 
-def _times(works: list[WorkSignals], own: list[float], latest: int) -> Iterator[Evidence]:
+def _times(loops: list[LoopSignals], own: list[float], latest: int) -> Iterator[Evidence]:
     """Yield the own time of the late rank, and of some others."""
-    others = [at for at in range(len(works)) if at != latest]
+    others = [at for at in range(len(loops)) if at != latest]
     for at in (latest, *others[:_SHOWN]):
-        text = f"rank {works[at].subject.rank}, own time per step"
+        text = f"rank {loops[at].subject.rank}, own time per step"
         yield Evidence(text, time_ns=round(own[at]))
 
 
-def _cycle_ns(work: WorkSignals) -> float:
+def _cycle_ns(loop: LoopSignals) -> float:
     """Return the mean time from step to step, without the first: that one is never recorded, and
     is long for reasons of its own.
     """
-    return (work.loop.regular_step_ns + work.loop.regular_gap_ns) / max(work.loop.steps, 1)
+    return (loop.timing.regular_step_ns + loop.timing.regular_gap_ns) / max(loop.timing.steps, 1)
 
 
-def _own_ns(works: list[WorkSignals]) -> list[float]:
+def _own_ns(loops: list[LoopSignals]) -> list[float]:
     """Return the time of a mean cycle that each process spends on its own account.
 
     Where the ranks were seen to meet, that is all but waiting. Traced steps of ranks that were not
     are slow at different times and not compared: a step is taken to be as long as that of the
     process with the shortest steps, and the rest of it to be waiting for others.
     """
-    cycles = [_cycle_ns(each) for each in works]
-    if all(each.turns and not isinstance(each.parts, Missing) for each in works):
+    cycles = [_cycle_ns(each) for each in loops]
+    if all(each.turns and not isinstance(each.parts, Missing) for each in loops):
         return [
             cycle * (1 - each.parts.ratio(*_WAITS))
-            for cycle, each in zip(cycles, works, strict=True)
+            for cycle, each in zip(cycles, loops, strict=True)
             if not isinstance(each.parts, Missing)
         ]
-    shortest_ns = min(each.loop.usual_step_ns for each in works)
-    return [shortest_ns + each.loop.usual_gap_ns for each in works]
+    shortest_ns = min(each.timing.usual_step_ns for each in loops)
+    return [shortest_ns + each.timing.usual_gap_ns for each in loops]
 
 
 # The backward pass has room for about half; the last gradients have nothing to hide behind.
 
 
-def collectives_exposed(work: WorkSignals, limits: Thresholds) -> Verdict:
+def collectives_exposed(loop: LoopSignals, limits: Thresholds) -> Verdict:
     """Return a finding where collectives are exposed; the bound is all of that time."""
-    parts = work.parts
+    parts = loop.parts
     if isinstance(parts, Missing):
         return parts
     ratio = parts.ratio("collectives")
     if ratio < limits.collectives_ratio:
         return None
     gain_ns = parts.of_all_steps("collectives")
-    gain = work.gain(gain_ns, LIKELY * gain_ns)
+    gain = loop.gain(gain_ns, LIKELY * gain_ns)
     return Finding(
         title="Collectives are not overlapped with computation",
         severity=limits.severity(gain),
         evidence=(
             Evidence("share of the cycle with only collectives running", ratio=ratio),
-            *work.sample(),
-            work.shown_by("transfers"),
+            *loop.sample(),
+            loop.shown_by("transfers"),
         ),
         action="Look first whether one rank is late (straggler). Then pack gradients "
         "(CommunicationOptions(bytes_per_pack=...)), reduce in 16 bits, use NCCL rather than RING "

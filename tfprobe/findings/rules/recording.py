@@ -5,7 +5,7 @@ from __future__ import annotations
 from tfprobe.errors import Missing
 from tfprobe.findings.finding import Evidence, Finding, Gain, Severity
 from tfprobe.findings.rule import Verdict
-from tfprobe.findings.signals import ProcessSignals, WorkSignals
+from tfprobe.findings.signals import LoopSignals, ProcessSignals
 from tfprobe.findings.thresholds import Thresholds
 
 _NOT_KNOWN = Missing("no step was traced without that profiler, which would tell what it costs")
@@ -81,15 +81,15 @@ LIKELY = 0.0
 _NAMED = 8
 
 
-def step_outliers(work: WorkSignals, limits: Thresholds) -> Verdict:
+def step_outliers(loop: LoopSignals, limits: Thresholds) -> Verdict:
     """Return a finding where outliers add up; the bound is what they took beyond the usual."""
-    outliers = work.outliers
+    outliers = loop.outliers
     if isinstance(outliers, Missing):
         return outliers
     # Steps that were slow because they were traced again are retracing's.
-    gain_ns = max(outliers.excess_ns - work.loop.retrace_ns, 0)
+    gain_ns = max(outliers.excess_ns - loop.timing.retrace_ns, 0)
     likely = LIKELY_IF_KNOWN if outliers.every or outliers.is_own else LIKELY
-    gain = work.gain(gain_ns, likely * gain_ns)
+    gain = loop.gain(gain_ns, likely * gain_ns)
     if not outliers.steps or gain.high_ratio < limits.outlier_ratio:
         return None
     every = f", one every {outliers.every}" if outliers.every else ""
@@ -101,7 +101,7 @@ def step_outliers(work: WorkSignals, limits: Thresholds) -> Verdict:
             Evidence(f"{len(outliers.steps):,} of {outliers.looked_at:,} steps{every}"),
             Evidence(f"the longest: {', '.join(map(str, longest))}", steps=longest),
             *([Evidence(f"then: {outliers.cause}")] if outliers.cause else []),
-            work.shown_by("steps"),
+            loop.shown_by("steps"),
         ),
         action="Look at what happens then: what recurs at a regular interval is part of "
         "the job (logging, summaries, checkpoints, evaluation); the rest is often another job on "

@@ -9,7 +9,7 @@ from typing import Any
 from tfprobe.errors import Missing
 from tfprobe.findings.finding import Evidence, Finding
 from tfprobe.findings.rule import Verdict, lacking
-from tfprobe.findings.signals import Ops, ProcessSignals, Signals, WorkSignals
+from tfprobe.findings.signals import LoopSignals, Ops, ProcessSignals, Signals
 from tfprobe.findings.thresholds import Thresholds
 
 # Twice as many threads make an op less than twice as fast: memory is shared.
@@ -25,12 +25,12 @@ def threads_few(signals: Signals, limits: Thresholds) -> Iterator[Verdict]:
     the time of ops that are not tiny, spread over these CPUs.
     """
     beside = Counter(process.subject.host for process in signals.processes)
-    for work in signals.works:
-        yield _of_work(work, beside[work.process.subject.host], limits)
+    for loop in signals.loops:
+        yield _of_loop(loop, beside[loop.process.subject.host], limits)
 
 
-def _of_work(work: WorkSignals, processes: int, limits: Thresholds) -> Verdict:
-    process, parts, ops = work.process, work.parts, work.ops
+def _of_loop(loop: LoopSignals, processes: int, limits: Thresholds) -> Verdict:
+    process, parts, ops = loop.process, loop.parts, loop.ops
     if isinstance(process.settings, Missing):
         return process.settings
     cpus = cpus_of(process)
@@ -44,7 +44,7 @@ def _of_work(work: WorkSignals, processes: int, limits: Thresholds) -> Verdict:
         return None
     divisible_ns = parts.of_all_steps("host_compute") * _large_ratio(ops)
     gain_ns = divisible_ns * (1 - threads / own_cpus)
-    gain = work.gain(gain_ns, LIKELY * gain_ns)
+    gain = loop.gain(gain_ns, LIKELY * gain_ns)
     if gain.high_ratio < limits.threads_ratio:
         return None
     count = int(own_cpus)
@@ -59,14 +59,14 @@ def _of_work(work: WorkSignals, processes: int, limits: Thresholds) -> Verdict:
                 "share of the cycle in which ops compute on the host",
                 ratio=parts.ratio("host_compute"),
             ),
-            *work.sample(),
+            *loop.sample(),
         ),
         action="Leave out tf.config.threading.set_intra_op_parallelism_threads(...), "
         "ConfigProto(intra_op_parallelism_threads=...) and TF_NUM_INTRAOP_THREADS, or set as many "
         f"threads as there are CPUs: {count}.",
         gain=gain,
         part="threads",
-        subject=work.subject,
+        subject=loop.subject,
     )
 
 
@@ -99,13 +99,13 @@ LIKELY_IF_SEEN = 0.4
 _VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")
 
 
-def threads_oversubscribed(work: WorkSignals, limits: Thresholds) -> Verdict:
+def threads_oversubscribed(loop: LoopSignals, limits: Thresholds) -> Verdict:
     """Return a finding for too many threads.
 
     Of n threads on c CPUs, each waits (n - c) / n of the host's compute time: the bound is half of
     that, or seven tenths where threads were seen losing their CPUs to each other.
     """
-    process, parts = work.process, work.parts
+    process, parts = loop.process, loop.parts
     if isinstance(process.settings, Missing):
         return process.settings
     cpus = cpus_of(process)
@@ -121,7 +121,7 @@ def threads_oversubscribed(work: WorkSignals, limits: Thresholds) -> Verdict:
     bound, likely = (
         (BOUND_IF_SEEN, LIKELY_IF_SEEN) if is_seen else (BOUND, THREADS_OVERSUBSCRIBED_LIKELY)
     )
-    gain = work.gain(bound * gain_ns, likely * gain_ns)
+    gain = loop.gain(bound * gain_ns, likely * gain_ns)
     throttled_ns = _throttled_ns(process)
     count = max(int(cpus), 1)
     return Finding(

@@ -5,24 +5,24 @@ from __future__ import annotations
 from tfprobe.errors import Missing
 from tfprobe.findings.finding import Evidence, Finding
 from tfprobe.findings.rule import Verdict
-from tfprobe.findings.signals import WorkSignals
+from tfprobe.findings.signals import LoopSignals
 from tfprobe.findings.thresholds import Thresholds
 
 # One large copy for many small ones saves their starts, not their bytes.
 LIKELY = 0.5
 
 
-def copies_many(work: WorkSignals, limits: Thresholds) -> Verdict:
+def copies_many(loop: LoopSignals, limits: Thresholds) -> Verdict:
     """Return a finding where small copies are many; the bound is what they take, unhidden."""
-    if isinstance(work.copies, Missing):
-        return work.copies
+    if isinstance(loop.copies, Missing):
+        return loop.copies
     many = [
         each
-        for each in work.copies
+        for each in loop.copies
         if each.count >= limits.copies_least and each.bytes / each.count < limits.copy_bytes
     ]
-    gain_ns = work.of_steps(sum(each.exposed_ns for each in many))
-    gain = work.gain(gain_ns, LIKELY * gain_ns)
+    gain_ns = loop.of_steps(sum(each.exposed_ns for each in many))
+    gain = loop.gain(gain_ns, LIKELY * gain_ns)
     if not many or gain.high_ratio < limits.copies_ratio:
         return None
     worst = max(many, key=lambda each: each.exposed_ns)
@@ -36,8 +36,8 @@ def copies_many(work: WorkSignals, limits: Thresholds) -> Verdict:
                 node=worst.node,
             ),
             Evidence("not overlapped, per step", time_ns=round(worst.exposed_ns)),
-            *work.sample(),
-            work.shown_by("transfers"),
+            *loop.sample(),
+            loop.shown_by("transfers"),
         ),
         action="Put what is fed or fetched into one tensor, keep it on the device between steps, "
         "and keep small ops from alternating between host and device (int32 tensors and shapes "
@@ -50,13 +50,13 @@ def copies_many(work: WorkSignals, limits: Thresholds) -> Verdict:
 # Pinned copies run at about twice the rate (NVIDIA, How to Optimize Data Transfers in CUDA C/C++).
 
 
-def copies_pageable(work: WorkSignals, limits: Thresholds) -> Verdict:
+def copies_pageable(loop: LoopSignals, limits: Thresholds) -> Verdict:
     """Return a finding where pageable copies take long; the bound is all of their unhidden time."""
-    if isinstance(work.copies, Missing):
-        return work.copies
-    pageable = [each for each in work.copies if each.pageable_count]
-    gain_ns = work.of_steps(sum(min(each.pageable_ns, each.exposed_ns) for each in pageable))
-    gain = work.gain(gain_ns, LIKELY * gain_ns)
+    if isinstance(loop.copies, Missing):
+        return loop.copies
+    pageable = [each for each in loop.copies if each.pageable_count]
+    gain_ns = loop.of_steps(sum(min(each.pageable_ns, each.exposed_ns) for each in pageable))
+    gain = loop.gain(gain_ns, LIKELY * gain_ns)
     if not pageable or gain.high_ratio < limits.pageable_ratio:
         return None
     worst = max(pageable, key=lambda each: each.pageable_ns)
@@ -69,8 +69,8 @@ def copies_pageable(work: WorkSignals, limits: Thresholds) -> Verdict:
                 time_ns=round(worst.pageable_ns),
                 node=worst.node,
             ),
-            *work.sample(),
-            work.shown_by("transfers"),
+            *loop.sample(),
+            loop.shown_by("transfers"),
         ),
         action="Let tf.data hand batches to the device (dataset.apply(tf.data.experimental."
         "prefetch_to_device('/GPU:0'))) rather than feeding NumPy arrays: its buffers are pinned.",

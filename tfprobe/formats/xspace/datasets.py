@@ -75,15 +75,15 @@ class DatasetRuns:
         has_iterators = bool(of_iterators) or bool(
             (self._roles[plane.numbers] == _Role.ITERATOR).any()
         )
-        work = [self._events(line, _WORKING) for line in lines] if has_iterators else []
-        early = list(self._early(work, {call.path for call in calls}))
+        loop = [self._events(line, _WORKING) for line in lines] if has_iterators else []
+        early = list(self._early(loop, {call.path for call in calls}))
         self._paths |= {run.number: self._position(run) for run in early}
         loose = [run for run in early if not run.number]
         self._segments = [
             self._segments_of(events, [run for run in loose if run.lane == line.name])
-            for line, events in zip(plane.lines, work, strict=False)
+            for line, events in zip(plane.lines, loop, strict=False)
         ]
-        ends_ns = self._ends_ns(work)
+        ends_ns = self._ends_ns(loop)
         self.runs = [
             run._replace(end_ns=max(run.end_ns, ends_ns.get(run.number, 0)))
             for run in (*calls, *early)
@@ -117,7 +117,7 @@ class DatasetRuns:
     def _position(self, run: DatasetRun) -> int:
         return self._interner.position(run.path) if run.path else SOME_ITERATOR
 
-    def _early(self, work: list[list[_Event]], paths: set[str]) -> Iterator[DatasetRun]:
+    def _early(self, loop: list[list[_Event]], paths: set[str]) -> Iterator[DatasetRun]:
         """Give the runs that nothing in the capture called; number 0 where it is not told."""
         lines = range(len(self._plane.lines))
         runs = [event for line in lines for event in self._events(line, _RUNNING)]
@@ -127,9 +127,9 @@ class DatasetRuns:
         has_groups = any(self._has_group(event.message) for event in runs)
         path = next(iter(paths)) if len(paths) == 1 else ""
         if has_groups:
-            self._of_iterators |= self._ops_of_iterators(work, called)
+            self._of_iterators |= self._ops_of_iterators(loop, called)
         first: dict[int, DatasetRun] = {}
-        for at, (line, events) in enumerate(zip(self._plane.lines, work, strict=False)):
+        for at, (line, events) in enumerate(zip(self._plane.lines, loop, strict=False)):
             for event in (event for event in events if event.number not in called):
                 run = DatasetRun(event.number, 0, path, line.name, event.start_ns, event.end_ns)
                 first[event.number] = min(first.get(event.number, run), run, key=_start_ns)
@@ -137,10 +137,10 @@ class DatasetRuns:
                 yield from self._loose(at, events, path, has_groups=has_groups)
         yield from first.values()
 
-    def _ops_of_iterators(self, work: list[list[_Event]], called: set[int]) -> set[int]:
+    def _ops_of_iterators(self, loop: list[list[_Event]], called: set[int]) -> set[int]:
         """Return the numbers of the names of the ops that ran in work of iterators."""
         found: set[int] = set()
-        for line, events in enumerate(work):
+        for line, events in enumerate(loop):
             places = self._plane.places(line, self._is_op)
             starts_ns, _ = self._plane.times_ns(line, places)
             order = np.argsort(starts_ns, kind="stable")
@@ -208,23 +208,23 @@ class DatasetRuns:
         ]
         return sorted(events, key=lambda event: (event.start_ns, -event.end_ns))
 
-    def _ends_ns(self, work: list[list[_Event]]) -> dict[int, int]:
+    def _ends_ns(self, loop: list[list[_Event]]) -> dict[int, int]:
         """Return when each function was done, wherever it ran."""
         ends_ns: dict[int, int] = {}
-        for event in (event for events in work for event in events):
+        for event in (event for events in loop for event in events):
             if event.number in self._paths:
                 ends_ns[event.number] = max(ends_ns.get(event.number, 0), event.end_ns)
         return ends_ns
 
-    def _segments_of(self, work: list[_Event], loose: list[DatasetRun]) -> tuple[Int64s, Int32s]:
+    def _segments_of(self, loop: list[_Event], loose: list[DatasetRun]) -> tuple[Int64s, Int32s]:
         """Return when a thread turns to another function, and the paths before and after."""
-        if not loose and not any(event.number in self._paths for event in work):
+        if not loose and not any(event.number in self._paths for event in loop):
             return _NO_SEGMENTS
         starts_ns: list[int] = []
-        until_ns = work[0].start_ns if work else _NEVER_NS
+        until_ns = loop[0].start_ns if loop else _NEVER_NS
         paths = [next((self._position(run) for run in loose if run.start_ns < until_ns), 0)]
         around: list[tuple[int, int]] = []
-        for event in work:
+        for event in loop:
             _leave(around, event.start_ns, starts_ns, paths)
             around.append((event.end_ns, self._paths.get(event.number, 0)))
             starts_ns.append(event.start_ns)
@@ -244,12 +244,12 @@ class _Role(IntEnum):
     ITERATOR = 0
     PRODUCE = 1
     CALL = 2
-    WORK = 3
+    LOOP = 3
     FUNCTION = 4
 
 
 _CALLING = (_Role.ITERATOR, _Role.PRODUCE, _Role.CALL)
-_WORKING = (_Role.WORK,)
+_WORKING = (_Role.LOOP,)
 _RUNNING = (_Role.FUNCTION,)
 _TOGETHER: tuple[tuple[_Role, ...], ...] = (_CALLING, _WORKING, _RUNNING)
 _ROLES = tuple(_Role)
@@ -257,7 +257,7 @@ _NO_ROLE = -1
 # Of a thread that runs nothing for an iterator.
 _NO_SEGMENTS = np.empty(0, dtype=np.int64), np.zeros(1, dtype=np.int32)
 _DONE = "ExecutorDoneCallback"
-_WORK = ("ExecutorState::Process", _DONE)
+_LOOP = ("ExecutorState::Process", _DONE)
 
 
 class _Event(NamedTuple):
@@ -289,8 +289,8 @@ def _role(name: str) -> int:
         return _Role.ITERATOR
     if name.startswith(_CALL):
         return _Role.CALL
-    if name in _WORK:
-        return _Role.WORK
+    if name in _LOOP:
+        return _Role.LOOP
     if name == _FUNCTION_RUN:
         return _Role.FUNCTION
     return _Role.PRODUCE if _PRODUCE.match(name) else _NO_ROLE

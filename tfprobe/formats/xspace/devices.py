@@ -235,7 +235,7 @@ def _contents(plane: Any) -> dict[tuple[str, int], bytes]:
 # Instructions whose computations run instruction by instruction: all others are one kernel.
 CONTAINERS = frozenset({"call", "conditional", "while"})
 # Instructions that only name values.
-_NO_WORK = frozenset(
+_NO_LOOP = frozenset(
     {"after-all", "bitcast", "constant", "get-tuple-element", "parameter", "tuple"}
 )
 # No Python stack is deeper; an index that leads in circles is.
@@ -302,7 +302,7 @@ def _running(module: Any) -> Iterator[Any]:
         for each in computation.instructions:
             if each.opcode in CONTAINERS:
                 waiting.extend(each.called_computation_ids)
-            if each.opcode not in _NO_WORK:
+            if each.opcode not in _NO_LOOP:
                 yield each
 
 

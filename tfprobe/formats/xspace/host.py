@@ -225,11 +225,11 @@ class _AsyncOps:
         self._plane = plane.message
         self._starts: dict[object, tuple[str, str, int]] = {}
         self._ends_ns: dict[object, int] = {}
-        self._work_ends_ns: list[int] = []
+        self._loop_ends_ns: list[int] = []
 
     def note(self, event: Any, role: _Role, start_ns: int, duration_ns: int) -> None:
         if role is _Role.GET_NEXT:
-            self._work_ends_ns.append(start_ns + duration_ns)
+            self._loop_ends_ns.append(start_ns + duration_ns)
             return
         stats = stat_values(self._plane, event.stats)
         if role is _Role.ASYNC_DONE:
@@ -240,7 +240,7 @@ class _AsyncOps:
 
     def completed(self, is_get_next: Flags, start_ns: Int64s, duration_ns: Int64s) -> Int64s:
         """Return the durations of rows by start; that of a launched IteratorGetNext to its end."""
-        ends_ns = sorted(self._work_ends_ns)
+        ends_ns = sorted(self._loop_ends_ns)
         completed = duration_ns.copy()
         for row in np.flatnonzero(is_get_next).tolist():
             at = bisect_left(ends_ns, int(start_ns[row] + duration_ns[row]))
@@ -253,9 +253,9 @@ class _AsyncOps:
             end_ns = self._ends_ns.get(key)
             if end_ns is None and op_type.startswith("IteratorGetNext"):
                 # What is done after it, on the same thread, may outlast the recording.
-                end_ns = self._next_work_end_ns(start_ns)
+                end_ns = self._next_loop_end_ns(start_ns)
             if name and op_type and end_ns is not None:
                 yield _Op(name, op_type, start_ns, max(end_ns - start_ns, 0))
 
-    def _next_work_end_ns(self, start_ns: int) -> int | None:
-        return min((end_ns for end_ns in self._work_ends_ns if end_ns > start_ns), default=None)
+    def _next_loop_end_ns(self, start_ns: int) -> int | None:
+        return min((end_ns for end_ns in self._loop_ends_ns if end_ns > start_ns), default=None)

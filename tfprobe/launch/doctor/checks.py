@@ -117,7 +117,7 @@ def _counter_rights(parameters: Path) -> list[Check]:
     return [Check.passed("cupti", "The NVIDIA driver lets this user profile.")]
 
 
-# The header and a first work of steps.bin.
+# The header and a first loop of steps.bin.
 _FIRST_BYTES = (512 + 19_968) * 8
 # A capture of a large model is tens of megabytes; a run with less room soon stops sampling.
 _COMFORTABLE_FREE_BYTES = 500_000_000

@@ -18,7 +18,7 @@ from tfprobe.live.metrics.family import Exposed, Family, FamilyKind, MonotonicCo
 from tfprobe.live.metrics.findings import FAMILIES as FINDINGS
 from tfprobe.live.metrics.findings import Findings
 from tfprobe.live.metrics.subjects import Limits, RunSubject, Subjects, process_labels, subjects
-from tfprobe.live.metrics.table import DEVICES, PROCESSES, RUNS, WORKS, MetricRow, S
+from tfprobe.live.metrics.table import DEVICES, LOOPS, PROCESSES, RUNS, MetricRow, S
 from tfprobe.live.watched_runs import Fleet
 from tfprobe.profile.snapshots import FleetLook, TimeUse
 from tfprobe.runs.layout import ProcessFolder
@@ -80,7 +80,7 @@ SELF = (
 # All there are, in the order in which they are exposed.
 FAMILIES: tuple[Family, ...] = (
     *SELF,
-    *(row.family for table in (RUNS, PROCESSES, WORKS, DEVICES) for row in table),
+    *(row.family for table in (RUNS, PROCESSES, LOOPS, DEVICES) for row in table),
     *FINDINGS,
 )
 
@@ -193,7 +193,7 @@ class Exporter:
         processes = [process for run in runs for process in run.processes]
         yield from _exposed(RUNS, runs)
         yield from _exposed(PROCESSES, processes)
-        yield from _exposed(WORKS, [work for process in processes for work in process.works])
+        yield from _exposed(LOOPS, [loop for process in processes for loop in process.loops])
         yield from _exposed(DEVICES, [device for run in runs for device in run.devices])
         if self._findings is not None:
             yield from self._findings.exposed(runs)
@@ -291,7 +291,7 @@ class Keeper:
         self._asked: dict[Path, int] = {}
         self._round = 0
         self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._work, name="shares", daemon=True)
+        self._thread = threading.Thread(target=self._loop, name="shares", daemon=True)
 
     def start(self) -> None:
         """Begin to read."""
@@ -308,7 +308,7 @@ class Keeper:
             self._asked[folder.root] = self._round
             return self._known.get(folder.root, _NOT_YET)
 
-    def _work(self) -> None:
+    def _loop(self) -> None:
         while not self._stopping.wait(_BETWEEN_ROUNDS_S):
             for folder in map(ProcessFolder, self._wanted()):
                 if self._stopping.is_set():
@@ -338,7 +338,7 @@ def is_recent(folder: ProcessFolder, *, within_s: float) -> bool:
 
     One that steps writes pulses, one that samples captures, each its manifest.
     """
-    signs = (folder.pulses, folder.captures, folder.manifest)
+    signs = (folder.resource_samples, folder.captures, folder.manifest)
     return time.time() - max(map(_changed_s, signs)) <= within_s
 
 

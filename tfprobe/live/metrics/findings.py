@@ -69,7 +69,7 @@ class Findings:
         self._started_unix_ns = time.time_ns()
         self._stopping = threading.Event()
         self._child: subprocess.Popen[bytes] | None = None
-        self._thread = threading.Thread(target=self._work, name="findings", daemon=True)
+        self._thread = threading.Thread(target=self._loop, name="findings", daemon=True)
 
     def start(self) -> None:
         """Begin to ask for advice."""
@@ -98,7 +98,7 @@ class Findings:
         found.captures = sum(each.process.captures for each in run.look.processes)
         return found
 
-    def _work(self) -> None:
+    def _loop(self) -> None:
         pause_s = 0.0
         while not self._stopping.wait(max(pause_s, _PATIENCE_S)):
             began_s = time.monotonic()

@@ -1,6 +1,6 @@
 """Choose which runs, processes and works of a look have series, and name them. Bounded by limits.
 
-What must hold for every answer: no two subjects have the same labels, and which works of a process
+What must hold for every answer: no two subjects have the same labels, and which loops of a process
 have series of their own never changes, because a counter that loses a part goes down.
 """
 
@@ -13,38 +13,38 @@ from dataclasses import dataclass
 
 from tfprobe.errors import Missing
 from tfprobe.live.metrics.family import label
-from tfprobe.profile.activities import DevicePulse
-from tfprobe.profile.profile import Work
+from tfprobe.profile.activities import DeviceSample
+from tfprobe.profile.profile import Loop
 from tfprobe.profile.snapshots import FleetLook, ProcessLook, RunLook
 from tfprobe.runs.liveness import LIVE
 
 NS_PER_S = 1_000_000_000
 RUN_LABELS = ("run",)
 PROCESS_LABELS = ("run", "host", "process")
-WORK_LABELS = (*PROCESS_LABELS, "kind", "name")
+LOOP_LABELS = (*PROCESS_LABELS, "kind", "name")
 DEVICE_LABELS = ("run", "host", "device")
 Labels = tuple[str, ...]
-_OTHER_WORKS = ("other", "")
+_OTHER_LOOPS = ("other", "")
 # A clock that is 2 s off has been set since: the difference of both clocks now is nearer the truth.
 _CLOCK_WAS_SET_NS = 2 * NS_PER_S
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How much may have series: a process for so long after its end, so many, so many works."""
+    """How much may have series: a process for so long after its end, so many, so many loops."""
 
     finished_for_s: float = 3600.0
     most_processes: int = 256
-    most_works: int = 20
+    most_loops: int = 20
 
 
 @dataclass(frozen=True, slots=True)
-class WorkSubject:
-    """The works of one kind and name in all threads of a process."""
+class LoopSubject:
+    """The loops of one kind and name in all threads of a process."""
 
     labels: Labels
     since_unix_ns: int
-    works: tuple[Work, ...]
+    loops: tuple[Loop, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class ProcessSubject:
     since_unix_ns: int
     look: ProcessLook
     last_step_unix_ns: int | Missing
-    works: tuple[WorkSubject, ...]
+    loops: tuple[LoopSubject, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ class DeviceSubject:
 
     labels: Labels
     since_unix_ns: int
-    pulse: DevicePulse
+    sample: DeviceSample
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,40 +153,40 @@ def _run(
 
 def _process(labels: Labels, each: ProcessLook, at_unix_ns: int, limits: Limits) -> ProcessSubject:
     since_ns = each.process.started_unix_ns or at_unix_ns
-    works = tuple(_works(labels, each.works, since_ns, limits.most_works))
-    return ProcessSubject(labels, since_ns, each, _last_step_ns(each, at_unix_ns), works)
+    loops = tuple(_loops(labels, each.loops, since_ns, limits.most_loops))
+    return ProcessSubject(labels, since_ns, each, _last_step_ns(each, at_unix_ns), loops)
 
 
-def _works(
-    labels: Labels, works: Iterable[Work], since_ns: int, most: int
-) -> Iterator[WorkSubject]:
+def _loops(
+    labels: Labels, loops: Iterable[Loop], since_ns: int, most: int
+) -> Iterator[LoopSubject]:
     """Give the works by kind and name; all but the first `most` to be seen are one.
 
-    A process only ever gets more works, so those that are first stay first.
+    A process only ever gets more loops, so those that are first stay first.
     """
-    groups: dict[tuple[str, str], list[Work]] = {}
-    for work in sorted(works, key=lambda work: work.index):
-        key = (label(work.kind), label(work.name))
+    groups: dict[tuple[str, str], list[Loop]] = {}
+    for loop in sorted(loops, key=lambda loop: loop.index):
+        key = (label(loop.kind), label(loop.name))
         if key not in groups and len(groups) >= most:
-            key = _OTHER_WORKS
-        groups.setdefault(key, []).append(work)
+            key = _OTHER_LOOPS
+        groups.setdefault(key, []).append(loop)
     for key, group in groups.items():
-        yield WorkSubject((*labels, *key), since_ns, tuple(group))
+        yield LoopSubject((*labels, *key), since_ns, tuple(group))
 
 
 def _devices(run: RunLook, since_ns: int) -> Iterator[DeviceSubject]:
     """Give each accelerator by its latest pulse."""
-    latest: dict[Labels, DevicePulse] = {}
-    for pulse in sorted(run.machines, key=lambda pulse: pulse.at_ns):
-        for device in pulse.devices:
-            latest[run_name(run), label(pulse.host), str(device.index)] = device
+    latest: dict[Labels, DeviceSample] = {}
+    for resource_sample in sorted(run.machines, key=lambda resource_sample: resource_sample.at_ns):
+        for device in resource_sample.devices:
+            latest[run_name(run), label(resource_sample.host), str(device.index)] = device
     for labels, device in latest.items():
         yield DeviceSubject(labels, since_ns, device)
 
 
 def _last_step_ns(each: ProcessLook, at_unix_ns: int) -> int | Missing:
     """Return the unix time of the last step's end."""
-    ends = [int(work.recent.end_ns[-1]) for work in each.works if len(work.recent.end_ns)]
+    ends = [int(loop.recent.end_ns[-1]) for loop in each.loops if len(loop.recent.end_ns)]
     if not ends:
         return Missing("no step has ended")
     noted_ns = each.process.unix_minus_monotonic_ns
@@ -203,7 +203,7 @@ def _last_sign_ns(each: ProcessLook) -> int:
     """Return the unix time of the last sign of life that the files tell of."""
     process = each.process
     alive_ns = 0 if isinstance(process.hooks, Missing) else process.hooks.wall_ns
-    ends = [int(work.recent.end_ns[-1]) for work in each.works if len(work.recent.end_ns)]
+    ends = [int(loop.recent.end_ns[-1]) for loop in each.loops if len(loop.recent.end_ns)]
     offset_ns = process.unix_minus_monotonic_ns
     last_ns = 0 if isinstance(offset_ns, Missing) or not ends else offset_ns + max(ends)
     return max(process.started_unix_ns + alive_ns, last_ns)

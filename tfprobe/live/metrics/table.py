@@ -17,17 +17,17 @@ from tfprobe.errors import Missing
 from tfprobe.live.metrics.family import Family, FamilyKind, Series, Value, histogram, label
 from tfprobe.live.metrics.subjects import (
     DEVICE_LABELS,
+    LOOP_LABELS,
     NS_PER_S,
     PROCESS_LABELS,
     RUN_LABELS,
-    WORK_LABELS,
     DeviceSubject,
+    LoopSubject,
     ProcessSubject,
     RunSubject,
-    WorkSubject,
 )
-from tfprobe.profile.activities import Pulse
-from tfprobe.profile.profile import Work
+from tfprobe.profile.activities import ResourceSample
+from tfprobe.profile.profile import Loop
 from tfprobe.runs.liveness import LIVE, STATES, UNKNOWN
 
 _LONGEST_COMMAND = 200
@@ -150,7 +150,7 @@ def _process_info(process: ProcessSubject) -> Points:
 
 
 def _overhead(process: ProcessSubject) -> Overhead | Missing:
-    return measure(process.look.process, process.look.works)
+    return measure(process.look.process, process.look.loops)
 
 
 def _overhead_parts(process: ProcessSubject) -> Points:
@@ -169,7 +169,7 @@ def _overhead_ratio(process: ProcessSubject) -> float | Missing:
 def _silence_ratio(process: ProcessSubject) -> float | Missing:
     """Return how long no step has come, over the longest that it ever took of late."""
     look = process.look
-    longest_ns, last_ns = longest_interval_ns(look.works), last_end_ns(look.works)
+    longest_ns, last_ns = longest_interval_ns(look.loops), last_end_ns(look.loops)
     if isinstance(longest_ns, Missing) or isinstance(look.now_mono_ns, Missing) or last_ns is None:
         return Missing("nothing tells how long it has been silent, or what is usual")
     if look.process.state not in (*LIVE, UNKNOWN):
@@ -214,38 +214,50 @@ def _left(process: ProcessSubject) -> int | Missing:
     return request.left
 
 
-def _pulse(
-    value: Callable[[Pulse], int | Missing],
+def _sampled(
+    value: Callable[[ResourceSample], int | Missing],
 ) -> Callable[[ProcessSubject], int | Missing]:
     """Return what the latest pulse of a process says."""
 
     def latest(process: ProcessSubject) -> int | Missing:
-        pulses = process.look.pulses
-        return value(pulses[-1]) if pulses else Missing("no pulse was taken")
+        resource_samples = process.look.resource_samples
+        return value(resource_samples[-1]) if resource_samples else Missing("no pulse was taken")
 
     return latest
 
 
 def _cpu(process: ProcessSubject) -> Points:
-    yield ("user",), _seconds(_pulse(lambda pulse: pulse.user_ns)(process))
-    yield ("system",), _seconds(_pulse(lambda pulse: pulse.system_ns)(process))
+    yield (
+        ("user",),
+        _seconds(_sampled(lambda sample: sample.user_ns)(process)),
+    )
+    yield (
+        ("system",),
+        _seconds(_sampled(lambda sample: sample.system_ns)(process)),
+    )
 
 
 def _switches(process: ProcessSubject) -> Points:
-    yield ("voluntary",), _pulse(lambda pulse: pulse.voluntary_switches)(process)
-    yield ("involuntary",), _pulse(lambda pulse: pulse.involuntary_switches)(process)
+    yield (
+        ("voluntary",),
+        _sampled(lambda sample: sample.voluntary_switches)(process),
+    )
+    yield (
+        ("involuntary",),
+        _sampled(lambda sample: sample.involuntary_switches)(process),
+    )
 
 
 def _throttled(process: ProcessSubject) -> float | Missing:
-    return _seconds(_pulse(lambda pulse: pulse.throttled_ns)(process))
+    return _seconds(_sampled(lambda sample: sample.throttled_ns)(process))
 
 
 def _run_delay(process: ProcessSubject) -> float | Missing:
-    return _seconds(_pulse(lambda pulse: pulse.run_delay_ns)(process))
+    return _seconds(_sampled(lambda sample: sample.run_delay_ns)(process))
 
 
 def _collections(process: ProcessSubject) -> float | Missing:
-    return _seconds(_pulse(lambda pulse: pulse.gc_ns)(process))
+    return _seconds(_sampled(lambda sample: sample.gc_ns)(process))
 
 
 PROCESSES: tuple[MetricRow[ProcessSubject], ...] = (
@@ -288,46 +300,46 @@ PROCESSES: tuple[MetricRow[ProcessSubject], ...] = (
     _counter(PROCESS_LABELS, "tfprobe_process_gc_seconds", "seconds", _one(_collections),
              "Time that garbage collections took."),
     _counter(PROCESS_LABELS, "tfprobe_process_major_page_faults", "",
-             _one(_pulse(lambda pulse: pulse.major_faults)),
+             _one(_sampled(lambda sample: sample.major_faults)),
              "Page faults that read from storage."),
-    _gauge(PROCESS_LABELS, "tfprobe_process_threads", "", _one(_pulse(lambda pulse: pulse.threads)),
-           "Threads of the process."),
+    _gauge(PROCESS_LABELS, "tfprobe_process_threads", "",
+           _one(_sampled(lambda sample: sample.threads)), "Threads of the process."),
     _counter((*PROCESS_LABELS, "type"), "tfprobe_process_context_switches", "", _switches,
              "Context switches of all its threads."),
     _gauge(PROCESS_LABELS, "tfprobe_process_resident_memory_bytes", "bytes",
-           _one(_pulse(lambda pulse: pulse.resident_bytes)), "Resident memory."),
+           _one(_sampled(lambda sample: sample.resident_bytes)), "Resident memory."),
     _gauge(PROCESS_LABELS, "tfprobe_process_peak_resident_memory_bytes", "bytes",
-           _one(_pulse(lambda pulse: pulse.peak_resident_bytes)), "The most it ever was."),
+           _one(_sampled(lambda sample: sample.peak_resident_bytes)), "The most it ever was."),
     _gauge(PROCESS_LABELS, "tfprobe_process_memory_limit_bytes", "bytes",
-           _one(_pulse(lambda pulse: pulse.memory_limit_bytes)),
+           _one(_sampled(lambda sample: sample.memory_limit_bytes)),
            "The tightest limit of its control groups, where there is one."),
     _counter(PROCESS_LABELS, "tfprobe_process_read_bytes", "bytes",
-             _one(_pulse(lambda pulse: pulse.read_bytes)), "Bytes read from storage."),
+             _one(_sampled(lambda sample: sample.read_bytes)), "Bytes read from storage."),
     _counter(PROCESS_LABELS, "tfprobe_process_written_bytes", "bytes",
-             _one(_pulse(lambda pulse: pulse.written_bytes)), "Bytes written to storage."),
+             _one(_sampled(lambda sample: sample.written_bytes)), "Bytes written to storage."),
 )  # fmt: skip
 
 
-def _sum(value: Callable[[Work], int]) -> Callable[[WorkSubject], Points]:
-    return _one(lambda subject: sum(value(work) for work in subject.works))
+def _sum(value: Callable[[Loop], int]) -> Callable[[LoopSubject], Points]:
+    return _one(lambda subject: sum(value(loop) for loop in subject.loops))
 
 
-def _gap_seconds(subject: WorkSubject) -> float:
-    return sum(max(work.gaps.sum_ns, 0) for work in subject.works) / NS_PER_S
+def _gap_seconds(subject: LoopSubject) -> float:
+    return sum(max(loop.gaps.sum_ns, 0) for loop in subject.loops) / NS_PER_S
 
 
-WORKS: tuple[MetricRow[WorkSubject], ...] = (
-    _counter(WORK_LABELS, "tfprobe_steps", "", _sum(lambda work: work.count), "Completed steps."),
-    _counter(WORK_LABELS, "tfprobe_raised_steps", "", _sum(lambda work: work.raised),
+LOOPS: tuple[MetricRow[LoopSubject], ...] = (
+    _counter(LOOP_LABELS, "tfprobe_steps", "", _sum(lambda loop: loop.count), "Completed steps."),
+    _counter(LOOP_LABELS, "tfprobe_raised_steps", "", _sum(lambda loop: loop.raised),
              "Steps that ended with an exception; they are not in tfprobe_steps_total."),
-    _counter(WORK_LABELS, "tfprobe_samples", "", _sum(lambda work: work.sampled),
+    _counter(LOOP_LABELS, "tfprobe_samples", "", _sum(lambda loop: loop.sampled),
              "Steps that were traced."),
-    _counter(WORK_LABELS, "tfprobe_retraces", "", _sum(lambda work: work.retraces),
+    _counter(LOOP_LABELS, "tfprobe_retraces", "", _sum(lambda loop: loop.retraces),
              "Times that a tf.function was traced anew."),
     MetricRow(Family("tfprobe_step_duration_seconds", FamilyKind.HISTOGRAM,
-               "How long steps took, with those that raised.", WORK_LABELS, "seconds"),
-        _one(lambda subject: histogram([work.times for work in subject.works]))),
-    _counter(WORK_LABELS, "tfprobe_step_gap_seconds", "seconds", _one(_gap_seconds),
+               "How long steps took, with those that raised.", LOOP_LABELS, "seconds"),
+        _one(lambda subject: histogram([loop.times for loop in subject.loops]))),
+    _counter(LOOP_LABELS, "tfprobe_step_gap_seconds", "seconds", _one(_gap_seconds),
              "Time between a step of a thread and its next one."),
 )  # fmt: skip
 
@@ -340,15 +352,15 @@ def _device(
 
 DEVICES: tuple[MetricRow[DeviceSubject], ...] = (
     _info((*DEVICE_LABELS, "model"), "tfprobe_accelerator",
-          lambda device: [((label(device.pulse.name),), 1)],
+          lambda device: [((label(device.sample.name),), 1)],
           "An accelerator of the machine that launched the run."),
-    _device("utilization_ratio", "ratio", lambda device: device.pulse.utilization_ratio,
+    _device("utilization_ratio", "ratio", lambda device: device.sample.utilization_ratio,
             "Share of the time in which a kernel ran, by NVML."),
-    _device("memory_used_bytes", "bytes", lambda device: device.pulse.memory_used_bytes,
+    _device("memory_used_bytes", "bytes", lambda device: device.sample.memory_used_bytes,
             "Memory in use, by all processes."),
-    _device("memory_bytes", "bytes", lambda device: device.pulse.memory_total_bytes,
+    _device("memory_bytes", "bytes", lambda device: device.sample.memory_total_bytes,
             "Memory that it has."),
-    _device("power_watts", "watts", lambda device: device.pulse.power_watts, "Power drawn."),
-    _device("temperature_celsius", "celsius", lambda device: device.pulse.temperature_celsius,
+    _device("power_watts", "watts", lambda device: device.sample.power_watts, "Power drawn."),
+    _device("temperature_celsius", "celsius", lambda device: device.sample.temperature_celsius,
             "Temperature."),
 )  # fmt: skip

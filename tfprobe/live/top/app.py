@@ -93,14 +93,14 @@ class TopPage(LivePage):
         )
 
     def do_beside(
-        self, work: Callable[[], Result], then: Callable[[Result | TfprobeError], None]
+        self, loop: Callable[[], Result], then: Callable[[Result | TfprobeError], None]
     ) -> None:
         """Do what takes long in another thread, and go on with the answer in this one."""
 
         def tell(found: Result | TfprobeError) -> None:
             self.do_here(lambda: then(found))
 
-        beside(work, tell, name="tfprobe top reads")
+        beside(loop, tell, name="tfprobe top reads")
 
     def open_process(self, key: Key) -> None:
         """Show the page of a process."""

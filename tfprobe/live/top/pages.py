@@ -10,7 +10,7 @@ from rich.cells import cell_len, set_cell_size
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from tfprobe.analysis.jobs.fleet import ProcessRow, RunRow, WorkRow
+from tfprobe.analysis.jobs.fleet import LoopRow, ProcessRow, RunRow
 from tfprobe.analysis.jobs.job_totals import is_live, straggler
 from tfprobe.analysis.ops.op_totals import OpTable, OpType
 from tfprobe.errors import Missing
@@ -27,7 +27,7 @@ from tfprobe.report.format.page import TextColumn
 
 _ELLIPSIS = "…"
 _TREND_WIDTH = 24
-_WORKS = (
+_LOOPS = (
     TextColumn("kind", is_number=False),
     TextColumn("name", is_number=False, may_be_cut=True),
     TextColumn("steps"),
@@ -71,12 +71,12 @@ def about(line: ListLine, seen: TopSnapshot, *, width: int) -> Text:
     return Text("\n").join(parts)
 
 
-def works(row: ProcessRow, width: int) -> RenderableType:
+def loops(row: ProcessRow, width: int) -> RenderableType:
     """Return the kinds of step of a process, busiest first."""
-    if not row.works:
+    if not row.loops:
         return page.paragraph("No step yet.")
-    rows = [_work(work) for work in row.works]
-    return page.table(_WORKS, rows, width=width)
+    rows = [_loop(loop) for loop in row.loops]
+    return page.table(_LOOPS, rows, width=width)
 
 
 def ops(table: OpTable | Missing, width: int) -> RenderableType:
@@ -235,21 +235,21 @@ def _remark_style(line: ListLine) -> str:
     return "yellow" if line.run.problems else "dim"
 
 
-def _work(work: WorkRow) -> tuple[str, ...]:
+def _loop(loop: LoopRow) -> tuple[str, ...]:
     def told(cell: cells.Cell) -> str:
         return "".join(text for text, _ in cell)
 
     return (
-        work.kind,
-        work.name,
-        numbers.count(work.count),
-        numbers.count(work.raised) if work.raised else numbers.NOTHING,
-        numbers.count(work.sampled),
-        told(cells.known(work.steps_per_s, cells.per_second)),
-        told(cells.known(work.p50_ns, cells.step_time)),
-        told(cells.known(work.p95_ns, cells.step_time)),
-        told(cells.trend(work.trend_ns, _TREND_WIDTH)),
-        work.thread,
+        loop.kind,
+        loop.name,
+        numbers.count(loop.count),
+        numbers.count(loop.raised) if loop.raised else numbers.NOTHING,
+        numbers.count(loop.sampled),
+        told(cells.known(loop.steps_per_s, cells.per_second)),
+        told(cells.known(loop.p50_ns, cells.step_time)),
+        told(cells.known(loop.p95_ns, cells.step_time)),
+        told(cells.trend(loop.trend_ns, _TREND_WIDTH)),
+        loop.thread,
     )
 
 

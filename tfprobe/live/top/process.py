@@ -204,7 +204,7 @@ class ProcessScreen(LiveScreen):
         # Any: each tab draws what its own reading gave.
         tab = self._tab()
         if tab == "loops":
-            return pages.works(row, width)
+            return pages.loops(row, width)
         _, answer = self._read.get(tab, (0, None))
         if answer is None:
             return text_page.paragraph("Reading ...")

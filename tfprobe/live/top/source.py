@@ -132,10 +132,10 @@ class Watching:
             self._wake.clear()
 
 
-def answer(work: Callable[[], Result]) -> Result | TfprobeError:
+def answer(loop: Callable[[], Result]) -> Result | TfprobeError:
     """Do some work; whatever goes wrong becomes an error with one paragraph."""
     try:
-        return work()
+        return loop()
     except TfprobeError as problem:
         return problem
     except Exception as problem:
@@ -144,7 +144,7 @@ def answer(work: Callable[[], Result]) -> Result | TfprobeError:
 
 
 def beside(
-    work: Callable[[], Result], then: Callable[[Result | TfprobeError], None], *, name: str
+    loop: Callable[[], Result], then: Callable[[Result | TfprobeError], None], *, name: str
 ) -> None:
     """Do some work in a thread that nobody waits for; `then` is called there."""
-    threading.Thread(target=lambda: then(answer(work)), name=name, daemon=True).start()
+    threading.Thread(target=lambda: then(answer(loop)), name=name, daemon=True).start()

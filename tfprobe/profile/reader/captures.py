@@ -210,10 +210,10 @@ def window_of(name: str, sample: Event | None, steps: StepsFile | None) -> Windo
     named = parse_capture_name(name)
     if named is None or steps is None:
         return None
-    for work in steps.works:
-        row = named.step - work.recent.first_step
-        if work.index == named.work and 0 <= row < len(work.recent.start_ns):
-            start_ns, end_ns = int(work.recent.start_ns[row]), int(work.recent.end_ns[row])
+    for loop in steps.loops:
+        row = named.step - loop.recent.first_step
+        if loop.index == named.loop and 0 <= row < len(loop.recent.start_ns):
+            start_ns, end_ns = int(loop.recent.start_ns[row]), int(loop.recent.end_ns[row])
             return steps.header.unix_ns(start_ns), max(end_ns - start_ns, 1)
     return None
 
@@ -253,15 +253,15 @@ def _graph_types(folder: ProcessFolder, fingerprint: str | None) -> Mapping[str,
 
 def _capture(path: Path, sample: Event | None, start_ns: int, duration_ns: int) -> Capture:
     named = parse_capture_name(path.name)
-    work = sample.integer("work") if sample else named.work if named else None
+    loop = sample.integer("work") if sample else named.loop if named else None
     step = sample.integer("step") if sample else named.step if named else None
     plain_ns = sample.integer("plain_ns") if sample else None
     return Capture(
         index=0,
         process=0,
-        work=Missing("neither an event nor the file's name tells the work")
-        if work is None
-        else work,
+        loop=Missing("neither an event nor the file's name tells the work")
+        if loop is None
+        else loop,
         step=step or 0,
         file=path.name,
         level=(sample.text("level") if sample else None) or "unknown",

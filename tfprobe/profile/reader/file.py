@@ -1,4 +1,4 @@
-"""Read one file from elsewhere as if it were the traced step of a work, whatever kind it is of."""
+"""Read one file from elsewhere as if it were the traced step of a loop, whatever kind it is of."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tfprobe.formats.schema import parse, parse_either
 from tfprobe.formats.trace import Trace
 from tfprobe.profile.capture_tables import Executions, Place
 from tfprobe.profile.graph import Node, TracedLoop
-from tfprobe.profile.profile import Capture, Process, Profile, Run, Work
+from tfprobe.profile.profile import Capture, Loop, Process, Profile, Run
 from tfprobe.profile.reader.service_trace import (
     NO_DURATIONS,
     NO_STEPS,
@@ -78,8 +78,8 @@ def _whole(path: Path, kind: FileKind, content: bytes) -> tuple[Profile, TracedL
     rows = profile.executions
     nodes = _partition_nodes(content) if kind is FileKind.RUN_METADATA else []
     # As of a run: what prepares later steps is no part of one.
-    work, foreground = profile.works[0], rows.only(~rows.background)
-    found = join(work, profile.captures, foreground, _by_name(nodes))
+    loop, foreground = profile.loops[0], rows.only(~rows.background)
+    found = join(loop, profile.captures, foreground, _by_name(nodes))
     if kind is FileKind.XSPACE:
         found = with_what_ran(found, traces=[content])
     if kind is FileKind.RUN_METADATA:
@@ -135,14 +135,14 @@ def _alone(path: Path, captures: Sequence[Capture], rows: Executions) -> Profile
         captures=len(captures),
         unix_minus_monotonic_ns=0,
     )
-    work = replace(
-        _work(path.name, len(captures)), times=times_of(captures), recent=recent_of(captures)
+    loop = replace(
+        _loop(path.name, len(captures)), times=times_of(captures), recent=recent_of(captures)
     )
     return Profile(
         run=Run(path.name, str(path), untold, untold, "unknown"),
         processes=(process,),
         interpreters=(),
-        works=(work,),
+        loops=(loop,),
         captures=tuple(captures),
         executions=rows,
         problems=(),
@@ -167,7 +167,7 @@ def _partition_nodes(content: bytes) -> list[Node]:
 def _one_step(name: str, rows: Executions, nodes: Iterable[Node]) -> TracedLoop:
     if not len(rows):
         raise UnreadableInput("it holds no execution of an op")
-    return join(_work(name, 1), [_capture(name, 0, 0, rows)], rows, _by_name(nodes))
+    return join(_loop(name, 1), [_capture(name, 0, 0, rows)], rows, _by_name(nodes))
 
 
 def _steps(name: str, profile: GraphProfile) -> TracedLoop:
@@ -180,7 +180,7 @@ def _steps(name: str, profile: GraphProfile) -> TracedLoop:
         captures.append(_capture(name, number, step, rows))
         builder.add(number, rows)
     return join(
-        _work(name, len(captures)), captures, builder.table(), _by_name(profile.graph.nodes)
+        _loop(name, len(captures)), captures, builder.table(), _by_name(profile.graph.nodes)
     )
 
 
@@ -230,7 +230,7 @@ def _capture(file: str, index: int, step: int, rows: Executions) -> Capture:
     return Capture(
         index=index,
         process=0,
-        work=0,
+        loop=0,
         step=step,
         file=file,
         level="unknown",
@@ -240,9 +240,9 @@ def _capture(file: str, index: int, step: int, rows: Executions) -> Capture:
     )
 
 
-def _work(name: str, steps: int) -> Work:
+def _loop(name: str, steps: int) -> Loop:
     """Return a work for a file: steps of which nothing is known but what is sampled."""
-    return Work(
+    return Loop(
         process=0,
         index=0,
         kind=FILE_KIND,

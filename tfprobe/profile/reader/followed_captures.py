@@ -136,7 +136,7 @@ class FollowedCaptures:
         named = parse_capture_name(name)
         return CaptureFile(
             name=name,
-            work=-1 if named is None else named.work,
+            loop=-1 if named is None else named.loop,
             bytes=source.file[_SIZE] if source.file else 0,
             rows=self._rows.get(name),
         )
@@ -186,7 +186,7 @@ class CaptureFile:
     """A capture of a process, `work` as its name tells. `rows` is None until it is decoded."""
 
     name: str
-    work: int
+    loop: int
     bytes: int
     rows: int | None
 
@@ -255,12 +255,12 @@ def left_out(files: Places, chosen: Sequence[frozenset[str]]) -> LeftOut | None:
 
 
 def _in_rounds(files: Places) -> Iterator[tuple[int, CaptureFile]]:
-    """Give the newest of each work of each process, then those before, process by process."""
+    """Give the newest of each loop of each process, then those before, process by process."""
     ordered = []
     for at, of_process in enumerate(files):
         later: dict[int, int] = {}
         for each in reversed(of_process):
-            nth = later[each.work] = later.get(each.work, -1) + 1
-            ordered.append((nth, at, each.work, each))
+            nth = later[each.loop] = later.get(each.loop, -1) + 1
+            ordered.append((nth, at, each.loop, each))
     ordered.sort(key=lambda row: row[:3])
     return ((at, each) for _, at, _, each in ordered)

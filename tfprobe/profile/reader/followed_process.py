@@ -8,12 +8,12 @@ from typing import Any
 
 from tfprobe.errors import Missing, UnreadableInput
 from tfprobe.formats.trace import Trace
-from tfprobe.profile.profile import Capture, OwnProfiler, Problem, Process, Raised, Work
+from tfprobe.profile.profile import Capture, Loop, OwnProfiler, Problem, Process, Raised
 from tfprobe.profile.reader import service_trace
 from tfprobe.profile.reader.captures import CaptureKey, Decoded, Gathered, ProcessKey
 from tfprobe.profile.reader.followed_captures import CaptureFile, FollowedCaptures
 from tfprobe.profile.reader.process_notes import ProcessNotes
-from tfprobe.profile.reader.processes import process_of, work_of
+from tfprobe.profile.reader.processes import loop_of, process_of
 from tfprobe.profile.reader.service_trace import Recorded
 from tfprobe.profile.tables import T
 from tfprobe.runs.layout import ProcessFolder
@@ -21,7 +21,7 @@ from tfprobe.runs.liveness import FAILED, Machine
 from tfprobe.runs.manifests import ProcessManifest
 from tfprobe.runs.process_folder.events import Event, event_log
 from tfprobe.runs.process_folder.file_cache import ProcessReader
-from tfprobe.runs.process_folder.steps_layout import WorkRecord
+from tfprobe.runs.process_folder.steps_layout import LoopRecord
 
 
 class FollowedProcess:
@@ -49,8 +49,8 @@ class FollowedProcess:
             with_spans=with_spans,
             with_host_allocations=with_host_allocations,
         )
-        self._works_made: dict[int, tuple[WorkRecord, Work]] = {}
-        self._works_made_by: tuple[int, int] | None = None
+        self._loops_made: dict[int, tuple[LoopRecord, Loop]] = {}
+        self._loops_made_by: tuple[int, int] | None = None
         self.notes = ProcessNotes(folder)
         self.entry, self._steps = self._reader.read()
 
@@ -111,20 +111,20 @@ class FollowedProcess:
             process, settings=events.settings, ending=ending, own_profiler=events.own_profiler
         )
 
-    def works(self, index: int) -> tuple[Work, ...]:
+    def loops(self, index: int) -> tuple[Loop, ...]:
         """Return its works; one that has not changed is the same as before."""
         steps = self._steps
         if isinstance(steps, Missing):
             return ()
         made_by = (index, steps.header.unix_ns(0))
-        known = self._works_made if made_by == self._works_made_by else {}
-        self._works_made_by = made_by
-        # The record is kept beside the work made of it, so that its id is nobody else's.
-        self._works_made = {
-            id(record): known.get(id(record)) or (record, work_of(record, index, steps.header))
-            for record in steps.works
+        known = self._loops_made if made_by == self._loops_made_by else {}
+        self._loops_made_by = made_by
+        # The record is kept beside the loop made of it, so that its id is nobody else's.
+        self._loops_made = {
+            id(record): known.get(id(record)) or (record, loop_of(record, index, steps.header))
+            for record in steps.loops
         }
-        return tuple(work for _, work in self._works_made.values())
+        return tuple(loop for _, loop in self._loops_made.values())
 
     def problems(self) -> Iterator[Problem]:
         """Give what could not be used, but for the notes'."""
@@ -311,9 +311,9 @@ class FollowedService(FollowedProcess):
         count = len(self._found.captures) if self._found else 0
         return replace(super().process(index), captures=count)
 
-    def works(self, index: int) -> tuple[Work, ...]:  # noqa: ARG002 - that of read_logs
-        """Return its one work."""
-        return (self._found.work,) if self._found else ()
+    def loops(self, index: int) -> tuple[Loop, ...]:  # noqa: ARG002 - that of read_logs
+        """Return its one loop."""
+        return (self._found.loop,) if self._found else ()
 
     def problems(self) -> Iterator[Problem]:
         """Give what could not be used."""

@@ -10,8 +10,8 @@ from tfprobe.profile.capture_tables import Executions
 from tfprobe.profile.profile import Capture, Problem, Process, Profile, Run
 from tfprobe.profile.reader.captures import Decoder, Gathered, window_of
 from tfprobe.profile.reader.process_notes import activities, gaps
-from tfprobe.profile.reader.processes import process_of, with_launch, work_of
-from tfprobe.profile.reader.samples import pulses
+from tfprobe.profile.reader.processes import loop_of, process_of, with_launch
+from tfprobe.profile.reader.samples import resource_samples
 from tfprobe.profile.tables import empty
 from tfprobe.runs.catalogue import ProcessEntry
 from tfprobe.runs.layout import ProcessFolder, RunFolder, parse_capture_name
@@ -21,7 +21,7 @@ from tfprobe.runs.process_folder.activities import ActivityLog, activity_log, re
 from tfprobe.runs.process_folder.events import event_log
 from tfprobe.runs.process_folder.gaps import GapLog, GapRecord, gap_log
 from tfprobe.runs.process_folder.jsonl import Log
-from tfprobe.runs.process_folder.resource_samples import read_pulses
+from tfprobe.runs.process_folder.resource_samples import read_resource_samples
 from tfprobe.runs.process_folder.steps import StepsFile, read_steps
 
 # What was noted of a few captures is at the ends of files; what ran after a step is some 50 KB.
@@ -32,9 +32,9 @@ _UNREAD = Missing("one process was read by itself")
 def newest_captures(
     folder: ProcessFolder, *, most: int, go_on: Callable[[], bool] = lambda: True
 ) -> Profile:
-    """Return a profile of the newest captures of the sampled work whose steps took longest.
+    """Return a profile of the newest captures of the sampled loop whose steps took longest.
 
-    It holds them oldest first, all works of the process, and what ran after these steps; what
+    It holds them oldest first, all loops of the process, and what ran after these steps; what
     could not be decoded is a problem. A capture whose event is not written yet is left out where
     another has one: its file alone does not tell when the step began and ended. `go_on` is asked
     before each capture but the first, which is the newest.
@@ -61,16 +61,16 @@ def newest_captures(
 
 def _newest(paths: Iterable[Path], steps: StepsFile) -> list[Path]:
     """Return the captures of the work with most time that has any, the latest step first."""
-    time_ns = {work.index: work.steps.sum_ns for work in steps.works}
-    by_work: dict[int, list[tuple[int, Path]]] = {}
+    time_ns = {loop.index: loop.steps.sum_ns for loop in steps.loops}
+    by_loop: dict[int, list[tuple[int, Path]]] = {}
     for path in paths:
         named = parse_capture_name(path.name)
         if named is not None:
-            by_work.setdefault(named.work, []).append((named.step, path))
-    if not by_work:
+            by_loop.setdefault(named.loop, []).append((named.step, path))
+    if not by_loop:
         return []
-    busiest = max(by_work, key=lambda work: (time_ns.get(work, 0), -work))
-    return [path for _, path in sorted(by_work[busiest], reverse=True)]
+    busiest = max(by_loop, key=lambda loop: (time_ns.get(loop, 0), -loop))
+    return [path for _, path in sorted(by_loop[busiest], reverse=True)]
 
 
 def _while(go_on: Callable[[], bool], paths: Sequence[Path]) -> Iterator[Path]:
@@ -92,7 +92,7 @@ def _profile(
         run=Run(run.name, str(run), command=_UNREAD, started=_UNREAD, state="unknown"),
         processes=(),
         interpreters=(),
-        works=tuple(work_of(record, 0, steps.header) for record in steps.works),
+        loops=tuple(loop_of(record, 0, steps.header) for record in steps.loops),
         captures=captures,
         executions=executions,
         spans=spans,
@@ -116,8 +116,8 @@ def _profile(
 
 def _after(captures: Iterable[Capture], told: Log[GapRecord]) -> GapLog:
     """Return the gaps after these captures."""
-    steps = {(each.work, each.step) for each in captures}
-    found = tuple(gap for gap in told.read().things if (gap.work, gap.step) in steps)
+    steps = {(each.loop, each.step) for each in captures}
+    found = tuple(gap for gap in told.read().things if (gap.loop, gap.step) in steps)
     return GapLog(found, told.bad_lines)
 
 
@@ -140,7 +140,7 @@ def noted(folder: ProcessFolder) -> Profile:
         run=Run(run.id, str(run.root), command=_UNREAD, started=_UNREAD, state=UNKNOWN),
         processes=(_process(folder, run, steps),),
         interpreters=(),
-        works=tuple(work_of(record, 0, steps.header) for record in steps.works),
+        loops=tuple(loop_of(record, 0, steps.header) for record in steps.loops),
         captures=(),
         executions=empty(Executions),
         problems=(),
@@ -151,12 +151,16 @@ def noted(folder: ProcessFolder) -> Profile:
             last_ns=steps.last_sign_mono_ns,
         ),
         gaps=tuple(gaps(GapLog(tuple(watched), 0), process=0, unix_minus_monotonic_ns=shift_ns)),
-        pulses=pulses(read_pulses(folder.pulses), process=0, unix_minus_monotonic_ns=shift_ns),
+        resource_samples=resource_samples(
+            read_resource_samples(folder.resource_samples),
+            process=0,
+            unix_minus_monotonic_ns=shift_ns,
+        ),
     )
 
 
 def _process(folder: ProcessFolder, run: RunFolder, steps: StepsFile) -> Process:
-    count = sum(work.count for work in steps.works)
+    count = sum(loop.count for loop in steps.loops)
     entry = ProcessEntry(folder, _manifest(folder), steps.header, count, UNKNOWN)
     try:
         launches: tuple[RunManifest, ...] = (read_run(run.manifest),)

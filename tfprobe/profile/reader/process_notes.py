@@ -6,18 +6,18 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Generic, TypeVar
 
-from tfprobe.profile.activities import NOT_NOTED, Activity, Call, Gap, Pulse, StackSamples
-from tfprobe.profile.profile import Problem, Work
-from tfprobe.profile.reader.samples import ProcessStacks, machine_pulses, pulses
+from tfprobe.profile.activities import NOT_NOTED, Activity, Call, Gap, ResourceSample, StackSamples
+from tfprobe.profile.profile import Loop, Problem
+from tfprobe.profile.reader.samples import ProcessStacks, machine_resource_samples, resource_samples
 from tfprobe.runs.layout import ProcessFolder, RunFolder
 from tfprobe.runs.process_folder.activities import ActivityHistory, ActivityLine, ActivityLog
 from tfprobe.runs.process_folder.gaps import CallRecord, GapLog, GapRecord, gap_log
 from tfprobe.runs.process_folder.jsonl import Log
 from tfprobe.runs.process_folder.resource_samples import (
     MachineLog,
-    PulseLog,
+    ResourceSampleLog,
     machine_log,
-    pulse_log,
+    resource_sample_log,
 )
 
 S = TypeVar("S")
@@ -33,12 +33,12 @@ class ProcessNotes:
         self._activities = _Activities(folder)
         self._gaps = gap_log(folder.gaps)
         self._gaps_made: _Made[GapRecord, Gap] = _Made(self._gaps)
-        self._pulses = pulse_log(folder.pulses)
-        self._pulses_made = _Made(self._pulses, by=_at_ns)
+        self._resource_samples = resource_sample_log(folder.resource_samples)
+        self._resource_samples_made = _Made(self._resource_samples, by=_at_ns)
         self._stacks = ProcessStacks(folder)
         self.activities: tuple[Activity, ...] = ()
         self.gaps: tuple[Gap, ...] = ()
-        self.pulses: tuple[Pulse, ...] = ()
+        self.resource_samples: tuple[ResourceSample, ...] = ()
         self.stacks: StackSamples | None = None
         self.problems: tuple[Problem, ...] = ()
 
@@ -52,8 +52,9 @@ class ProcessNotes:
         self.gaps = self._gaps_made.read(
             (process, shift_ns), lambda new: gaps(GapLog(tuple(new), 0), **clock)
         )
-        self.pulses = self._pulses_made.read(
-            (process, shift_ns), lambda new: pulses(PulseLog(tuple(new), 0), **clock)
+        self.resource_samples = self._resource_samples_made.read(
+            (process, shift_ns),
+            lambda new: resource_samples(ResourceSampleLog(tuple(new), 0), **clock),
         )
         self.stacks = self._stacks.read(process, shift_ns)
         self.problems = tuple(self._problems())
@@ -61,7 +62,7 @@ class ProcessNotes:
     def _problems(self) -> Iterator[Problem]:
         yield from _missed(self._activities, self._where, "activities.jsonl are no activities")
         yield from _missed(self._gaps, self._where, "gaps.jsonl are no gaps")
-        yield from _missed(self._pulses, self._where, "pulses.jsonl are no pulses")
+        yield from _missed(self._resource_samples, self._where, "pulses.jsonl are no pulses")
         yield from _missed(self._stacks, self._where, "stacks.jsonl are no stacks")
 
 
@@ -79,10 +80,10 @@ class MachineNotes:
         """Return what could not be read."""
         return tuple(_missed(self._log, f"machine/{self._host}.jsonl", "it are no samples"))
 
-    def read(self) -> tuple[Pulse, ...]:
+    def read(self) -> tuple[ResourceSample, ...]:
         """Return the pulses by time, after a look for new ones."""
         return self._made.read(
-            (), lambda new: machine_pulses(MachineLog(tuple(new), 0), self._host)
+            (), lambda new: machine_resource_samples(MachineLog(tuple(new), 0), self._host)
         )
 
 
@@ -141,8 +142,8 @@ class _Made(Generic[S, T]):
         return self._made
 
 
-def _at_ns(pulse: Pulse) -> int:
-    return pulse.at_ns
+def _at_ns(resource_sample: ResourceSample) -> int:
+    return resource_sample.at_ns
 
 
 def _missed(log: Log[S] | _Activities | ProcessStacks, where: str, what: str) -> Iterator[Problem]:
@@ -193,7 +194,7 @@ def _activity(line: ActivityLine, process: int, shift_ns: int, last_ns: int) -> 
     )
 
 
-def with_all_traces(works: Iterable[Work], activities: Iterable[Activity]) -> tuple[Work, ...]:
+def with_all_traces(loops: Iterable[Loop], activities: Iterable[Activity]) -> tuple[Loop, ...]:
     """Return works of functions with all their retraces.
 
     steps.bin has those up to the last look at the function, which is gone when its job ends; each
@@ -204,13 +205,13 @@ def with_all_traces(works: Iterable[Work], activities: Iterable[Activity]) -> tu
         if each.kind == "trace":
             key = (each.process, each.name)
             traces[key] = max(traces.get(key, 0), each.count)
-    return tuple(_with_traces(work, traces.get((work.process, work.name), 0)) for work in works)
+    return tuple(_with_traces(loop, traces.get((loop.process, loop.name), 0)) for loop in loops)
 
 
-def _with_traces(work: Work, traces: int) -> Work:
-    if work.kind != "function" or traces - 1 <= work.retraces:
-        return work
-    return replace(work, retraces=traces - 1)
+def _with_traces(loop: Loop, traces: int) -> Loop:
+    if loop.kind != "function" or traces - 1 <= loop.retraces:
+        return loop
+    return replace(loop, retraces=traces - 1)
 
 
 def gaps(told: GapLog, *, process: int, unix_minus_monotonic_ns: int) -> Iterator[Gap]:
@@ -218,7 +219,7 @@ def gaps(told: GapLog, *, process: int, unix_minus_monotonic_ns: int) -> Iterato
     for each in told.gaps:
         yield Gap(
             process=process,
-            work=each.work,
+            loop=each.loop,
             step=each.step,
             start_ns=each.start_ns + unix_minus_monotonic_ns,
             duration_ns=each.end_ns - each.start_ns,

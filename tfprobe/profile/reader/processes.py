@@ -13,10 +13,10 @@ from tfprobe.profile.profile import (
     Ending,
     Hooks,
     Interpreter,
+    Loop,
     Problem,
     Process,
     Run,
-    Work,
 )
 from tfprobe.profile.programs import Program, ProgramFacts, programs
 from tfprobe.profile.reader import service_trace
@@ -27,7 +27,7 @@ from tfprobe.runs.liveness import ENDED, TERMINATED
 from tfprobe.runs.manifests import ProcessManifest, RunManifest, ServiceRecord
 from tfprobe.runs.process_folder.events import InterpreterLine, signal_to, signals_around
 from tfprobe.runs.process_folder.steps import StepsFile
-from tfprobe.runs.process_folder.steps_layout import Header, WorkRecord
+from tfprobe.runs.process_folder.steps_layout import Header, LoopRecord
 
 
 def run_of(entry: RunEntry) -> Run:
@@ -197,10 +197,10 @@ def _end_unix_ns(header: Header | Missing, state: str) -> int | None:
     return header.unix_ns(header.last_note_mono_ns)
 
 
-def work_of(record: WorkRecord, process: int, header: Header) -> Work:
-    """Return a work of the process with this index; its traces may be more than it says."""
+def loop_of(record: LoopRecord, process: int, header: Header) -> Loop:
+    """Return a loop of the process with this index; its traces may be more than it says."""
     unknown = Missing("the optimizer has no counter the agent could read")
-    return Work(
+    return Loop(
         process=process,
         index=record.index,
         kind=record.kind,

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from tfprobe.errors import Missing, UnreadableInput
 from tfprobe.profile.activities import Activity
-from tfprobe.profile.profile import Problem, Profile, Work
+from tfprobe.profile.profile import Loop, Problem, Profile
 from tfprobe.profile.reader.captures import Gathered, ProcessKey
 from tfprobe.profile.reader.followed_captures import (
     LeftOut,
@@ -49,7 +49,7 @@ _TUPLES = (
     "problems",
     "activities",
     "gaps",
-    "pulses",
+    "resource_samples",
 )
 
 
@@ -99,8 +99,8 @@ class RunReader:
         self._processes: dict[ProcessKey, FollowedProcess] = {}
         self._machines: dict[str, MachineNotes] = {}
         self._interpreters = Reread(folder.interpreters, read_interpreters)
-        self._works_from: tuple[object, ...] = ()
-        self._works: tuple[Work, ...] = ()
+        self._loops_from: tuple[object, ...] = ()
+        self._loops: tuple[Loop, ...] = ()
         self._last: Profile | None = None
         self.has_ended = False
 
@@ -211,13 +211,15 @@ class RunReader:
         executions, spans, allocations = self._gathered.tables()
         hosts = () if self._only else sorted({each.host for each in processes})
         machines = [self._machine(host) for host in hosts]
-        pulses = [each.pulses for each in notes] + [machine.read() for machine in machines]
-        works = _joined(process.works(index) for index, process in enumerate(chosen))
+        resource_samples = [each.resource_samples for each in notes] + [
+            machine.read() for machine in machines
+        ]
+        loops = _joined(process.loops(index) for index, process in enumerate(chosen))
         return Profile(
             run=run_of(entry),
             processes=processes,
             interpreters=() if self._only else known_interpreters(self._interpreters.value()),
-            works=self._with_all_traces(works, activities),
+            loops=self._with_all_traces(loops, activities),
             captures=self._gathered.captures({each.key: at for at, each in enumerate(chosen)}),
             executions=executions,
             spans=spans,
@@ -230,7 +232,7 @@ class RunReader:
             ),
             activities=activities,
             gaps=_joined(each.gaps for each in notes),
-            pulses=_joined(pulses),
+            resource_samples=_joined(resource_samples),
             stacks=tuple(each.stacks for each in notes if each.stacks is not None),
         )
 
@@ -239,12 +241,12 @@ class RunReader:
             yield Problem("captures", str(self.left_out))
 
     def _with_all_traces(
-        self, works: tuple[Work, ...], activities: tuple[Activity, ...]
-    ) -> tuple[Work, ...]:
-        sources = (*works, *activities)
-        if not _are_the_same(sources, self._works_from):
-            self._works_from, self._works = sources, with_all_traces(works, activities)
-        return self._works
+        self, loops: tuple[Loop, ...], activities: tuple[Activity, ...]
+    ) -> tuple[Loop, ...]:
+        sources = (*loops, *activities)
+        if not _are_the_same(sources, self._loops_from):
+            self._loops_from, self._loops = sources, with_all_traces(loops, activities)
+        return self._loops
 
     def _machine(self, host: str) -> MachineNotes:
         if host not in self._machines:
@@ -274,7 +276,7 @@ def _same(one: Profile, other: Profile) -> bool:
     things = all(getattr(one, name) is getattr(other, name) for name in _TABLES)
     return (
         things
-        and _are_the_same(one.works, other.works)
+        and _are_the_same(one.loops, other.loops)
         and _are_the_same(one.stacks, other.stacks)
         and all(getattr(one, name) == getattr(other, name) for name in _TUPLES)
     )

@@ -12,9 +12,9 @@ from tfprobe.errors import Missing
 from tfprobe.profile.activities import (
     NO_STACK,
     NOT_NOTED,
-    DevicePulse,
+    DeviceSample,
     Int64s,
-    Pulse,
+    ResourceSample,
     SampledChunk,
     SampledFrame,
     SampledThread,
@@ -29,8 +29,8 @@ from tfprobe.runs.process_folder.resource_samples import (
     RATIOS,
     DeviceLine,
     MachineLog,
-    PulseLine,
-    PulseLog,
+    ResourceSampleLine,
+    ResourceSampleLog,
 )
 from tfprobe.runs.process_folder.stack_samples import (
     RefusalRecord,
@@ -45,18 +45,20 @@ _OF_DEVICES = Missing("a sample of accelerators alone")
 _NO_ANSWER = Missing("NVML does not report it for this accelerator")
 
 
-def pulses(log: PulseLog, *, process: int, unix_minus_monotonic_ns: int) -> tuple[Pulse, ...]:
+def resource_samples(
+    log: ResourceSampleLog, *, process: int, unix_minus_monotonic_ns: int
+) -> tuple[ResourceSample, ...]:
     """Return the pulses of a process by time."""
-    found = (_pulse(line, process, unix_minus_monotonic_ns) for line in log.lines)
-    return tuple(sorted(found, key=lambda pulse: pulse.at_ns))
+    found = (_resource_sample(line, process, unix_minus_monotonic_ns) for line in log.lines)
+    return tuple(sorted(found, key=lambda resource_sample: resource_sample.at_ns))
 
 
-def machine_pulses(log: MachineLog, host: str) -> tuple[Pulse, ...]:
+def machine_resource_samples(log: MachineLog, host: str) -> tuple[ResourceSample, ...]:
     """Return the pulses of a machine's accelerators by time."""
     # Any: counts and ratios are told apart by their names.
     nothing: dict[str, Any] = dict.fromkeys((*COUNTS, *RATIOS), _OF_DEVICES)
     found = (
-        Pulse(
+        ResourceSample(
             process=None,
             at_ns=line.unix_ns,
             steps=0,
@@ -66,15 +68,15 @@ def machine_pulses(log: MachineLog, host: str) -> tuple[Pulse, ...]:
         )
         for line in log.lines
     )
-    return tuple(sorted(found, key=lambda pulse: pulse.at_ns))
+    return tuple(sorted(found, key=lambda resource_sample: resource_sample.at_ns))
 
 
-def _pulse(line: PulseLine, process: int, shift_ns: int) -> Pulse:
+def _resource_sample(line: ResourceSampleLine, process: int, shift_ns: int) -> ResourceSample:
     told: dict[str, Any] = {**line.counts, **line.ratios}
     known: dict[str, Any] = {
         name: _UNTOLD if value is None else value for name, value in told.items()
     }
-    return Pulse(
+    return ResourceSample(
         process=process,
         at_ns=line.mono_ns + shift_ns,
         steps=line.steps,
@@ -85,7 +87,7 @@ def _pulse(line: PulseLine, process: int, shift_ns: int) -> Pulse:
     )
 
 
-def _thread_times(line: PulseLine, shift_ns: int) -> ThreadTimes | Missing:
+def _thread_times(line: ResourceSampleLine, shift_ns: int) -> ThreadTimes | Missing:
     times = line.thread_times
     if times is None:
         return NOT_NOTED if line.notes_threads else _NO_THREADS
@@ -94,13 +96,13 @@ def _thread_times(line: PulseLine, shift_ns: int) -> ThreadTimes | Missing:
     return replace(times, since_ns=times.since_ns + shift_ns)
 
 
-def _device(line: DeviceLine) -> DevicePulse:
+def _device(line: DeviceLine) -> DeviceSample:
     told: dict[str, Any] = {**line.counts, **line.ratios}
     known: dict[str, Any] = {
         name: _NO_ANSWER if told.get(name) is None else told[name]
         for name in (*DEVICE_COUNTS, *DEVICE_RATIOS)
     }
-    return DevicePulse(
+    return DeviceSample(
         index=line.index, name=line.name, throttle_reasons=line.throttle_reasons, **known
     )
 

@@ -15,7 +15,7 @@ from tfprobe.formats import xspace
 from tfprobe.formats.trace import Marker, Trace
 from tfprobe.profile.activities import Call, Gap
 from tfprobe.profile.capture_tables import Place, SpanKind, Spans
-from tfprobe.profile.profile import SERVICE_KIND, Capture, Durations, RecentSteps, Work, bucket_of
+from tfprobe.profile.profile import SERVICE_KIND, Capture, Durations, Loop, RecentSteps, bucket_of
 from tfprobe.profile.tables import Int64s, Interner, T
 from tfprobe.runs.layout import ProcessFolder
 from tfprobe.runs.manifests import ProcessManifest
@@ -28,9 +28,9 @@ _WHOLE = "the whole recording"
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """The work of a process, its steps, the trace cut into them, and the time between them."""
+    """The loop of a process, its steps, the trace cut into them, and the time between them."""
 
-    work: Work
+    loop: Loop
     captures: tuple[Capture, ...]
     trace: Trace
     gaps: tuple[Gap, ...]
@@ -64,7 +64,7 @@ def read(
     if not trace.tells_of_steps:
         raise UnreadableInput(f"{path.name} holds no execution of an op")
     captures = _captures(steps, path.name, process)
-    return Recorded(_work(steps, captures, process), captures, trace, tuple(_gaps(captures)))
+    return Recorded(_loop(steps, captures, process), captures, trace, tuple(_gaps(captures)))
 
 
 def _trace_file(folder: ProcessFolder) -> Path:
@@ -86,7 +86,7 @@ def _captures(steps: Sequence[Marker], file: str, process: int) -> tuple[Capture
         Capture(
             index=index,
             process=process,
-            work=0,
+            loop=0,
             step=step.number,
             file=file,
             level="window",
@@ -111,11 +111,11 @@ def _gaps(captures: Sequence[Capture]) -> Iterator[Gap]:
         yield Gap(one.process, 0, one.step, end_ns, gap_ns, 0, cut=False, calls=(unknown,))
 
 
-def _work(steps: Sequence[Marker], captures: Sequence[Capture], process: int) -> Work:
+def _loop(steps: Sequence[Marker], captures: Sequence[Capture], process: int) -> Loop:
     recent = recent_of(captures)
     # All were traced alike: none stands beside untraced ones and is to be left out for that.
     recent = replace(recent, sampled=np.zeros_like(recent.sampled))
-    return Work(
+    return Loop(
         process=process,
         index=0,
         kind=SERVICE_KIND,

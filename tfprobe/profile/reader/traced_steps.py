@@ -25,7 +25,7 @@ from tfprobe.profile.graph import (
     TracedLoop,
     known_name,
 )
-from tfprobe.profile.profile import Capture, Profile, Work
+from tfprobe.profile.profile import Capture, Loop, Profile
 from tfprobe.profile.reader import shapes
 from tfprobe.profile.tables import Int32s
 from tfprobe.runs.layout import XSPACE_SUFFIX, ProcessFolder, RunFolder
@@ -43,32 +43,32 @@ COPIES: Mapping[Place, str] = {
 
 
 def sampled(
-    folder: RunFolder, profile: Profile, work: Work, *, with_shapes: bool = False
+    folder: RunFolder, profile: Profile, loop: Loop, *, with_shapes: bool = False
 ) -> TracedLoop:
     """Return the traced steps of `work`, which is one of `profile`, read from `folder`.
 
     `with_shapes` says whether those of what ran are wanted, for which captures are read again.
     Graphs and code maps that are absent or unreadable leave nodes known by their executions alone.
     """
-    captures = captures_of(work, profile)
+    captures = captures_of(loop, profile)
     rows = profile.executions
     chosen = np.isin(rows.capture, [capture.index for capture in captures])
     chosen &= ~rows.background  # input threads prepare other steps
-    process = process_folder(folder, profile, work)
-    nodes, shared = _recorded_nodes(process, work)
+    process = process_folder(folder, profile, loop)
+    nodes, shared = _recorded_nodes(process, loop)
     rows = rows.only(chosen)
     ran = (rows.strings[at] for at in np.unique(rows.name).tolist())
     callers: Mapping[str, tuple[Frame, ...]] = {}
     if process is not None and any(map(_CALLED.match, ran)):
-        callers = _callers(process, work)
-    found = join(work, captures, rows, nodes, callers)
+        callers = _callers(process, loop)
+    found = join(loop, captures, rows, nodes, callers)
     found = replace(found, shared_names=shared)
     return with_shapes_of(folder, profile, found) if with_shapes else found
 
 
 def with_shapes_of(folder: RunFolder, profile: Profile, found: TracedLoop) -> TracedLoop:
     """Return traced steps of `profile`, read from `folder`, with the shapes of what ran."""
-    process = process_folder(folder, profile, found.work)
+    process = process_folder(folder, profile, found.loop)
     if process is None:
         return found
     looked_at = found.captures[:1] + found.captures[1:][-1:]
@@ -77,18 +77,18 @@ def with_shapes_of(folder: RunFolder, profile: Profile, found: TracedLoop) -> Tr
     is_trace = [path.name.endswith(XSPACE_SUFFIX) for path in paths]
     traces = [path for path, is_it in zip(paths, is_trace, strict=True) if is_it]
     steps = [path for path, is_it in zip(paths, is_trace, strict=True) if not is_it]
-    steps.append(process.optimized_graph(f"work-{found.work.index}"))
+    steps.append(process.optimized_graph(f"work-{found.loop.index}"))
     found = with_what_ran(found, traces=_contents(traces), steps=_contents(steps))
-    graphs = [process.graph(each) for each in _fingerprints(process, found.work)]
+    graphs = [process.graph(each) for each in _fingerprints(process, found.loop)]
     return _with_passed(found, _contents(graphs))
 
 
 def dearest(folder: RunFolder, profile: Profile) -> tuple[TracedLoop, ...]:
     """Return the sampled work with most time, with its graph and code map; none if none was."""
-    works = [work for work in profile.works if captures_of(work, profile)]
-    if not works:
+    loops = [loop for loop in profile.loops if captures_of(loop, profile)]
+    if not loops:
         return ()
-    return (sampled(folder, profile, max(works, key=lambda work: work.times.sum_ns)),)
+    return (sampled(folder, profile, max(loops, key=lambda loop: loop.times.sum_ns)),)
 
 
 def with_what_ran(
@@ -151,11 +151,11 @@ def _contents(paths: Iterable[Path]) -> Iterator[bytes]:
         try:
             yield content_of(path)
         except OSError:
-            continue  # many works have no optimized graph
+            continue  # many loops have no optimized graph
 
 
 def join(
-    work: Work,
+    loop: Loop,
     captures: Sequence[Capture],
     rows: Executions,
     nodes: dict[str, Node],
@@ -169,7 +169,7 @@ def join(
     ids = {name: at for at, name in enumerate(nodes)}
     node = _place_rows(rows, nodes, ids, callers)
     return TracedLoop(
-        work=work,
+        loop=loop,
         graph=Graph(tuple(nodes.values())),
         devices=_devices(rows, node, len(nodes)),
         captures=tuple(captures),
@@ -180,16 +180,16 @@ def join(
     )
 
 
-def process_folder(folder: RunFolder, profile: Profile, work: Work) -> ProcessFolder | None:
-    process = profile.processes[work.process]
+def process_folder(folder: RunFolder, profile: Profile, loop: Loop) -> ProcessFolder | None:
+    process = profile.processes[loop.process]
     found = (each for each in folder.processes() if each.name == process.folder)
     return next((each for each in found if each.host == process.host), None)
 
 
 def _recorded_nodes(
-    folder: ProcessFolder | None, work: Work
+    folder: ProcessFolder | None, loop: Loop
 ) -> tuple[dict[str, Node], frozenset[str]]:
-    """Return the nodes of a work's graphs by name, and the names that several nodes share.
+    """Return the nodes of a loop's graphs by name, and the names that several nodes share.
 
     Of those the first stays. Where they only differ in shape, as in two traces of a function, what
     differs is open.
@@ -198,7 +198,7 @@ def _recorded_nodes(
     shared: set[str] = set()
     if folder is None:
         return nodes, frozenset()
-    for fingerprint in _fingerprints(folder, work):
+    for fingerprint in _fingerprints(folder, loop):
         try:
             found, functions = nodes_and_functions(content_of(folder.graph(fingerprint)))
         except (OSError, UnreadableInput):
@@ -212,7 +212,7 @@ def _recorded_nodes(
                 nodes[node.name] = replace(first, output_shapes=shapes.of_either(first, node))
             if not shapes.are_alike(first, node):
                 shared.add(node.name)
-    _compare_traces(folder, work, nodes, shared)
+    _compare_traces(folder, loop, nodes, shared)
     return nodes, frozenset(shared)
 
 
@@ -237,14 +237,14 @@ def _with_variables_of(
 
 
 def _compare_traces(
-    folder: ProcessFolder, work: Work, nodes: dict[str, Node], shared: set[str]
+    folder: ProcessFolder, loop: Loop, nodes: dict[str, Node], shared: set[str]
 ) -> None:
-    """Open the shapes in which other traces of a work's functions differ; note what else does.
+    """Open the shapes in which other traces of a loop's functions differ; note what else does.
 
     A sample names one graph of a function, and any of its traces may have run.
     """
     named = [each for each in read_events(folder.events).events if each.kind == "graph"]
-    chosen = set(_fingerprints(folder, work))
+    chosen = set(_fingerprints(folder, loop))
     functions = {
         each.text("name")
         for each in named
@@ -268,9 +268,9 @@ def _compare_traces(
                 shared.add(other.name)
 
 
-def _fingerprints(folder: ProcessFolder, work: Work) -> Iterable[str]:
+def _fingerprints(folder: ProcessFolder, loop: Loop) -> Iterable[str]:
     samples = (event for event in read_events(folder.events).events if event.kind == "sample")
-    named = (event.text("graph") for event in samples if event.integer("work") == work.index)
+    named = (event.text("graph") for event in samples if event.integer("work") == loop.index)
     return dict.fromkeys(each for each in named if each is not None)
 
 
@@ -290,9 +290,9 @@ def _stacks(
     return {**inside, **by_op}
 
 
-def _callers(folder: ProcessFolder, work: Work) -> dict[str, tuple[Frame, ...]]:
-    """Return the frames that called each function of a work: those that all its ops share."""
-    chosen = set(_fingerprints(folder, work))
+def _callers(folder: ProcessFolder, loop: Loop) -> dict[str, tuple[Frame, ...]]:
+    """Return the frames that called each function of a loop: those that all its ops share."""
+    chosen = set(_fingerprints(folder, loop))
     callers = {}
     for event in read_events(folder.events).events:
         fingerprint, function = event.text("graph"), event.text("name")
@@ -364,12 +364,12 @@ def _devices(rows: Executions, node: Int32s, count: int) -> tuple[str | None, ..
     return tuple(devices)
 
 
-def captures_of(work: Work, profile: Profile) -> tuple[Capture, ...]:
-    """Return the traced steps of a work."""
+def captures_of(loop: Loop, profile: Profile) -> tuple[Capture, ...]:
+    """Return the traced steps of a loop."""
     return tuple(
         capture
         for capture in profile.captures
-        if capture.process == work.process and capture.work == work.index
+        if capture.process == loop.process and capture.loop == loop.index
     )
 
 

@@ -211,7 +211,7 @@ def _fingerprint(folder: ProcessFolder) -> str:
         folder.events,
         folder.activities,
         folder.gaps,
-        folder.pulses,
+        folder.resource_samples,
         *children(folder.graphs),
         *folder.capture_files(),
     )

@@ -167,13 +167,13 @@ def _number(shape: TableShape, column: TableColumn, rows: Table) -> str:
 
 
 def _steps(rows: Table, profile: Profile) -> Mapping[str, Array]:
-    """Return which step of which work each row is of; the work may be unknown."""
+    """Return which step of which loop each row is of; the loop may be unknown."""
     captures = profile.captures
-    lost = np.array([isinstance(each.work, Missing) for each in captures], dtype=np.bool_)
-    works = [0 if isinstance(each.work, Missing) else each.work for each in captures]
-    work = np.array(works, dtype=np.int32)[rows.capture]
+    lost = np.array([isinstance(each.loop, Missing) for each in captures], dtype=np.bool_)
+    loops = [0 if isinstance(each.loop, Missing) else each.loop for each in captures]
+    loop = np.array(loops, dtype=np.int32)[rows.capture]
     return {
-        "work": np.ma.masked_array(work, mask=lost[rows.capture]) if lost.any() else work,
+        "work": np.ma.masked_array(loop, mask=lost[rows.capture]) if lost.any() else loop,
         "step": np.array([each.step for each in captures], dtype=np.int64)[rows.capture],
     }
 
@@ -205,7 +205,7 @@ def _told(profile: Profile, fingerprint: str, counts: Mapping[str, int]) -> Capt
 def _capture(capture: Capture, executions: int) -> tuple[Any, ...]:
     """Return the row of the table `captures`, without what is the process's."""
     values = (
-        capture.work,
+        capture.loop,
         capture.step,
         capture.index,
         capture.file,

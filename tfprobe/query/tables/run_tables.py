@@ -74,8 +74,8 @@ PROCESS_KEY = (
     text("host", "name of its host"),
     whole("rank", "rank in a distributed job; NULL: none"),
 )
-WORK_KEY = (*PROCESS_KEY, whole("work", "number of the loop in its process"))
-STEP_KEY = (*WORK_KEY, whole("step", "number of the step in its loop, from 0"))
+LOOP_KEY = (*PROCESS_KEY, whole("work", "number of the loop in its process"))
+STEP_KEY = (*LOOP_KEY, whole("step", "number of the step in its loop, from 0"))
 CAPTURE_KEY = (
     *PROCESS_KEY,
     whole("work", "number of the loop in its process; NULL: not recorded"),
@@ -150,12 +150,12 @@ PROCESSES = TableShape(
         text("exception", "exception that ended it, with its location; NULL: none known"),
     ),
 )
-WORKS = TableShape(
+LOOPS = TableShape(
     "works",
     "The loops (kinds of step) of each process, with exact sums over all their steps.",
     TableSource.PROCESS,
     (
-        *WORK_KEY,
+        *LOOP_KEY,
         text("kind", "session_run, callable, fit, evaluate, predict, function, eager ..."),
         text("name", "what the step runs: a model, a function, names of fetches"),
         text("thread", "name of its thread"),
@@ -280,7 +280,7 @@ _USED = (
     ),
     whole("machine_steal_ns", "CPU time of the machine taken by the hypervisor"),
 )
-PULSES = TableShape(
+RESOURCE_SAMPLES = TableShape(
     "pulses",
     "Resource samples: what a process had used up to a moment; NULL: not provided by the system.",
     TableSource.PROCESS,

@@ -14,14 +14,21 @@ from tfprobe.analysis.account.account import Account
 from tfprobe.analysis.account.ledger import AccountPart, Item
 from tfprobe.analysis.system import endings
 from tfprobe.errors import Missing
-from tfprobe.profile.activities import Call, DevicePulse, Gap, Pulse, ThreadTimes, ThreadUse
-from tfprobe.profile.profile import Durations, Hooks, Process, Profile, Work
+from tfprobe.profile.activities import (
+    Call,
+    DeviceSample,
+    Gap,
+    ResourceSample,
+    ThreadTimes,
+    ThreadUse,
+)
+from tfprobe.profile.profile import Durations, Hooks, Loop, Process, Profile
 from tfprobe.query.shards import Shard
 from tfprobe.query.tables.database import Array, plain
 from tfprobe.query.tables.run_tables import (
     ACCELERATORS,
     PROCESS_KEY,
-    PULSES,
+    RESOURCE_SAMPLES,
     TableShape,
     TableSource,
     real,
@@ -75,8 +82,10 @@ def interpreter_rows(run: str, rest: Profile) -> Iterator[Row]:
 
 def accelerator_rows(run: str, rest: Profile) -> Iterator[Row]:
     """Give the rows of `accelerators`."""
-    for pulse in rest.pulses:
-        yield from (_accelerator(run, pulse, device) for device in pulse.devices)
+    for resource_sample in rest.resource_samples:
+        yield from (
+            _accelerator(run, resource_sample, device) for device in resource_sample.devices
+        )
 
 
 def process_rows(profile: Profile, place: RowPlace) -> Iterator[Row]:
@@ -96,7 +105,7 @@ def process_rows(profile: Profile, place: RowPlace) -> Iterator[Row]:
         process.tensorflow,
         process.devices,
         process.started_unix_ns or None,
-        len(profile.works),
+        len(profile.loops),
         process.captures,
         *_costs(process.hooks),
         _settings(process.settings),
@@ -105,11 +114,11 @@ def process_rows(profile: Profile, place: RowPlace) -> Iterator[Row]:
     )
 
 
-def work_rows(profile: Profile, place: RowPlace) -> Iterator[Row]:
+def loop_rows(profile: Profile, place: RowPlace) -> Iterator[Row]:
     """Give the rows of `works`."""
     (process,) = profile.processes
-    for work in profile.works:
-        yield (*_key(process, place), *_work(work))
+    for loop in profile.loops:
+        yield (*_key(process, place), *_loop(loop))
 
 
 def activity_rows(profile: Profile, place: RowPlace) -> Iterator[Row]:
@@ -128,7 +137,7 @@ def gap_rows(profile: Profile, place: RowPlace) -> Iterator[Row]:
     for gap in profile.gaps:
         yield (
             *_key(process, place),
-            gap.work,
+            gap.loop,
             gap.step,
             gap.start_ns,
             gap.duration_ns,
@@ -147,21 +156,33 @@ def call_rows(profile: Profile, place: RowPlace) -> Iterator[Row]:
             yield (*_key(process, place), *_call(gap, number, call))
 
 
-def pulse_rows(profile: Profile, place: RowPlace) -> Iterator[Row]:
+def resource_sample_rows(profile: Profile, place: RowPlace) -> Iterator[Row]:
     """Give the rows of `pulses`."""
     (process,) = profile.processes
-    for pulse in profile.pulses:
-        if pulse.process is not None:
-            yield (*_key(process, place), *(getattr(pulse, name) for name in _PULSE))
+    for resource_sample in profile.resource_samples:
+        if resource_sample.process is not None:
+            yield (
+                *_key(process, place),
+                *(getattr(resource_sample, name) for name in _RESOURCE_SAMPLE),
+            )
 
 
 def thread_rows(profile: Profile, place: RowPlace) -> Iterator[Row]:
     """Give the rows of `thread_times`."""
     (process,) = profile.processes
-    for pulse in profile.pulses:
-        if pulse.process is not None and isinstance(pulse.thread_times, ThreadTimes):
-            of_pulse = (*_key(process, place), pulse.at_ns, pulse.thread_times.since_ns)
-            yield from ((*of_pulse, *_thread(each)) for each in pulse.thread_times.threads)
+    for resource_sample in profile.resource_samples:
+        if resource_sample.process is not None and isinstance(
+            resource_sample.thread_times, ThreadTimes
+        ):
+            of_resource_sample = (
+                *_key(process, place),
+                resource_sample.at_ns,
+                resource_sample.thread_times.since_ns,
+            )
+            yield from (
+                (*of_resource_sample, *_thread(each))
+                for each in resource_sample.thread_times.threads
+            )
 
 
 OF_PROCESS: Mapping[str, Callable[[Profile, RowPlace], Iterator[Row]]] = {
@@ -169,9 +190,9 @@ OF_PROCESS: Mapping[str, Callable[[Profile, RowPlace], Iterator[Row]]] = {
     "calls": call_rows,
     "gaps": gap_rows,
     "processes": process_rows,
-    "pulses": pulse_rows,
+    "pulses": resource_sample_rows,
     "thread_times": thread_rows,
-    "works": work_rows,
+    "works": loop_rows,
 }
 
 
@@ -189,22 +210,22 @@ def _settings(settings: Mapping[str, Any] | Missing) -> str | None:
     return None if isinstance(settings, Missing) else json.dumps(dict(settings), default=str)
 
 
-def _work(work: Work) -> Row:
+def _loop(loop: Loop) -> Row:
     return (
-        work.index,
-        work.kind,
-        work.name,
-        work.thread,
-        work.executed,
-        work.raised,
-        work.count,
-        work.sampled,
-        work.retraces,
-        work.steps_per_execution,
-        work.optimizer_steps,
-        work.first_seen_ns or None,
-        *_durations(work.times),
-        *_durations(work.gaps),
+        loop.index,
+        loop.kind,
+        loop.name,
+        loop.thread,
+        loop.executed,
+        loop.raised,
+        loop.count,
+        loop.sampled,
+        loop.retraces,
+        loop.steps_per_execution,
+        loop.optimizer_steps,
+        loop.first_seen_ns or None,
+        *_durations(loop.times),
+        *_durations(loop.gaps),
     )
 
 
@@ -217,7 +238,7 @@ def _durations(times: Durations) -> Row:
 def _call(gap: Gap, number: int, call: Call) -> Row:
     in_python = bool(call.file)
     return (
-        gap.work,
+        gap.loop,
         gap.step,
         number,
         call.parent,
@@ -236,12 +257,17 @@ def _thread(use: ThreadUse) -> Row:
     return (*used, *stands, use.is_in_python)
 
 
-def _accelerator(run: str, pulse: Pulse, device: DevicePulse) -> Row:
-    return (run, pulse.host, pulse.at_ns, *(getattr(device, name) for name in _ACCELERATOR))
+def _accelerator(run: str, resource_sample: ResourceSample, device: DeviceSample) -> Row:
+    return (
+        run,
+        resource_sample.host,
+        resource_sample.at_ns,
+        *(getattr(device, name) for name in _ACCELERATOR),
+    )
 
 
 # A column is called what the model calls it, but for the number of an accelerator.
-_PULSE = [each.name for each in PULSES.columns[len(PROCESS_KEY) :]]
+_RESOURCE_SAMPLE = [each.name for each in RESOURCE_SAMPLES.columns[len(PROCESS_KEY) :]]
 _NUMBER_OF_DEVICE = ACCELERATORS.columns.index(ACCELERATORS.named("device"))
 _ACCELERATOR = ["index", *(each.name for each in ACCELERATORS.columns[_NUMBER_OF_DEVICE + 1 :])]
 
@@ -326,11 +352,11 @@ def _items(part: AccountPart) -> Iterator[Item]:
 
 
 def step_columns(profile: Profile, place: RowPlace) -> Iterator[Mapping[str, Array]]:
-    """Give the columns of the remembered steps of each work."""
+    """Give the columns of the remembered steps of each loop."""
     (process,) = profile.processes
     shift_ns = process.unix_minus_monotonic_ns
-    for work in profile.works:
-        count = len(work.recent.start_ns)
+    for loop in profile.loops:
+        count = len(loop.recent.start_ns)
         if not count:
             continue
         yield {
@@ -338,13 +364,13 @@ def step_columns(profile: Profile, place: RowPlace) -> Iterator[Mapping[str, Arr
             "process": _same(place.process, count),
             "host": _same_text(process.host, count),
             "rank": _same(process.rank, count),
-            "work": _same(work.index, count),
-            **_times(work, shift_ns),
+            "work": _same(loop.index, count),
+            **_times(loop, shift_ns),
         }
 
 
-def _times(work: Work, shift_ns: int | Missing) -> Mapping[str, Array]:
-    recent = work.recent
+def _times(loop: Loop, shift_ns: int | Missing) -> Mapping[str, Array]:
+    recent = loop.recent
     count = len(recent.start_ns)
     is_lost = isinstance(shift_ns, Missing)
     start_ns = recent.start_ns + (0 if isinstance(shift_ns, Missing) else shift_ns)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from tfprobe.analysis.compare.comparison import Diff, WorkDiff
+from tfprobe.analysis.compare.comparison import Diff, LoopDiff
 from tfprobe.analysis.compare.measurements import Change
 from tfprobe.analysis.compare.op_changes import CostChange, OpChanges
 from tfprobe.analysis.compare.step_changes import MEASURES
@@ -32,8 +32,8 @@ def _lines(found: Diff, verdicts: Verdicts) -> Iterator[str]:
         yield from ("", "## Differences between A and B", "")
         rows = [(each.of, each.before, each.after) for each in found.differences]
         yield from table(("", "A", "B"), rows, texts=3)
-    for work in found.works:
-        yield from _work(work)
+    for loop in found.loops:
+        yield from _loop(loop)
     if not isinstance(found.memory, Missing):
         yield from ("", "## Memory", "")
         sizes = [
@@ -43,22 +43,22 @@ def _lines(found: Diff, verdicts: Verdicts) -> Iterator[str]:
         yield from table(("", "A", "B", "change"), sizes, texts=1)
 
 
-def _work(work: WorkDiff) -> Iterator[str]:
-    yield from ("", f"## {work.name}", "")
+def _loop(loop: LoopDiff) -> Iterator[str]:
+    yield from ("", f"## {loop.name}", "")
     rows = [
         (MEASURES[name], *change_cells(change))
-        for name, change in work.steps.measures
+        for name, change in loop.steps.measures
         if isinstance(change, Change)
     ]
     if rows:
         yield from table(("", "A", "B", "change", "interval", ""), rows, texts=1)
     else:
         yield "Too few steps to decide."
-    if isinstance(work.ops, OpChanges):
-        if not isinstance(work.parts, Missing):
-            yield from _costs("part of a step", work.parts)
-        yield from _costs("type of op", work.ops.types)
-        yield from _costs("scope", work.ops.scopes)
+    if isinstance(loop.ops, OpChanges):
+        if not isinstance(loop.parts, Missing):
+            yield from _costs("part of a step", loop.parts)
+        yield from _costs("type of op", loop.ops.types)
+        yield from _costs("scope", loop.ops.scopes)
 
 
 def _costs(what: str, changes: Sequence[CostChange]) -> Iterator[str]:

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 from rich.console import RenderableType
 
 from tfprobe.analysis.compare.several_runs import RunsChange
-from tfprobe.analysis.compare.sides import RUN_MEASURES, SideCosts, Sides, SidesAnswer, SidesWork
+from tfprobe.analysis.compare.sides import RUN_MEASURES, LoopSides, SideCosts, Sides, SidesAnswer
 from tfprobe.printable import printable
-from tfprobe.report.diff.text import SHOWN_COSTS, SHOWN_WORKS, Verdicts, signed, verdict_lines
+from tfprobe.report.diff.text import SHOWN_COSTS, SHOWN_LOOPS, Verdicts, signed, verdict_lines
 from tfprobe.report.format import numbers, page
 from tfprobe.report.format.page import TextColumn
 from tfprobe.report.text.markdown import code, table
@@ -33,30 +33,30 @@ def lay_out_markdown(found: Sides, verdicts: Verdicts) -> str:
 
 def answer(found: Sides) -> str:
     """Say in a few sentences whether steps got slower or faster, by more than runs scatter."""
-    judged = [work for work in found.works if work.judged]
-    said = [_answer(work) for work in judged]
+    judged = [loop for loop in found.loops if loop.judged]
+    said = [_answer(loop) for loop in judged]
     return " ".join([*said, *_notes(found)])
 
 
-def _answer(work: SidesWork) -> str:
-    changes = [change for _, change in work.verdicts]
+def _answer(loop: LoopSides) -> str:
+    changes = [change for _, change in loop.verdicts]
     if not changes:
-        return f"{work.name}: unknown, because not all runs have enough steps."
-    if work.answer is SidesAnswer.NO_CHANGE:
+        return f"{loop.name}: unknown, because not all runs have enough steps."
+    if loop.answer is SidesAnswer.NO_CHANGE:
         least = numbers.percent(max(change.least_ratio for change in changes))
-        return f"{work.name}: no change; one of {least} would have been detected."
-    if work.answer is SidesAnswer.UNKNOWN:
+        return f"{loop.name}: no change; one of {least} would have been detected."
+    if loop.answer is SidesAnswer.UNKNOWN:
         seen = " or ".join(
             f"{numbers.percent(change.least_ratio)} of the {RUN_MEASURES[name]}"
-            for name, change in work.verdicts
+            for name, change in loop.verdicts
         )
-        return f"{work.name}: unknown, because the runs vary: only {seen} would be detected."
+        return f"{loop.name}: unknown, because the runs vary: only {seen} would be detected."
     changed = [
         f"the {RUN_MEASURES[name]} is {numbers.percent(abs(change.ratio))} "
         f"{'more' if change.ratio > 0 else 'less'}"
-        for name, change in work.decisive
+        for name, change in loop.decisive
     ]
-    return f"{work.name}: B is {work.answer.value}, {', '.join(changed)}."
+    return f"{loop.name}: B is {loop.answer.value}, {', '.join(changed)}."
 
 
 def _notes(found: Sides) -> Iterator[str]:
@@ -82,12 +82,12 @@ def _parts(found: Sides, verdicts: Verdicts, width: int) -> Iterator[RenderableT
         ]
         rows = [(each.of, each.before, each.after) for each in found.differences]
         yield page.table(columns, rows, width=width)
-    for work in found.works[:SHOWN_WORKS]:
+    for loop in found.loops[:SHOWN_LOOPS]:
         yield page.blank()
-        yield from _work(work, width)
-    if len(found.works) > SHOWN_WORKS:
+        yield from _loop(loop, width)
+    if len(found.loops) > SHOWN_LOOPS:
         yield page.blank()
-        more = len(found.works) - SHOWN_WORKS
+        more = len(found.loops) - SHOWN_LOOPS
         yield page.paragraph(f"and {more} more kinds of step; --json has them", indent=0)
     if verdicts:
         yield page.blank()
@@ -95,21 +95,21 @@ def _parts(found: Sides, verdicts: Verdicts, width: int) -> Iterator[RenderableT
         yield page.paragraph(text, indent=0)
 
 
-def _work(work: SidesWork, width: int) -> Iterator[RenderableType]:
-    rank = "" if work.rank is None else f" · rank {work.rank}"
-    yield page.heading(f"{work.name}{rank}")
-    rows = _measure_rows(work)
+def _loop(loop: LoopSides, width: int) -> Iterator[RenderableType]:
+    rank = "" if loop.rank is None else f" · rank {loop.rank}"
+    yield page.heading(f"{loop.name}{rank}")
+    rows = _measure_rows(loop)
     if not rows:
         yield page.paragraph("not all runs have enough steps to compare")
     else:
-        yield page.table(_columns("", rows_of=work), rows, width=width)
-    for costs in (work.parts, work.ops):
+        yield page.table(_columns("", rows_of=loop), rows, width=width)
+    for costs in (loop.parts, loop.ops):
         if costs.changes:
             yield page.table(_columns(_TITLES[costs.of]), _cost_rows(costs), width=width)
     yield page.paragraph(f"{_SIGNIFICANT} more than runs vary", style="dim")
 
 
-def _columns(first: str, rows_of: SidesWork | None = None) -> Sequence[TextColumn]:
+def _columns(first: str, rows_of: LoopSides | None = None) -> Sequence[TextColumn]:
     confidence = next(
         (
             c.confidence
@@ -129,10 +129,10 @@ def _columns(first: str, rows_of: SidesWork | None = None) -> Sequence[TextColum
     )
 
 
-def _measure_rows(work: SidesWork) -> list[tuple[str, ...]]:
+def _measure_rows(loop: LoopSides) -> list[tuple[str, ...]]:
     return [
-        (RUN_MEASURES[name], *_cells(change), _mark(change, is_judged=name in work.judged))
-        for name, change in work.measures
+        (RUN_MEASURES[name], *_cells(change), _mark(change, is_judged=name in loop.judged))
+        for name, change in loop.measures
         if isinstance(change, RunsChange)
     ]
 
@@ -170,10 +170,10 @@ def _lines(found: Sides, verdicts: Verdicts) -> Iterator[str]:
         yield from ("", "## Differences between the first runs of A and B", "")
         rows = [(each.of, each.before, each.after) for each in found.differences]
         yield from table(("", "A", "B"), rows, texts=3)
-    for work in found.works:
-        yield from ("", f"## {work.name}", "")
-        yield from table(_HEAD, _measure_rows(work), texts=1)
-        for costs in (work.parts, work.ops):
+    for loop in found.loops:
+        yield from ("", f"## {loop.name}", "")
+        yield from table(_HEAD, _measure_rows(loop), texts=1)
+        for costs in (loop.parts, loop.ops):
             if costs.changes:
                 yield ""
                 yield from table((_TITLES[costs.of], *_HEAD[1:]), _cost_rows(costs), texts=1)

@@ -1,4 +1,4 @@
-"""Lay out what changed from one recording to another: parity, the answer, then each work."""
+"""Lay out what changed from one recording to another: parity, the answer, then each loop."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from rich.console import RenderableType
 
-from tfprobe.analysis.compare.comparison import Diff, WorkDiff
+from tfprobe.analysis.compare.comparison import Diff, LoopDiff
 from tfprobe.analysis.compare.gate import GateVerdict
 from tfprobe.analysis.compare.measurements import LEAST_BLOCKS, Change
 from tfprobe.analysis.compare.op_changes import CostChange, OpChanges
@@ -16,7 +16,7 @@ from tfprobe.report.format import numbers, page
 from tfprobe.report.format.page import TextColumn
 
 # What fits on a screen; --json has all.
-SHOWN_WORKS = 3
+SHOWN_LOOPS = 3
 SHOWN_COSTS = 6
 SHOWN_NAMES = 8
 SHOWN_DIFFERENCES = 12
@@ -38,13 +38,13 @@ def _parts(found: Diff, verdicts: Verdicts, width: int) -> Iterator[RenderableTy
     yield page.paragraph(f"B {found.after.directory}", style="dim")
     yield page.blank()
     yield from _parity(found, width)
-    known = [each for each in found.works if _can_be_compared(each)] or list(found.works)
-    for work in known[:SHOWN_WORKS]:
+    known = [each for each in found.loops if _can_be_compared(each)] or list(found.loops)
+    for loop in known[:SHOWN_LOOPS]:
         yield page.blank()
-        yield from _work(work, width)
-    hidden = len(found.works) - len(known[:SHOWN_WORKS])
+        yield from _loop(loop, width)
+    hidden = len(found.loops) - len(known[:SHOWN_LOOPS])
     if hidden:
-        few = "" if len(known) > SHOWN_WORKS else " with too few steps to compare"
+        few = "" if len(known) > SHOWN_LOOPS else " with too few steps to compare"
         yield page.blank()
         yield page.paragraph(f"and {hidden} more kinds of step{few}; --json has them", indent=0)
     yield from _memory(found.memory, width)
@@ -56,7 +56,7 @@ def _parts(found: Diff, verdicts: Verdicts, width: int) -> Iterator[RenderableTy
 
 def answer(found: Diff) -> str:
     """Say in a sentence whether steps got slower or faster."""
-    known = [each for each in found.works if isinstance(each.steps.step, Change)]
+    known = [each for each in found.loops if isinstance(each.steps.step, Change)]
     if not known:
         return "Step times cannot be compared: too few steps."
     told = [text for each in known if (text := _told(each, found.judged))]
@@ -66,26 +66,26 @@ def answer(found: Diff) -> str:
     return f"No significant change of step times.{_blind(known[0], found.judged)}{busy}"
 
 
-def _blind(work: WorkDiff, judged: Sequence[str]) -> str:
+def _blind(loop: LoopDiff, judged: Sequence[str]) -> str:
     """Say which change of the steps with most time would have gone unseen."""
     least = [
         change.least_growth_ratio
-        for name, change in work.steps.measures
+        for name, change in loop.steps.measures
         if name in judged and isinstance(change, Change)
     ]
     return f" Steps slower by less than {numbers.percent(min(least))} would not have been detected."
 
 
-def _told(work: WorkDiff, judged: Sequence[str]) -> str:
-    """Say how the steps of a work changed, nothing where they did not."""
+def _told(loop: LoopDiff, judged: Sequence[str]) -> str:
+    """Say how the steps of a loop changed, nothing where they did not."""
     told = [
         f"the {MEASURES[name]} is {numbers.percent(abs(change.ratio))} "
         f"{'longer' if change.ratio > 0 else 'shorter'}"
-        for name, change in work.steps.measures
+        for name, change in loop.steps.measures
         if name in judged and isinstance(change, Change) and change.is_significant
     ]
-    cause = "" if isinstance(work.cause, Missing) else f" {work.cause.sentence}"
-    return f"{work.name}: in B {', '.join(told)}.{cause}" if told else ""
+    cause = "" if isinstance(loop.cause, Missing) else f" {loop.cause.sentence}"
+    return f"{loop.name}: in B {', '.join(told)}.{cause}" if told else ""
 
 
 def verdict_lines(verdicts: Verdicts) -> Iterator[str]:
@@ -112,40 +112,40 @@ def _parity(found: Diff, width: int) -> Iterator[RenderableType]:
         yield page.paragraph(f"and {hidden} more; --json has them")
 
 
-def _can_be_compared(work: WorkDiff) -> bool:
-    return isinstance(work.steps.step, Change) or not isinstance(work.ops, Missing)
+def _can_be_compared(loop: LoopDiff) -> bool:
+    return isinstance(loop.steps.step, Change) or not isinstance(loop.ops, Missing)
 
 
-def _work(work: WorkDiff, width: int) -> Iterator[RenderableType]:
-    rank = "" if work.pair.rank is None else f" · rank {work.pair.rank}"
-    renamed = f" (in B: {work.pair.after.name})" if work.pair.is_renamed else ""
-    yield page.heading(f"{work.name}{rank}{renamed}")
-    yield from _step_times(work, width)
-    if isinstance(work.ops, Missing):
-        yield page.paragraph(f"no ops to compare: {work.ops.reason}")
+def _loop(loop: LoopDiff, width: int) -> Iterator[RenderableType]:
+    rank = "" if loop.pair.rank is None else f" · rank {loop.pair.rank}"
+    renamed = f" (in B: {loop.pair.after.name})" if loop.pair.is_renamed else ""
+    yield page.heading(f"{loop.name}{rank}{renamed}")
+    yield from _step_times(loop, width)
+    if isinstance(loop.ops, Missing):
+        yield page.paragraph(f"no ops to compare: {loop.ops.reason}")
         return
-    if not isinstance(work.parts, Missing):
-        yield from _costs("parts of a step", work.parts, work.ops, width)
-    yield from _costs("types of op", work.ops.types, work.ops, width)
-    yield from _costs("scopes", work.ops.scopes, work.ops, width)
-    for label, names in (("Only in B", work.ops.new), ("Only in A", work.ops.gone)):
+    if not isinstance(loop.parts, Missing):
+        yield from _costs("parts of a step", loop.parts, loop.ops, width)
+    yield from _costs("types of op", loop.ops.types, loop.ops, width)
+    yield from _costs("scopes", loop.ops.scopes, loop.ops, width)
+    for label, names in (("Only in B", loop.ops.new), ("Only in A", loop.ops.gone)):
         if names:
             yield page.paragraph(f"{label}: {_some(names)}")
 
 
-def _step_times(work: WorkDiff, width: int) -> Iterator[RenderableType]:
+def _step_times(loop: LoopDiff, width: int) -> Iterator[RenderableType]:
     rows = [
         (MEASURES[name], *change_cells(change))
-        for name, change in work.steps.measures
+        for name, change in loop.steps.measures
         if isinstance(change, Change)
     ]
     if not rows:
-        one, other = work.pair.before.count, work.pair.after.count
+        one, other = loop.pair.before.count, loop.pair.after.count
         told = f"{numbers.count(one)} and {numbers.count(other)} steps: too few to decide"
         yield page.paragraph(told)
         return
     confidence = next(
-        change.confidence for _, change in work.steps.measures if isinstance(change, Change)
+        change.confidence for _, change in loop.steps.measures if isinstance(change, Change)
     )
     columns = (
         TextColumn("", is_number=False),
@@ -156,7 +156,7 @@ def _step_times(work: WorkDiff, width: int) -> Iterator[RenderableType]:
         TextColumn("", is_number=False),
     )
     yield page.table(columns, rows, width=width)
-    if any(isinstance(each, Change) and each.is_significant for _, each in work.steps.measures):
+    if any(isinstance(each, Change) and each.is_significant for _, each in loop.steps.measures):
         yield page.paragraph(f"{SIGNIFICANT} significant", style="dim")
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from tfprobe.analysis.breakdown.breakdown_totals import Breakdown, judge
-from tfprobe.analysis.breakdown.cycles import StepParts, WorkParts
+from tfprobe.analysis.breakdown.cycles import LoopParts, StepParts
 from tfprobe.analysis.breakdown.gap_breakdown import GapCause
 from tfprobe.analysis.breakdown.step_parts import GROUPS, Part
 from tfprobe.errors import Missing
@@ -31,12 +31,12 @@ def shares_document(item: Breakdown | Missing) -> Document:
     }
 
 
-def work_document(item: WorkParts, processes: tuple[Process, ...], *, steps: bool) -> Document:
-    """Return the mean cycle of a work; with `steps` also each recorded one."""
+def loop_document(item: LoopParts, processes: tuple[Process, ...], *, steps: bool) -> Document:
+    """Return the mean cycle of a loop; with `steps` also each recorded one."""
     process = processes[item.steps[0].capture.process]
-    work = item.work
-    missing = {"missing": work.reason} if isinstance(work, Missing) else {}
-    kind, name = (None, None) if isinstance(work, Missing) else (work.kind, work.name)
+    loop = item.loop
+    missing = {"missing": loop.reason} if isinstance(loop, Missing) else {}
+    kind, name = (None, None) if isinstance(loop, Missing) else (loop.kind, loop.name)
     head: Document = {
         "host": process.host,
         "pid": process.pid or None,

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tfprobe.analysis.compare.change_cause import ChangeCause, Processor
-from tfprobe.analysis.compare.comparison import Diff, WorkDiff
+from tfprobe.analysis.compare.comparison import Diff, LoopDiff
 from tfprobe.analysis.compare.gate import GateVerdict
 from tfprobe.analysis.compare.measurements import Change
 from tfprobe.analysis.compare.op_changes import CostChange, OpChanges
 from tfprobe.analysis.compare.several_runs import RunsChange
-from tfprobe.analysis.compare.sides import SideCosts, Sides, SidesWork
+from tfprobe.analysis.compare.sides import LoopSides, SideCosts, Sides
 from tfprobe.analysis.compare.step_changes import MemoryChange
 from tfprobe.errors import Missing
 from tfprobe.report.documents.run_report import Document, run_document
@@ -31,9 +31,9 @@ def document(found: Diff, verdicts: Sequence[tuple[str, GateVerdict]]) -> Docume
         ],
         "load": found.load or None,
         "judged": list(found.judged),
-        "works": [_work(each) for each in found.works],
-        "only_a": [{"kind": work.kind, "name": work.name} for work in found.only_before],
-        "only_b": [{"kind": work.kind, "name": work.name} for work in found.only_after],
+        "works": [_loop(each) for each in found.loops],
+        "only_a": [{"kind": loop.kind, "name": loop.name} for loop in found.only_before],
+        "only_b": [{"kind": loop.kind, "name": loop.name} for loop in found.only_after],
         "memory": _memory(found.memory),
         "gate": [
             {"on": on, "fails": each.fails, "verdict": each.word, "why": each.why}
@@ -42,7 +42,7 @@ def document(found: Diff, verdicts: Sequence[tuple[str, GateVerdict]]) -> Docume
     }
 
 
-def _work(each: WorkDiff) -> Document:
+def _loop(each: LoopDiff) -> Document:
     before, after = each.pair.before, each.pair.after
     return {
         "kind": before.kind,
@@ -149,7 +149,7 @@ def several_runs_document(found: Sides, verdicts: Sequence[tuple[str, GateVerdic
         ],
         "load": found.load or None,
         "in_turns": found.is_in_turns,
-        "works": [_several_runs_document_work(work) for work in found.works],
+        "works": [_several_runs_document_loop(loop) for loop in found.loops],
         "gate": [
             {"on": on, "fails": verdict.fails, "verdict": verdict.word, "why": verdict.why}
             for on, verdict in verdicts
@@ -157,16 +157,16 @@ def several_runs_document(found: Sides, verdicts: Sequence[tuple[str, GateVerdic
     }
 
 
-def _several_runs_document_work(work: SidesWork) -> Document:
+def _several_runs_document_loop(loop: LoopSides) -> Document:
     return {
-        "kind": work.work.kind,
-        "name": work.work.name,
-        "rank": work.rank,
-        "verdict": work.answer.value if work.judged else None,
-        "judged": list(work.judged),
-        "measures": {name: _several_runs_document_change(change) for name, change in work.measures},
-        "breakdown": _several_runs_document_costs(work.parts),
-        "ops": _several_runs_document_costs(work.ops),
+        "kind": loop.loop.kind,
+        "name": loop.loop.name,
+        "rank": loop.rank,
+        "verdict": loop.answer.value if loop.judged else None,
+        "judged": list(loop.judged),
+        "measures": {name: _several_runs_document_change(change) for name, change in loop.measures},
+        "breakdown": _several_runs_document_costs(loop.parts),
+        "ops": _several_runs_document_costs(loop.ops),
     }
 
 

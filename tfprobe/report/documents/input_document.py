@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from tfprobe.analysis.input.input_sources import InputSource, Producer
-from tfprobe.analysis.input.input_verdict import WorkInput
+from tfprobe.analysis.input.input_verdict import LoopInput
 from tfprobe.analysis.input.stage_stats import FunctionOp, PipelineUse, StageUse
 from tfprobe.errors import Missing
 from tfprobe.profile.profile import Process
@@ -15,10 +15,10 @@ from tfprobe.profile.profile import Process
 Document = dict[str, Any]
 
 
-def work_document(item: WorkInput, processes: Sequence[Process]) -> Document:
-    """Return the input of one work."""
+def loop_document(item: LoopInput, processes: Sequence[Process]) -> Document:
+    """Return the input of one loop."""
     return {
-        **_work(item, processes),
+        **_loop(item, processes),
         "captures": item.captures,
         "cycle_us": item.cycle_ns / 1000,
         "is_watched": item.is_watched,
@@ -33,16 +33,16 @@ def work_document(item: WorkInput, processes: Sequence[Process]) -> Document:
     }
 
 
-def _work(item: WorkInput, processes: Sequence[Process]) -> Document:
-    work = item.work
-    if isinstance(work, Missing):
+def _loop(item: LoopInput, processes: Sequence[Process]) -> Document:
+    loop = item.loop
+    if isinstance(loop, Missing):
         return {
             **dict.fromkeys(("host", "pid", "rank", "kind", "name", "thread")),
-            "missing": work.reason,
+            "missing": loop.reason,
         }
-    process = processes[work.process]
+    process = processes[loop.process]
     place = {"host": process.host, "pid": process.pid or None, "rank": process.rank}
-    return {**place, "kind": work.kind, "name": work.name, "thread": work.thread}
+    return {**place, "kind": loop.kind, "name": loop.name, "thread": loop.thread}
 
 
 def _source(source: InputSource) -> Document:

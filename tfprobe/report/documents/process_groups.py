@@ -12,7 +12,7 @@ from statistics import median
 from tfprobe.analysis.steps.recent_steps import Overhead
 from tfprobe.errors import Missing
 from tfprobe.profile.profile import Process
-from tfprobe.report.documents.run_report import ProcessReport, WorkReport
+from tfprobe.report.documents.run_report import LoopReport, ProcessReport
 
 # As many processes are shown one by one.
 FEW = 8
@@ -45,7 +45,7 @@ class Extent:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """A work that processes of one role and program do: how many of them, and their mean steps in
+    """A loop that processes of one role and program do: how many of them, and their mean steps in
     ns. `program` is "" where the run has one alone.
     """
 
@@ -67,7 +67,7 @@ class StandsOut:
     report: ProcessReport
     why: Why
     ratio: float = 0.0
-    work: str = ""
+    loop: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,37 +104,37 @@ _Key = tuple[str, str, str, str]
 
 def _groups(processes: Sequence[ProcessReport]) -> tuple[Group, ...]:
     """Return the works by role and program, those with most time first."""
-    found: dict[_Key, list[WorkReport]] = {}
+    found: dict[_Key, list[LoopReport]] = {}
     for each in processes:
-        for item in each.works:
+        for item in each.loops:
             found.setdefault(_key(each.process, item), []).append(item)
     order = sorted(found, key=lambda key: -_total_ns(found[key]))
     return tuple(_group(key, found[key]) for key in order)
 
 
-def _key(process: Process, item: WorkReport) -> _Key:
+def _key(process: Process, item: LoopReport) -> _Key:
     program = process.program if process.title else ""
-    return process.role or "", item.work.kind, item.work.name, program
+    return process.role or "", item.loop.kind, item.loop.name, program
 
 
-def _total_ns(items: Sequence[WorkReport]) -> int:
-    return sum(item.work.times.sum_ns for item in items)
+def _total_ns(items: Sequence[LoopReport]) -> int:
+    return sum(item.loop.times.sum_ns for item in items)
 
 
-def _group(key: _Key, items: Sequence[WorkReport]) -> Group:
+def _group(key: _Key, items: Sequence[LoopReport]) -> Group:
     role, kind, name, program = key
     return Group(
         role=role,
         kind=kind,
         name=name,
         program=program,
-        processes=len({each.work.process for each in items}),
-        steps=sum(each.work.count for each in items),
+        processes=len({each.loop.process for each in items}),
+        steps=sum(each.loop.count for each in items),
         mean_ns=_extent([mean for each in items if (mean := _mean_ns(each))]),
     )
 
 
-def _mean_ns(item: WorkReport) -> float:
+def _mean_ns(item: LoopReport) -> float:
     """Return the mean step, 0 where none is known."""
     return 0.0 if isinstance(item.times, Missing) else item.times.mean_ns
 
@@ -158,10 +158,10 @@ def _ended_badly(processes: Sequence[ProcessReport]) -> Iterator[StandsOut]:
 
 
 def _slow(processes: Sequence[ProcessReport]) -> Iterator[StandsOut]:
-    """Give the slowest of the work that takes most time in processes that do it together."""
-    together: dict[tuple[_Key, int], list[tuple[WorkReport, ProcessReport]]] = {}
+    """Give the slowest of the loop that takes most time in processes that do it together."""
+    together: dict[tuple[_Key, int], list[tuple[LoopReport, ProcessReport]]] = {}
     for each in processes:
-        for item in each.works:
+        for item in each.loops:
             key = _key(each.process, item), each.process.group
             together.setdefault(key, []).append((item, each))
     several = [rows for rows in together.values() if len(rows) > 1]
@@ -172,7 +172,7 @@ def _slow(processes: Sequence[ProcessReport]) -> Iterator[StandsOut]:
     found = [(_mean_ns(item) / usual.median, item, each) for item, each in rows]
     slow = sorted((each for each in found if each[0] > _SLOW_RATIO), key=lambda each: -each[0])
     for ratio, item, report in slow[:_MOST_NAMED]:
-        yield StandsOut(report, Why.SLOW, ratio, f"{item.work.kind} {item.work.name}")
+        yield StandsOut(report, Why.SLOW, ratio, f"{item.loop.kind} {item.loop.name}")
 
 
 def _dear(processes: Sequence[ProcessReport]) -> Iterator[StandsOut]:

@@ -14,7 +14,7 @@ from tfprobe.analysis.account.account import Account
 from tfprobe.analysis.account.collectives import ProcessCollectives
 from tfprobe.analysis.breakdown import breakdown_totals
 from tfprobe.analysis.breakdown.breakdown_totals import Breakdown, Cycle
-from tfprobe.analysis.breakdown.cycles import WorkParts, by_work
+from tfprobe.analysis.breakdown.cycles import LoopParts, by_loop
 from tfprobe.analysis.core import no_data_reasons
 from tfprobe.analysis.distributed import synchronization_events
 from tfprobe.analysis.distributed.synchronization_events import SynchronizationEvents
@@ -31,7 +31,7 @@ from tfprobe.analysis.system.hardware import (
 )
 from tfprobe.analysis.system.stack_lines import StackSummary, summaries, summary_document
 from tfprobe.errors import Missing
-from tfprobe.profile.profile import Interpreter, Problem, Process, Profile, Run, Work, in_sum
+from tfprobe.profile.profile import Interpreter, Loop, Problem, Process, Profile, Run, in_sum
 from tfprobe.profile.programs import RANKS
 from tfprobe.report.documents import account_document as account_documents
 from tfprobe.report.documents.breakdown_document import shares_document
@@ -44,10 +44,10 @@ Document = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class WorkReport:
+class LoopReport:
     """A work with the times of its steps."""
 
-    work: Work
+    loop: Loop
     times: StepTimeSummary | Missing
 
 
@@ -56,7 +56,7 @@ class ProcessReport:
     """A process with its works, longest first, and what recording cost it."""
 
     process: Process
-    works: tuple[WorkReport, ...]
+    loops: tuple[LoopReport, ...]
     overhead: Overhead | Missing
 
 
@@ -115,7 +115,7 @@ def gather(profile: Profile) -> Report:
 
 def part(
     profile: Profile,
-    works: Sequence[WorkParts] | None = None,
+    loops: Sequence[LoopParts] | None = None,
     accounts: tuple[Account | Missing, ...] | None = None,
 ) -> ReportPart:
     """Return what a report takes of the processes of a profile.
@@ -123,17 +123,17 @@ def part(
     `works` are their traced steps and `accounts` what their time went to, where that is known
     already.
     """
-    works = by_work(profile) if works is None else works
+    loops = by_loop(profile) if loops is None else loops
     reports = (process_report(each, profile) for each in profile.processes)
     return ReportPart(
         processes=tuple(map(_without_steps, reports)),
-        accounts=account.accounts(profile, works) if accounts is None else accounts,
-        cycles=tuple(map(breakdown_totals.cycle, works)),
+        accounts=account.accounts(profile, loops) if accounts is None else accounts,
+        cycles=tuple(map(breakdown_totals.cycle, loops)),
         ops=op_totals.part(profile),
         hardware=hardware.processes(profile),
         silences=no_data_reasons.stepless(profile),
         problems=tuple(each for each in profile.problems if not _is_beside(each)),
-        collectives=collectives.part(profile, works),
+        collectives=collectives.part(profile, loops),
         meetings=synchronization_events.part(profile),
         stacks=summaries(profile),
     )
@@ -231,47 +231,47 @@ def run_document(run: Run) -> Document:
     }
 
 
-def work_document(item: WorkReport) -> Document:
+def loop_document(item: LoopReport) -> Document:
     """Return a work as every document shows it."""
-    work = item.work
+    loop = item.loop
     facts: Document = {
-        "kind": work.kind,
-        "name": work.name,
-        "thread": work.thread,
-        "threads": work.threads,
-        "count": work.count,
-        "raised": work.raised,
-        "sampled": work.sampled,
-        "steps": work.count * work.steps_per_execution,
-        "steps_per_execution": work.steps_per_execution,
-        "optimizer_steps": _or_missing(work.optimizer_steps),
-        "retraces": work.retraces,
+        "kind": loop.kind,
+        "name": loop.name,
+        "thread": loop.thread,
+        "threads": loop.threads,
+        "count": loop.count,
+        "raised": loop.raised,
+        "sampled": loop.sampled,
+        "steps": loop.count * loop.steps_per_execution,
+        "steps_per_execution": loop.steps_per_execution,
+        "optimizer_steps": _or_missing(loop.optimizer_steps),
+        "retraces": loop.retraces,
     }
     return facts | _times_document(item.times)
 
 
 def process_report(process: Process, profile: Profile) -> ProcessReport:
     """Return a process with its works, longest first, and what recording cost it."""
-    works = [w for w in profile.works if w.process == process.index]
-    reports = [WorkReport(work, summarise(work)) for work in works]
+    loops = [w for w in profile.loops if w.process == process.index]
+    reports = [LoopReport(loop, summarise(loop)) for loop in loops]
     return ProcessReport(
         process=process,
-        works=tuple(sorted(reports, key=lambda item: (-item.work.times.sum_ns, item.work.index))),
-        overhead=measure(process, works),
+        loops=tuple(sorted(reports, key=lambda item: (-item.loop.times.sum_ns, item.loop.index))),
+        overhead=measure(process, loops),
     )
 
 
 def _without_steps(item: ProcessReport) -> ProcessReport:
-    works = (WorkReport(in_sum(each.work), each.times) for each in item.works)
-    return replace(item, works=tuple(works))
+    loops = (LoopReport(in_sum(each.loop), each.times) for each in item.loops)
+    return replace(item, loops=tuple(loops))
 
 
 def _placed(item: ProcessReport, process: Process) -> ProcessReport:
     """Return the report of a process that has its place among all of a run now."""
-    works = (
-        WorkReport(replace(each.work, process=process.index), each.times) for each in item.works
+    loops = (
+        LoopReport(replace(each.loop, process=process.index), each.times) for each in item.loops
     )
-    return replace(item, process=process, works=tuple(works))
+    return replace(item, process=process, loops=tuple(loops))
 
 
 def _is_beside(problem: Problem) -> bool:
@@ -291,7 +291,7 @@ def _process_document(item: ProcessReport, account: Account | Missing) -> Docume
         "state": process.state,
         **endings.document(process.ending),
         "devices": _or_missing(process.devices),
-        "work": [work_document(work) for work in item.works],
+        "work": [loop_document(loop) for loop in item.loops],
         "captures": process.captures,
         "account": account_documents.document(account),
         "overhead": _overhead_document(item.overhead),
@@ -301,7 +301,7 @@ def _process_document(item: ProcessReport, account: Account | Missing) -> Docume
 def _times_document(times: StepTimeSummary | Missing) -> Document:
     names = ("total_us", "mean_us", "p50_us", "p95_us", "min_us", "max_us", "error_ratio")
     if isinstance(times, Missing):
-        # None, so that every work has the same keys; "missing" says why.
+        # None, so that every loop has the same keys; "missing" says why.
         return {**dict.fromkeys(names), "missing": times.reason}
     values = (times.total_ns, times.mean_ns, times.p50_ns, times.p95_ns, times.min_ns, times.max_ns)
     return {**dict(zip(names, map(_us, values), strict=False)), "error_ratio": times.error_ratio}

@@ -18,9 +18,9 @@ from tfprobe.analysis.steps.step_times import (
 )
 from tfprobe.analysis.steps.step_window import StepWindow, remember, warm_up_steps
 from tfprobe.errors import Missing
-from tfprobe.profile.profile import Process, Profile, Run, Work
+from tfprobe.profile.profile import Loop, Process, Profile, Run
 from tfprobe.report.documents import run_report
-from tfprobe.report.documents.run_report import Document, WorkReport
+from tfprobe.report.documents.run_report import Document, LoopReport
 
 SCHEMA = "tfprobe.steps/1"
 # More are told of by their number and their time.
@@ -28,14 +28,14 @@ SHOWN_OUTLIERS = 100
 
 
 @dataclass(frozen=True, slots=True)
-class WorkSteps:
+class LoopStepReport:
     """A work with the distribution of its steps and gaps, what stands out, and where it goes.
 
     `remembered` says how many of the steps outliers, trend and warm-up are told of.
     """
 
     process: Process
-    item: WorkReport
+    item: LoopReport
     remembered: StepWindow
     steps: Distribution | Missing
     gaps: Distribution | Missing
@@ -48,49 +48,49 @@ class WorkSteps:
 
 @dataclass(frozen=True, slots=True)
 class StepsReport:
-    """The lives of the processes of a run, and the works of each with most time first."""
+    """The lives of the processes of a run, and the loops of each with most time first."""
 
     run: Run
     lives: tuple[tuple[Process, Life | Missing], ...]
-    works: tuple[WorkSteps, ...]
+    loops: tuple[LoopStepReport, ...]
 
 
 def gather(profile: Profile, *, last: int, named: str = "") -> StepsReport:
     """Return what there is to say; `named` keeps works with this in their kind and name."""
     processes = [run_report.process_report(each, profile) for each in profile.processes]
-    works = tuple(
+    loops = tuple(
         _of(profile, each.process, item, last)
         for each in processes
-        for item in each.works
-        if named in f"{item.work.kind} {item.work.name}"
+        for item in each.loops
+        if named in f"{item.loop.kind} {item.loop.name}"
     )
     lives = tuple((each.process, life(profile, each.process)) for each in processes)
-    return StepsReport(profile.run, lives, works)
+    return StepsReport(profile.run, lives, loops)
 
 
-def of_work(profile: Profile, work: Work, *, last: int = 0) -> WorkSteps:
-    """Return what there is to say of one work of a profile."""
-    item = WorkReport(work, summarise(work))
-    return _of(profile, profile.processes[work.process], item, last)
+def of_loop(profile: Profile, loop: Loop, *, last: int = 0) -> LoopStepReport:
+    """Return what there is to say of one loop of a profile."""
+    item = LoopReport(loop, summarise(loop))
+    return _of(profile, profile.processes[loop.process], item, last)
 
 
-def _of(profile: Profile, process: Process, item: WorkReport, last: int) -> WorkSteps:
-    work = item.work
-    remembered = remember(work, profile.works)
-    causes = Causes(profile, work)
+def _of(profile: Profile, process: Process, item: LoopReport, last: int) -> LoopStepReport:
+    loop = item.loop
+    remembered = remember(loop, profile.loops)
+    causes = Causes(profile, loop)
     warm_up = warm_up_steps(remembered)
     is_warm = remembered.numbers >= (0 if isinstance(warm_up, Missing) else warm_up)
-    return WorkSteps(
+    return LoopStepReport(
         process=process,
         item=item,
         remembered=remembered,
-        steps=step_times.of_steps(work, remembered),
-        gaps=step_times.of_gaps(work, remembered),
+        steps=step_times.of_steps(loop, remembered),
+        gaps=step_times.of_gaps(loop, remembered),
         slow_steps=outliers.of_steps(remembered, causes),
         long_gaps=outliers.of_gaps(remembered, causes),
         trend=trend(remembered.numbers, remembered.step_ns, remembered.counts & is_warm),
         warm_up_steps=warm_up,
-        recent=recent_steps(work, last=last),
+        recent=recent_steps(loop, last=last),
     )
 
 
@@ -100,17 +100,17 @@ def document(found: StepsReport) -> Document:
         "schema": SCHEMA,
         "run": run_report.run_document(found.run),
         "processes": [_life_document(process, each) for process, each in found.lives],
-        "work": [_work_document(each) for each in found.works],
+        "work": [_loop_document(each) for each in found.loops],
     }
 
 
-def _work_document(each: WorkSteps) -> Document:
+def _loop_document(each: LoopStepReport) -> Document:
     warm_up = each.warm_up_steps
     return {
         "host": each.process.host,
         "pid": each.process.pid or None,
         "program": each.process.shown_program,
-        **run_report.work_document(each.item),
+        **run_report.loop_document(each.item),
         "remembered": {"first_step": each.remembered.first_step, "steps": len(each.remembered)},
         "step_times": _distribution_document(each.steps),
         "gap_times": _distribution_document(each.gaps),

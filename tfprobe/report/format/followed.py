@@ -26,7 +26,7 @@ from textual.widgets import Static
 from tfprobe.errors import Missing
 from tfprobe.findings.engine import Advice
 from tfprobe.printable import printable
-from tfprobe.report.documents.run_report import Report, WorkReport
+from tfprobe.report.documents.run_report import LoopReport, Report
 from tfprobe.report.format import numbers
 from tfprobe.report.text.report import lay_out
 
@@ -48,16 +48,16 @@ def line(report: Report, *, at_unix_ns: int) -> str:
 
 
 def _steps(report: Report) -> list[str]:
-    works = [work for process in report.processes for work in process.works]
-    if not works:
+    loops = [loop for process in report.processes for loop in process.loops]
+    if not loops:
         return ["no step yet" if report.run.state == "running" else "no step"]
-    busiest = max(works, key=lambda item: item.work.times.sum_ns)
-    count = sum(item.work.count for item in works)
-    return [f"{numbers.count(count)} steps", _work(busiest)]
+    busiest = max(loops, key=lambda item: item.loop.times.sum_ns)
+    count = sum(item.loop.count for item in loops)
+    return [f"{numbers.count(count)} steps", _loop(busiest)]
 
 
-def _work(item: WorkReport) -> str:
-    name = f"{item.work.kind} {item.work.name}"
+def _loop(item: LoopReport) -> str:
+    name = f"{item.loop.kind} {item.loop.name}"
     if isinstance(item.times, Missing):
         return name
     return f"{name} p50 {numbers.duration(item.times.p50_ns)}"

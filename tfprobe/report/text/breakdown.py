@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from rich.console import RenderableType
 
 from tfprobe.analysis.breakdown.breakdown_totals import DOES, Breakdown, judge
-from tfprobe.analysis.breakdown.cycles import StepParts, WorkParts
+from tfprobe.analysis.breakdown.cycles import LoopParts, StepParts
 from tfprobe.analysis.breakdown.gap_breakdown import GapCause
 from tfprobe.analysis.breakdown.step_parts import GROUPS, LABELS, Part
 from tfprobe.errors import Missing
@@ -19,12 +19,12 @@ _BAR_WIDTH = 20
 # Less than this of a cycle is not worth a word on a screen; --json has all.
 _SHOWN_RATIO = 0.001
 SHOWN_CAUSES = 5
-SHOWN_WORKS = 4
+SHOWN_LOOPS = 4
 SHOWN_STEPS = 20
 
 
 def lay_out(
-    works: Sequence[WorkParts],
+    loops: Sequence[LoopParts],
     processes: Sequence[Process],
     *,
     width: int,
@@ -32,33 +32,33 @@ def lay_out(
     each_step: bool = False,
 ) -> str:
     """Return the page of `tfprobe breakdown`: works with most time first."""
-    return page.render(_parts(works, processes, width, each_step), width=width, colour=colour)
+    return page.render(_parts(loops, processes, width, each_step), width=width, colour=colour)
 
 
 def _parts(
-    works: Sequence[WorkParts], processes: Sequence[Process], width: int, each_step: bool
+    loops: Sequence[LoopParts], processes: Sequence[Process], width: int, each_step: bool
 ) -> Iterator[RenderableType]:
-    for at, work in enumerate(works if each_step else works[:SHOWN_WORKS]):
+    for at, loop in enumerate(loops if each_step else loops[:SHOWN_LOOPS]):
         if at:
             yield page.blank()
-        yield page.heading(title(work, processes))
-        yield page.paragraph(answer(work.shares))
-        yield shares_table(work.shares, width=width)
-        yield from causes(work, most=SHOWN_CAUSES, width=width)
+        yield page.heading(title(loop, processes))
+        yield page.paragraph(answer(loop.shares))
+        yield shares_table(loop.shares, width=width)
+        yield from causes(loop, most=SHOWN_CAUSES, width=width)
         if each_step:
             yield page.blank()
-            yield _steps_table(work.steps, width=width)
-    hidden = len(works) - SHOWN_WORKS
+            yield _steps_table(loop.steps, width=width)
+    hidden = len(loops) - SHOWN_LOOPS
     if hidden > 0 and not each_step:
         yield page.paragraph(f"and {hidden} more kinds of step; --steps shows all", indent=0)
 
 
-def title(item: WorkParts, processes: Sequence[Process] = ()) -> str:
-    """Return what a cycle of a work is made of, in one line."""
-    work = item.work
-    name = "Steps" if isinstance(work, Missing) else f"{work.kind} {work.name}"
-    if len(processes) > 1 and not isinstance(work, Missing):
-        name += f", {processes[work.process].place}"
+def title(item: LoopParts, processes: Sequence[Process] = ()) -> str:
+    """Return what a cycle of a loop is made of, in one line."""
+    loop = item.loop
+    name = "Steps" if isinstance(loop, Missing) else f"{loop.kind} {loop.name}"
+    if len(processes) > 1 and not isinstance(loop, Missing):
+        name += f", {processes[loop.process].place}"
     times = f"{numbers.duration(item.step_ns)} a step"
     between_ns = item.between_ns
     if not isinstance(between_ns, Missing):
@@ -101,14 +101,14 @@ def shares_table(shares: Mapping[Part, float], *, width: int) -> RenderableType:
     return page.table(columns, rows, width=width)
 
 
-def causes(item: WorkParts, *, most: int, width: int) -> Iterator[RenderableType]:
-    """Yield what idle time, waiting and the time between steps of a work went to."""
+def causes(item: LoopParts, *, most: int, width: int) -> Iterator[RenderableType]:
+    """Yield what idle time, waiting and the time between steps of a loop went to."""
     rows = [_cause(each, each.duration_ns / (item.cycle_ns or 1)) for each in item.causes[:most]]
     yield from _causes_table(rows, width)
 
 
 def causes_of_run(item: Breakdown, *, most: int, width: int) -> Iterator[RenderableType]:
-    """Yield the same of all works, with shares of the whole; times are those of a cycle."""
+    """Yield the same of all loops, with shares of the whole; times are those of a cycle."""
     rows = [_cause(cause, share) for cause, share in item.causes[:most]]
     yield from _causes_table(rows, width)
 

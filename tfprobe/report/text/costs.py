@@ -123,13 +123,13 @@ def _part(ratio: float) -> str:
 
 
 def _summary(sampled: TracedLoop, choice: ViewOptions) -> str:
-    work = sampled.work
+    loop = sampled.loop
     steps = [capture.step for capture in sampled.captures]
     if choice.step >= 0:
         of = f"step {choice.step}"
     else:
         of = "one traced step" if len(steps) == 1 else f"the average of {len(steps)} traced steps"
-    return f"{work.kind} {work.name}: {of} of {numbers.count(work.count)}"
+    return f"{loop.kind} {loop.name}: {of} of {numbers.count(loop.count)}"
 
 
 def _columns(

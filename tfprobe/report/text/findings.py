@@ -110,12 +110,12 @@ def _unchecked(advice: Advice) -> str:
 
 
 def _subject(subject: Subject) -> str:
-    work = f"{subject.kind} {subject.name}".strip()
+    loop = f"{subject.kind} {subject.name}".strip()
     if subject.rank is not None:
-        return f"{work or 'process'}, {titled(f'rank {subject.rank}', subject.program)}"
+        return f"{loop or 'process'}, {titled(f'rank {subject.rank}', subject.program)}"
     if subject.program:
-        return ", ".join(filter(None, (work, titled(f"pid {subject.pid}", subject.program))))
-    return work or (f"process {subject.pid}" if subject.pid is not None else "")
+        return ", ".join(filter(None, (loop, titled(f"pid {subject.pid}", subject.program))))
+    return loop or (f"process {subject.pid}" if subject.pid is not None else "")
 
 
 def _is_place(each: Evidence) -> bool:

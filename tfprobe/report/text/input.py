@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from rich.console import RenderableType
 
 from tfprobe.analysis.input.input_sources import InputSource, Producer, SourceKind
-from tfprobe.analysis.input.input_verdict import InputLevel, WorkInput
+from tfprobe.analysis.input.input_verdict import InputLevel, LoopInput
 from tfprobe.analysis.input.stage_stats import (
     FunctionOp,
     PipelineUse,
@@ -46,16 +46,16 @@ _UNSEEN_RATIO = 0.2
 
 
 def lay_out(
-    works: Sequence[WorkInput], processes: Sequence[Process], *, width: int, colour: bool
+    loops: Sequence[LoopInput], processes: Sequence[Process], *, width: int, colour: bool
 ) -> str:
     """Return the page of `tfprobe input`: the work with most time first."""
-    return page.render(_parts(works, processes, width), width=width, colour=colour)
+    return page.render(_parts(loops, processes, width), width=width, colour=colour)
 
 
 def _parts(
-    works: Sequence[WorkInput], processes: Sequence[Process], width: int
+    loops: Sequence[LoopInput], processes: Sequence[Process], width: int
 ) -> Iterator[RenderableType]:
-    for at, item in enumerate(works):
+    for at, item in enumerate(loops):
         if at:
             yield page.blank()
         yield page.heading(_title(item, processes))
@@ -70,18 +70,18 @@ def _parts(
             yield page.paragraph(f"→ {sentence}")
 
 
-def _title(item: WorkInput, processes: Sequence[Process]) -> str:
-    work = item.work
-    name = "Steps" if isinstance(work, Missing) else f"{work.kind} {work.name}"
-    if len(processes) > 1 and not isinstance(work, Missing):
-        name += f", {processes[work.process].place}"
+def _title(item: LoopInput, processes: Sequence[Process]) -> str:
+    loop = item.loop
+    name = "Steps" if isinstance(loop, Missing) else f"{loop.kind} {loop.name}"
+    if len(processes) > 1 and not isinstance(loop, Missing):
+        name += f", {processes[loop.process].place}"
     cycle = "cycle" if item.is_watched else "step"
     count = "1 traced step" if item.captures == 1 else f"{item.captures} traced steps"
     return f"{name}: {numbers.duration(item.cycle_ns)} a {cycle}, mean of {count}"
 
 
-def answer(item: WorkInput) -> str:
-    """Return how much a work waits for input, and for what, in one or two sentences."""
+def answer(item: LoopInput) -> str:
+    """Return how much a loop waits for input, and for what, in one or two sentences."""
     what = "taking input that was ready" if item.keeps_up and item.ratio else "waiting for input"
     text = f"{numbers.percent(item.ratio)} of the time is {what}: {_LEVELS[item.level]}."
     if item.level is InputLevel.NONE or not item.sources:
@@ -124,7 +124,7 @@ def _below_ns(pipeline: PipelineUse, at: int) -> int:
     return sum(use.share.total_ns for use in below)
 
 
-def _sources(item: WorkInput, width: int) -> Iterator[RenderableType]:
+def _sources(item: LoopInput, width: int) -> Iterator[RenderableType]:
     shown = [each for each in item.sources if each.ratio >= _SHOWN_RATIO][:_SHOWN_SOURCES]
     if not shown:
         return
@@ -150,13 +150,13 @@ def _sources(item: WorkInput, width: int) -> Iterator[RenderableType]:
     yield page.table(columns, rows, width=width)
 
 
-def _what(item: WorkInput, source: InputSource) -> str:
+def _what(item: LoopInput, source: InputSource) -> str:
     if source.kind is SourceKind.FEED and not source.is_between and isinstance(item.fed_bytes, int):
         return f"{source.what}, {numbers.size(item.fed_bytes)}"
     return source.what
 
 
-def _tree(item: WorkInput, pipeline: PipelineUse, width: int) -> RenderableType:
+def _tree(item: LoopInput, pipeline: PipelineUse, width: int) -> RenderableType:
     columns = (
         TextColumn("pipeline", is_number=False, may_be_cut=True),
         TextColumn("of the wait"),

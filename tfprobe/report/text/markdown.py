@@ -14,7 +14,7 @@ from tfprobe.errors import Missing
 from tfprobe.findings.engine import Advice
 from tfprobe.printable import printable
 from tfprobe.report.documents.process_groups import FEW, Crowd, crowd
-from tfprobe.report.documents.run_report import ProcessReport, Report, WorkReport
+from tfprobe.report.documents.run_report import LoopReport, ProcessReport, Report
 from tfprobe.report.format import numbers
 from tfprobe.report.text import account, breakdown
 from tfprobe.report.text.findings import gain_told, plain
@@ -94,15 +94,15 @@ def _process(item: ProcessReport) -> Iterator[str]:
     if told != process.state:
         yield from (f"{plain(told)}.", "")
     headings = ("kind", "name", "count", "traced", "mean", "p50", "p95", "max", "total")
-    yield from table(headings, [_work(work) for work in item.works], texts=2)
+    yield from table(headings, [_loop(loop) for loop in item.loops], texts=2)
     if not isinstance(item.overhead, Missing):
         share = numbers.percent(item.overhead.fraction_ratio)
         yield from ("", f"Recording cost {share} of {numbers.duration(item.overhead.wall_ns)}.")
 
 
-def _work(item: WorkReport) -> list[str]:
-    work, times = item.work, item.times
-    cells = [work.kind, work.name, numbers.count(work.count), numbers.count(work.sampled)]
+def _loop(item: LoopReport) -> list[str]:
+    loop, times = item.loop, item.times
+    cells = [loop.kind, loop.name, numbers.count(loop.count), numbers.count(loop.sampled)]
     if isinstance(times, Missing):
         return [*cells, *[numbers.NOTHING] * 5]
     values = (times.mean_ns, times.p50_ns, times.p95_ns, times.max_ns, times.total_ns)

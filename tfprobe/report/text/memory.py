@@ -11,7 +11,7 @@ from tfprobe.analysis.memory.host_memory import Growth, GrowthVerdict, HostMemor
 from tfprobe.analysis.memory.memory_peak import HeldBy, Holder, Role
 from tfprobe.analysis.memory.memory_summary import Lasting, MemorySummary
 from tfprobe.errors import Missing
-from tfprobe.profile.profile import Work, titled
+from tfprobe.profile.profile import Loop, titled
 from tfprobe.report.format import numbers, page
 from tfprobe.report.format.page import TextColumn, sparkline
 
@@ -41,7 +41,7 @@ _HOLDER = (
 
 
 def lay_out(
-    work: Work | None,
+    loop: Loop | None,
     allocators: tuple[MemorySummary, ...] | Missing,
     variables: Lasting | Missing,
     hosts: tuple[HostMemory, ...] | Missing,
@@ -51,12 +51,12 @@ def lay_out(
     colour: bool,
 ) -> str:
     """Return what holds memory as text."""
-    parts = _parts(work, allocators, variables, hosts, by, width)
+    parts = _parts(loop, allocators, variables, hosts, by, width)
     return page.render(parts, width=width, colour=colour)
 
 
 def _parts(
-    work: Work | None,
+    loop: Loop | None,
     allocators: tuple[MemorySummary, ...] | Missing,
     variables: Lasting | Missing,
     hosts: tuple[HostMemory, ...] | Missing,
@@ -64,8 +64,8 @@ def _parts(
     width: int,
 ) -> Iterator[RenderableType]:
     yield page.heading("What holds memory")
-    if work is not None:
-        yield page.paragraph(f"{work.kind} {work.name}{_variables(variables)}")
+    if loop is not None:
+        yield page.paragraph(f"{loop.kind} {loop.name}{_variables(variables)}")
     yield page.blank()
     if isinstance(allocators, Missing):
         yield page.paragraph(f"Device memory is unknown: {allocators.reason}.")
@@ -74,7 +74,7 @@ def _parts(
         for each in allocators:
             yield from _allocator(each, by, width, several=several)
             yield page.blank()
-    if work is not None and work.kind == "file":
+    if loop is not None and loop.kind == "file":
         return  # it is of a step, not of a process
     if isinstance(hosts, Missing):
         yield page.paragraph(f"Host memory is unknown: {hosts.reason}.")

@@ -143,7 +143,7 @@ def _named(found: RankComparison) -> Iterator[str]:
     rest = len(found.stragglers) - _MOST_PAIRS
     if rest > 0:
         yield f"{rest} more are slow."
-    if found.stragglers or isinstance(found.work, Missing):
+    if found.stragglers or isinstance(found.loop, Missing):
         return
     if found.most_together > 1:
         yield "No process is slower than the others by more than chance."
@@ -162,10 +162,10 @@ def _last(each: Straggler) -> str:
 
 def _table(found: RankComparison, width: int) -> Iterator[RenderableType]:
     shown = _that_matter(found)
-    work = "" if isinstance(found.work, Missing) else f" of {found.work}"
+    loop = "" if isinstance(found.loop, Missing) else f" of {found.loop}"
     rest = len(found.rows) - len(shown)
     which = f", the {len(shown)} that matter most" if rest else ""
-    yield page.heading(f"Processes{work}{which}")
+    yield page.heading(f"Processes{loop}{which}")
     yield page.table(_COLUMNS, [_row(row) for row in shown], width=width)
     if rest:
         yield page.paragraph(f"and {numbers.count(rest)} more; --json has all.")

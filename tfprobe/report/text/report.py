@@ -16,7 +16,7 @@ from tfprobe.errors import Missing
 from tfprobe.findings.engine import Advice
 from tfprobe.findings.finding import Severity
 from tfprobe.report.documents.process_groups import FEW, Crowd, Group, StandsOut, Why, crowd
-from tfprobe.report.documents.run_report import ProcessReport, Report, WorkReport
+from tfprobe.report.documents.run_report import LoopReport, ProcessReport, Report
 from tfprobe.report.format import numbers, page
 from tfprobe.report.format.page import TextColumn
 from tfprobe.report.text import account, breakdown, machines, runs
@@ -25,7 +25,7 @@ from tfprobe.report.text.stacks import brief as stacks_in_brief
 
 # What fits on a screen beside the rest; --json has all.
 TOP_OPS = 6
-TOP_WORKS = 12
+TOP_LOOPS = 12
 TOP_CAUSES = 3
 TOP_FINDINGS = 3
 SHOWN_PROBLEMS = 10
@@ -38,7 +38,7 @@ def lay_out(report: Report, advice: Advice, *, width: int, colour: bool) -> str:
 
 def _parts(report: Report, advice: Advice, width: int) -> Iterator[RenderableType]:
     yield from _run(report)
-    has_steps = any(process.works for process in report.processes)
+    has_steps = any(process.loops for process in report.processes)
     if report.processes:
         yield page.blank()
         yield from account.parts(report.account, width)
@@ -83,7 +83,7 @@ def _run(report: Report) -> Iterator[RenderableType]:
 
 def _has_completed(report: Report) -> bool:
     """Say whether a step came to its end: without one nothing is known that could be faster."""
-    return any(item.work.count for process in report.processes for item in process.works)
+    return any(item.loop.count for process in report.processes for item in process.loops)
 
 
 def _moment(started: str) -> str:
@@ -114,15 +114,15 @@ def _process(item: ProcessReport, width: int) -> Iterator[RenderableType]:
     told = endings.of_process(process)
     if told != process.state:
         yield page.paragraph(told)
-    if item.works:
-        yield from _works(item.works, width)
+    if item.loops:
+        yield from _loops(item.loops, width)
     elif process.role == SERVER_ROLE:
         yield page.paragraph("It serves variables; the steps that use them run in the workers.")
     yield page.paragraph(_cost(item.overhead, item.process.captures))
 
 
-def _works(works: tuple[WorkReport, ...], width: int) -> Iterator[RenderableType]:
-    show_raised = any(item.work.raised for item in works)
+def _loops(loops: tuple[LoopReport, ...], width: int) -> Iterator[RenderableType]:
+    show_raised = any(item.loop.raised for item in loops)
     columns = [
         TextColumn("kind", is_number=False),
         TextColumn("name", is_number=False, may_be_cut=True),
@@ -135,20 +135,20 @@ def _works(works: tuple[WorkReport, ...], width: int) -> Iterator[RenderableType
         TextColumn("max", may_go=True),
         TextColumn("total"),
     ]
-    rows = [_work(item, show_raised) for item in works[:TOP_WORKS]]
+    rows = [_loop(item, show_raised) for item in loops[:TOP_LOOPS]]
     yield page.table(columns, rows, width=width)
-    hidden = works[TOP_WORKS:]
+    hidden = loops[TOP_LOOPS:]
     if hidden:
-        time = numbers.duration(sum(item.work.times.sum_ns for item in hidden))
+        time = numbers.duration(sum(item.loop.times.sum_ns for item in hidden))
         yield page.paragraph(f"and {len(hidden)} more, {time} in all; --json has them")
 
 
-def _work(item: WorkReport, show_raised: bool) -> list[str]:
-    work, times = item.work, item.times
-    cells = [work.kind, work.name, numbers.count(work.count)]
+def _loop(item: LoopReport, show_raised: bool) -> list[str]:
+    loop, times = item.loop, item.times
+    cells = [loop.kind, loop.name, numbers.count(loop.count)]
     if show_raised:
-        cells.append(numbers.count(work.raised))
-    cells.append(numbers.count(work.sampled))
+        cells.append(numbers.count(loop.raised))
+    cells.append(numbers.count(loop.sampled))
     if isinstance(times, Missing):
         return [*cells, *[numbers.NOTHING] * 5]
     # Quantiles of the histogram are about right; ~ says so.
@@ -273,7 +273,7 @@ def group_title(item: Crowd) -> str:
 
 
 def group_cells(item: Group) -> list[str]:
-    """Return the cells of a work; see HEADINGS."""
+    """Return the cells of a loop; see HEADINGS."""
     role = " ".join(filter(None, (item.program, item.role))) or "-"
     head = [role, item.kind, item.name]
     head += [numbers.count(item.processes), numbers.count(item.steps)]
@@ -322,7 +322,7 @@ def _why(item: StandsOut) -> str:
     if item.why is Why.STATE:
         return item.report.process.state
     if item.why is Why.SLOW:
-        return f"{item.ratio:.2f} times the median step of {item.work}"
+        return f"{item.ratio:.2f} times the median step of {item.loop}"
     return f"recording cost {numbers.percent(item.ratio)}"
 
 

@@ -225,12 +225,12 @@ def _pid(answer: ProcessAnswer) -> str:
 
 
 def _steps(captures: Sequence[Captured]) -> str:
-    """Write the steps as ranges, and of which work they are where there are several."""
-    works = sorted({capture.work for capture in captures})
-    each = {work: _ranges(sorted(c.step for c in captures if c.work == work)) for work in works}
-    if len(works) < 2:
+    """Write the steps as ranges, and of which loop they are where there are several."""
+    loops = sorted({capture.loop for capture in captures})
+    each = {loop: _ranges(sorted(c.step for c in captures if c.loop == loop)) for loop in loops}
+    if len(loops) < 2:
         return "".join(each.values())
-    return "; ".join(f"loop {work}: {text}" for work, text in each.items())
+    return "; ".join(f"loop {loop}: {text}" for loop, text in each.items())
 
 
 def _ranges(steps: Sequence[int]) -> str:

@@ -1,4 +1,4 @@
-"""Lay out the steps of a run: phases, and of each work how long steps took and which stand out."""
+"""Lay out the steps of a run: phases, and of each loop how long steps took and which stand out."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from tfprobe.analysis.steps.step_series import Trend
 from tfprobe.analysis.steps.step_times import QUANTILES, Distribution, RecentStep, StepTimeSummary
 from tfprobe.errors import Missing
 from tfprobe.profile.profile import SERVICE_KIND, Process, titled
-from tfprobe.report.documents.step_report import StepsReport, WorkSteps
+from tfprobe.report.documents.step_report import LoopStepReport, StepsReport
 from tfprobe.report.format import numbers, page
 from tfprobe.report.format.page import TextColumn, histogram_sparkline
 
 # What fits on a screen; `--loop` and --json show the others.
-SHOWN_WORKS = 3
+SHOWN_LOOPS = 3
 # What is to be said of fewer stands on one line.
 LEAST_STEPS = 4
 _BARS_WIDTH = 40
@@ -53,25 +53,25 @@ def lay_out(report: StepsReport, *, width: int, colour: bool) -> str:
 
 def _parts(report: StepsReport, width: int) -> Iterator[RenderableType]:
     yield from phase_parts(report.lives, width)
-    works = sorted(report.works, key=lambda each: -each.item.work.times.sum_ns)
-    several = len({each.process.index for each in works}) > 1
-    for each in works[:SHOWN_WORKS]:
+    loops = sorted(report.loops, key=lambda each: -each.item.loop.times.sum_ns)
+    several = len({each.process.index for each in loops}) > 1
+    for each in loops[:SHOWN_LOOPS]:
         yield page.blank()
-        yield from _work(each, width, several=several)
-    hidden = works[SHOWN_WORKS:]
+        yield from _loop(each, width, several=several)
+    hidden = loops[SHOWN_LOOPS:]
     if hidden:
-        time = numbers.duration(sum(each.item.work.times.sum_ns for each in hidden))
+        time = numbers.duration(sum(each.item.loop.times.sum_ns for each in hidden))
         yield page.blank()
         yield page.paragraph(
             f"and {len(hidden)} more kinds of step, {time} in all; --loop NAME shows them", indent=0
         )
 
 
-def _work(each: WorkSteps, width: int, *, several: bool) -> Iterator[RenderableType]:
+def _loop(each: LoopStepReport, width: int, *, several: bool) -> Iterator[RenderableType]:
     place = f" · {phase_name(each.process)}" if several else ""
-    yield page.heading(f"{each.item.work.kind} {each.item.work.name}{place}")
+    yield page.heading(f"{each.item.loop.kind} {each.item.loop.name}{place}")
     yield page.paragraph(_summary(each))
-    if each.item.work.executed < LEAST_STEPS:
+    if each.item.loop.executed < LEAST_STEPS:
         return
     rows = [
         _times(label, found, _all_ns(each))
@@ -91,17 +91,17 @@ def _work(each: WorkSteps, width: int, *, several: bool) -> Iterator[RenderableT
         yield page.table(_RECENT, [_step(step) for step in each.recent], width=width)
 
 
-def _summary(each: WorkSteps) -> str:
-    work = each.item.work
-    facts = ["1 step" if work.count == 1 else f"{numbers.count(work.count)} steps"]
-    if work.executed < LEAST_STEPS and isinstance(each.item.times, StepTimeSummary):
+def _summary(each: LoopStepReport) -> str:
+    loop = each.item.loop
+    facts = ["1 step" if loop.count == 1 else f"{numbers.count(loop.count)} steps"]
+    if loop.executed < LEAST_STEPS and isinstance(each.item.times, StepTimeSummary):
         facts[0] += f" in {numbers.duration(each.item.times.total_ns)}"
-    if work.kind == SERVICE_KIND:
+    if loop.kind == SERVICE_KIND:
         facts.append("all traced by the profiler service")
-    elif work.sampled:
-        facts.append(f"{numbers.count(work.sampled)} traced by tfprobe{_left_out(each.steps)}")
-    if work.raised:
-        facts.append(f"{numbers.count(work.raised)} raised")
+    elif loop.sampled:
+        facts.append(f"{numbers.count(loop.sampled)} traced by tfprobe{_left_out(each.steps)}")
+    if loop.raised:
+        facts.append(f"{numbers.count(loop.raised)} raised")
     if isinstance(each.warm_up_steps, int) and each.warm_up_steps > 1:
         facts.append(f"the first {numbers.count(each.warm_up_steps)} were warm-up")
     if isinstance(each.steps, Missing):
@@ -115,7 +115,7 @@ def _left_out(found: Distribution | Missing) -> str:
     return " (in these times too)" if found.error_ratio else " (left out of these times)"
 
 
-def _all_ns(each: WorkSteps) -> int:
+def _all_ns(each: LoopStepReport) -> int:
     found = (each.steps, each.gaps)
     return sum(times.total_ns for times in found if isinstance(times, Distribution))
 
@@ -175,7 +175,7 @@ _COLUMNS = (
 )
 
 
-def lines_of(each: WorkSteps) -> Iterator[str]:
+def lines_of(each: LoopStepReport) -> Iterator[str]:
     """Give a line on slow steps and one on long gaps."""
     if isinstance(each.slow_steps, Outliers):
         yield _line("Slow steps", each.slow_steps, each)
@@ -183,7 +183,7 @@ def lines_of(each: WorkSteps) -> Iterator[str]:
         yield _line("Long gaps", each.long_gaps, each)
 
 
-def table_of(each: WorkSteps, width: int) -> Text | None:
+def table_of(each: LoopStepReport, width: int) -> Text | None:
     """Return a table of the longest of both, None where none is worth it."""
     known = [o for o in (each.slow_steps, each.long_gaps) if isinstance(o, Outliers)]
     rows = [
@@ -198,7 +198,7 @@ def table_of(each: WorkSteps, width: int) -> Text | None:
     return page.table(_COLUMNS, [_row(*row) for row in rows[:SHOWN_OUTLIERS]], width=width)
 
 
-def _line(label: str, found: Outliers, each: WorkSteps) -> str:
+def _line(label: str, found: Outliers, each: LoopStepReport) -> str:
     looked_at = numbers.count(found.looked_at)
     of_last = "" if each.remembered.is_whole else " the last"
     if not found.found:

@@ -101,11 +101,11 @@ def _parts(moves: Moves, by: By, width: int) -> Iterator[RenderableType]:
 
 
 def _summary(moves: Moves) -> str:
-    work = moves.work
+    loop = moves.loop
     steps = "one traced step" if moves.steps == 1 else f"{moves.steps} traced steps"
     ranks = f" in {moves.processes} processes" if moves.processes > 1 else ""
-    of = f" of {numbers.count(work.count)}" if work.count >= moves.steps else ""
-    return f"{work.kind} {work.name}: mean of {steps}{of}{ranks}"
+    of = f" of {numbers.count(loop.count)}" if loop.count >= moves.steps else ""
+    return f"{loop.kind} {loop.name}: mean of {steps}{of}{ranks}"
 
 
 def _transfers(found: Transfers, by: By, width: int) -> Iterator[RenderableType]:

@@ -102,7 +102,7 @@ class ProcessReader:
     def __init__(
         self, folder: ProcessFolder, here: Machine, *, keep_steps: int = RING_STEPS
     ) -> None:
-        """Begin with nothing read; of each work the latest `keep_steps` are remembered."""
+        """Begin with nothing read; of each loop the latest `keep_steps` are remembered."""
         self.folder = folder
         self._here = here
         self._manifest = Reread(folder.manifest, read_process)
@@ -121,7 +121,7 @@ class ProcessReader:
             service = None if known is None else known.service
             count = 0 if service is None else service.steps
             return ProcessEntry(self.folder, manifest, steps, count, state), steps
-        count = sum(work.count for work in steps.works)
+        count = sum(loop.count for loop in steps.loops)
         return ProcessEntry(self.folder, manifest, steps.header, count, state), steps
 
     def _read_steps(self) -> StepsFile | Missing:

@@ -40,7 +40,7 @@ class GapRecord:
     `cpu_ns` is None where it was not told, as in recordings that know of traced steps alone.
     """
 
-    work: int
+    loop: int
     step: int
     start_ns: int
     end_ns: int
@@ -85,7 +85,7 @@ def _record(fields: jsonl.Json) -> GapRecord:
     functions = [_function(*each) for each in _list(fields["functions"])]
     calls = tuple(_call(at, functions, *each) for at, each in enumerate(_list(fields["calls"])))
     gap = GapRecord(
-        work=_number(fields["work"]),
+        loop=_number(fields["work"]),
         step=_number(fields["step"]),
         start_ns=_number(fields["start_ns"]),
         end_ns=_number(fields["end_ns"]),

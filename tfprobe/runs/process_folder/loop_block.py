@@ -1,4 +1,4 @@
-"""Read the block of one work of steps.bin: its first words, the active aggregate slot, the ring."""
+"""Read the block of one loop of steps.bin: its first words, the active aggregate slot, the ring."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from tfprobe.runs.process_folder.steps_layout import (
     THREADS_WORD,
     TIME_MASK,
     WATCHED_BIT,
+    LoopRecord,
     WordFile,
     Words,
-    WorkRecord,
     integers,
-    work_at,
+    loop_at,
 )
 
 
@@ -38,25 +38,25 @@ def bucket_of(duration_ns: Words) -> Words:
 
 
 @dataclass(frozen=True, slots=True)
-class KnownWork:
-    """What has been read of a work: its first words, the active slot, steps of the ring."""
+class KnownLoop:
+    """What has been read of a loop: its first words, the active slot, steps of the ring."""
 
     head: list[int]
     slot: Words
     steps: RecentSteps
-    record: WorkRecord
+    record: LoopRecord
 
 
-def read_work(
-    file: WordFile, index: int, known: KnownWork | None, keep_steps: int
-) -> KnownWork | str:
-    """Return the work, or what is wrong with it; of what is known already only the news are read.
+def read_loop(
+    file: WordFile, index: int, known: KnownLoop | None, keep_steps: int
+) -> KnownLoop | str:
+    """Return the loop, or what is wrong with it; of what is known already only the news are read.
 
     The order of reading makes it safe against a live writer. The slot is read first: the steps
     after it are in the ring. The count comes next: rows below it are whole. The count is read
     again last: rows which the writer may have overwritten meanwhile are left out.
     """
-    at = work_at(index)
+    at = loop_at(index)
     head = _head(file, at)
     if known is not None and head == known.head and _end(known.steps) == head[1]:
         return known
@@ -76,7 +76,7 @@ def read_work(
     needed = min(max(head[1] - keep_steps, 0), max(folded - 1, 0))
     steps = _steps(file, at, head[1], needed, None if known is None else known.steps)
     record = _record(file, index, head, slot, steps, keep_steps, known)
-    return KnownWork(head, slot, steps, record)
+    return KnownLoop(head, slot, steps, record)
 
 
 def _record(
@@ -86,11 +86,11 @@ def _record(
     slot: Words,
     steps: RecentSteps,
     keep_steps: int,
-    known: KnownWork | None,
-) -> WorkRecord:
-    at, executed = work_at(index), head[1]
+    known: KnownLoop | None,
+) -> LoopRecord:
+    at, executed = loop_at(index), head[1]
     times, gaps = _with_tail(slot, steps, executed)
-    return WorkRecord(
+    return LoopRecord(
         index=index,
         kind=KINDS[head[0]],
         name=file.text(at + 16, 32) if known is None else known.record.name,
@@ -114,7 +114,7 @@ def _head(file: WordFile, at: int) -> list[int]:
     return integers(file.words(at, HEAD_WORDS))
 
 
-def _known_slot(file: WordFile, at: int, head: list[int], known: KnownWork | None) -> Words | None:
+def _known_slot(file: WordFile, at: int, head: list[int], known: KnownLoop | None) -> Words | None:
     """Return the known slot while it is the active one: it is written only while it is not."""
     if known is None or len(head) < HEAD_WORDS or head[8] != known.head[8] or head[8] not in (0, 1):
         return None

@@ -20,7 +20,7 @@ SINCE_ITS_START = Missing("the first sample tells of all the time before it")
 
 
 @dataclass(frozen=True, slots=True)
-class PulseLine:
+class ResourceSampleLine:
     """What a process used up to one moment, monotonic ns. Numbers by name; None is not told.
 
     `gc_pauses` are starts and ends, monotonic ns, of the longest garbage collections since the
@@ -57,10 +57,10 @@ class MachineLine:
 
 
 @dataclass(frozen=True, slots=True)
-class PulseLog:
+class ResourceSampleLog:
     """The pulses of a process, and how many lines could not be read."""
 
-    lines: tuple[PulseLine, ...]
+    lines: tuple[ResourceSampleLine, ...]
     bad_lines: int
 
 
@@ -109,10 +109,10 @@ DEVICE_COUNTS = (
 DEVICE_RATIOS = ("utilization_ratio", "power_watts", "power_limit_watts")
 
 
-def read_pulses(path: Path) -> PulseLog:
+def read_resource_samples(path: Path) -> ResourceSampleLog:
     """Read the pulses of one process; an absent file holds none."""
-    log = pulse_log(path)
-    return PulseLog(tuple(log.read().things), log.bad_lines)
+    log = resource_sample_log(path)
+    return ResourceSampleLog(tuple(log.read().things), log.bad_lines)
 
 
 def read_machine(path: Path) -> MachineLog:
@@ -121,9 +121,9 @@ def read_machine(path: Path) -> MachineLog:
     return MachineLog(tuple(log.read().things), log.bad_lines)
 
 
-def pulse_log(path: Path) -> jsonl.Log[PulseLine]:
+def resource_sample_log(path: Path) -> jsonl.Log[ResourceSampleLine]:
     """Return a reader of the pulses of a process that may add more."""
-    return jsonl.Log(path, functools.partial(_of_object, _pulse))
+    return jsonl.Log(path, functools.partial(_of_object, _resource_sample))
 
 
 def machine_log(path: Path) -> jsonl.Log[MachineLine]:
@@ -131,9 +131,9 @@ def machine_log(path: Path) -> jsonl.Log[MachineLine]:
     return jsonl.Log(path, functools.partial(_of_object, _machine))
 
 
-def latest_pulses(path: Path, *, keep: int) -> jsonl.Latest[PulseLine]:
+def latest_resource_samples(path: Path, *, keep: int) -> jsonl.Latest[ResourceSampleLine]:
     """Return a reader of the latest pulses of a process that may add more."""
-    return jsonl.Latest(path, _pulse, keep=keep, last_bytes=keep * _LINE_BYTES)
+    return jsonl.Latest(path, _resource_sample, keep=keep, last_bytes=keep * _LINE_BYTES)
 
 
 def latest_of_machine(path: Path, *, keep: int) -> jsonl.Latest[MachineLine]:
@@ -146,11 +146,11 @@ def _of_object(parse: Callable[[jsonl.Json], T | None], line: bytes) -> T | None
     return None if fields is None else parse(fields)
 
 
-def _pulse(fields: jsonl.Json) -> PulseLine | None:
+def _resource_sample(fields: jsonl.Json) -> ResourceSampleLine | None:
     mono_ns, steps = jsonl.integer(fields, "mono_ns"), jsonl.integer(fields, "steps")
     if mono_ns is None or steps is None or steps < 0:
         return None
-    return PulseLine(
+    return ResourceSampleLine(
         mono_ns,
         steps,
         _counts(fields, COUNTS),

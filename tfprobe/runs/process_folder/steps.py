@@ -10,23 +10,23 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tfprobe.errors import UnreadableInput
-from tfprobe.runs.process_folder.loop_block import KnownWork, read_work
+from tfprobe.runs.process_folder.loop_block import KnownLoop, read_loop
 from tfprobe.runs.process_folder.steps_layout import (
     BUCKETS,
     HEADER_WORDS,
     LAYOUT_VERSION,
+    LOOP_CAPACITY,
+    LOOP_WORDS,
     MAGIC,
     RING_STEPS,
-    WORK_CAPACITY,
-    WORK_WORDS,
     AgentState,
     EndingRecord,
     Header,
+    LoopRecord,
     WordFile,
-    WorkRecord,
     integers,
+    loop_at,
     opened,
-    work_at,
 )
 
 # Words of the header that hold a time, and a time that is beyond the year 2100 on either clock.
@@ -43,7 +43,7 @@ COULD_NOT_GROW = "steps.bin could not grow (the disk was full, or the job closed
 class StepsGlance:
     """What a listing shows of one steps.bin.
 
-    `steps` are completed ones, of all works, and those that were counted without their times.
+    `steps` are completed ones, of all loops, and those that were counted without their times.
     """
 
     header: Header
@@ -56,13 +56,13 @@ class StepsFile:
     """Everything read from one steps.bin; `problems` says what in it could not be used."""
 
     header: Header
-    works: tuple[WorkRecord, ...]
+    loops: tuple[LoopRecord, ...]
     problems: tuple[str, ...]
 
     @property
     def last_sign_mono_ns(self) -> int:
         """Return when the process last noted anything; its header is up to 1024 steps behind."""
-        ends = (int(work.recent.end_ns[-1]) for work in self.works if len(work.recent.end_ns))
+        ends = (int(loop.recent.end_ns[-1]) for loop in self.loops if len(loop.recent.end_ns))
         return max((self.header.last_activity_mono_ns, *ends))
 
 
@@ -74,31 +74,31 @@ class StepsReader:
     """
 
     def __init__(self, path: Path, *, keep_steps: int = RING_STEPS) -> None:
-        """Remember of each work its latest `keep_steps` steps, if the file still has them."""
+        """Remember of each loop its latest `keep_steps` steps, if the file still has them."""
         self._path = path
         self._keep_steps = keep_steps
         self._identity: tuple[int, ...] = ()
         self._size = 0
-        self._known: dict[int, KnownWork] = {}
+        self._known: dict[int, KnownLoop] = {}
 
     def read(self) -> StepsFile:
         """Return header and works as they are now.
 
         Raises UnreadableInput when the file is absent or is no steps.bin of layout 1.
         """
-        works: list[WorkRecord] = []
+        loops: list[LoopRecord] = []
         problems: list[str] = []
         with opened(self._path) as file:
             header = _header(file)
             self._forget_another(file, header)
-            for index in range(header.works_in_use):
-                block = self._work(file, index)
-                if isinstance(block, WorkRecord):
-                    works.append(block)
+            for index in range(header.loops_in_use):
+                block = self._loop(file, index)
+                if isinstance(block, LoopRecord):
+                    loops.append(block)
                 else:
                     problems.append(f"{self._path.name}: work {index} {block}")
         problems.extend(_untimed(header))
-        return StepsFile(header, tuple(works), tuple(problems))
+        return StepsFile(header, tuple(loops), tuple(problems))
 
     def _forget_another(self, file: WordFile, header: Header) -> None:
         # The number of a removed file is soon given to another, so its process counts, too.
@@ -108,8 +108,8 @@ class StepsReader:
             self._known.clear()
         self._identity, self._size = identity, size
 
-    def _work(self, file: WordFile, index: int) -> WorkRecord | str:
-        found = read_work(file, index, self._known.pop(index, None), self._keep_steps)
+    def _loop(self, file: WordFile, index: int) -> LoopRecord | str:
+        found = read_loop(file, index, self._known.pop(index, None), self._keep_steps)
         if isinstance(found, str):
             return found
         self._known[index] = found
@@ -139,13 +139,13 @@ def bytes_in_use(path: Path) -> int:
     Of what is no steps.bin of layout 1 that is all.
     """
     try:
-        return 8 * work_at(read_header(path).works_in_use)
+        return 8 * loop_at(read_header(path).loops_in_use)
     except UnreadableInput:
         return path.stat().st_size
 
 
 def count_steps(path: Path) -> int:
-    """Return the completed steps of all works without reading their times.
+    """Return the completed steps of all loops without reading their times.
 
     Raises UnreadableInput when the file is absent or is no steps.bin of layout 1.
     """
@@ -171,9 +171,9 @@ def _header(file: WordFile) -> Header:
             "file was overwritten."
         )
         raise UnreadableInput(f"{file.path} is not a steps.bin.", hint=hint)
-    # The capacity of works is smaller where the agent could not map the file.
-    expected = [LAYOUT_VERSION, HEADER_WORDS, words[3], WORK_WORDS, RING_STEPS, BUCKETS]
-    if words[1:7] != expected or not 0 < words[3] <= WORK_CAPACITY:
+    # The capacity of loops is smaller where the agent could not map the file.
+    expected = [LAYOUT_VERSION, HEADER_WORDS, words[3], LOOP_WORDS, RING_STEPS, BUCKETS]
+    if words[1:7] != expected or not 0 < words[3] <= LOOP_CAPACITY:
         hint = "Read it with the version of tfprobe that recorded it."
         raise UnreadableInput(f"{file.path} has another layout: {words[1:7]}.", hint=hint)
     if not all(0 <= words[at] < _NO_TIME_NS for at in _TIMES):
@@ -185,7 +185,7 @@ def _header(file: WordFile) -> Header:
         pid=words[7],
         moment_unix_ns=words[8],
         moment_mono_ns=words[9],
-        works_in_use=min(max(words[10], 0), words[3]),
+        loops_in_use=min(max(words[10], 0), words[3]),
         state=AgentState(state),
         exit_unix_ns=words[12],
         hook_calls_measured=words[13],
@@ -224,5 +224,5 @@ def _untimed(header: Header) -> list[str]:
 
 
 def _completed(file: WordFile, header: Header) -> int:
-    heads = (file.words(work_at(index), 4) for index in range(header.works_in_use))
+    heads = (file.words(loop_at(index), 4) for index in range(header.loops_in_use))
     return header.untimed_steps + sum(max(int(h[1] - h[2]), 0) for h in heads if len(h) == 4)

@@ -20,8 +20,8 @@ WORD_BYTES = 8
 MAGIC = int.from_bytes(b"TFPSTEP1", "little")
 LAYOUT_VERSION = 1
 HEADER_WORDS = 512
-WORK_CAPACITY = 256
-WORK_WORDS = 19_968
+LOOP_CAPACITY = 256
+LOOP_WORDS = 19_968
 RING_STEPS = 8_192
 BUCKETS = 768
 SLOT_WORDS = 8 + 2 * BUCKETS
@@ -33,8 +33,8 @@ NEW_THREAD_BIT = 1 << 62
 SAMPLED_BIT = 1 << 61
 RAISED_BIT = 1 << 60
 TIME_MASK = RAISED_BIT - 1
-# What of a work block changes with its steps, before the names.
-# The word after them says when the work looks at the control words.
+# What of a loop block changes with its steps, before the names.
+# The word after them says when the loop looks at the control words.
 HEAD_WORDS = 10
 THREADS_WORD = 11
 # A fold happens once per 1024 steps and a slot is read in microseconds: more changes are garbage.
@@ -85,7 +85,7 @@ class Header:
     pid: int
     moment_unix_ns: int
     moment_mono_ns: int
-    works_in_use: int
+    loops_in_use: int
     state: AgentState
     exit_unix_ns: int
     hook_calls_measured: int
@@ -126,7 +126,7 @@ class Header:
 
 
 @dataclass(frozen=True, slots=True)
-class WorkRecord:
+class LoopRecord:
     """One work as its process left it. `count` is executed minus raised.
 
     `thread` is the first of the `threads` that ran its steps, one after the other or together.
@@ -154,9 +154,9 @@ class WorkRecord:
         return self.executed - self.raised
 
 
-def work_at(index: int) -> int:
-    """Return the first word of a work block."""
-    return HEADER_WORDS + index * WORK_WORDS
+def loop_at(index: int) -> int:
+    """Return the first word of a loop block."""
+    return HEADER_WORDS + index * LOOP_WORDS
 
 
 class WordFile:

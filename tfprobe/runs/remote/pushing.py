@@ -151,7 +151,7 @@ def _put(run: RunFolder, storage: Storage, names: list[str], watch: Watch) -> in
             if path.name != STEPS_FILE:
                 storage.put(os.fspath(opened), name)
                 return os.fstat(file.fileno()).st_size
-            # As long as all the works it has room for; what is not in use is zeros.
+            # As long as all the loops it has room for; what is not in use is zeros.
             content = file.read(bytes_in_use(opened))
         storage.put_bytes(content, name)
         return len(content)

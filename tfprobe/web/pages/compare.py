@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tfprobe.analysis.breakdown.step_parts import LABELS, Part
-from tfprobe.analysis.compare.comparison import Diff, WorkDiff, diff
+from tfprobe.analysis.compare.comparison import Diff, LoopDiff, diff
 from tfprobe.analysis.compare.measurements import LEAST_BLOCKS, Change
 from tfprobe.analysis.compare.op_changes import CostChange, OpChanges
 from tfprobe.analysis.compare.step_changes import MEASURES, MemoryChange
@@ -17,7 +17,7 @@ from tfprobe.web.params import Params
 from tfprobe.web.values import Document, known
 
 # What changed most comes first; more nobody reads.
-_MOST_WORKS = 20
+_MOST_LOOPS = 20
 _MOST_COSTS = 200
 _MOST_NAMES = 50
 _TEXT_CHARACTERS = 500
@@ -57,8 +57,8 @@ def _diff(found: Diff) -> Document:
         ],
         "load": found.load or None,
         "judged": list(found.judged),
-        "works": [_work(each) for each in found.works[:_MOST_WORKS]],
-        "works_in_all": len(found.works),
+        "works": [_loop(each) for each in found.loops[:_MOST_LOOPS]],
+        "works_in_all": len(found.loops),
         "only_a": [_named(f"{each.kind} {each.name}") for each in found.only_before[:_MOST_NAMES]],
         "only_b": [_named(f"{each.kind} {each.name}") for each in found.only_after[:_MOST_NAMES]],
         "memory": [] if isinstance(memory, Missing) else [_memory(each) for each in memory],
@@ -75,7 +75,7 @@ def _run(run: Run) -> Document:
     }
 
 
-def _work(each: WorkDiff) -> Document:
+def _loop(each: LoopDiff) -> Document:
     before, after = each.pair.before, each.pair.after
     return {
         "kind": before.kind,

@@ -43,8 +43,8 @@ def _document(run: OpenRun) -> Document:
 
 def _dearest(run: OpenRun) -> tuple[TracedLoop, ...]:
     """Return the sampled work with most time, with its graph and code map; none if none was."""
-    for work in run.works():
-        found = run.sampled(work)
+    for loop in run.loops():
+        found = run.sampled(loop)
         if isinstance(found, TracedLoop):
             return (found,)
     return ()
@@ -52,7 +52,7 @@ def _dearest(run: OpenRun) -> tuple[TracedLoop, ...]:
 
 def _lacking(run: OpenRun, advice: Advice) -> str | None:
     """Return why there is little to say, where that is so."""
-    if not any(work.executed for work in run.profile.works):
+    if not any(loop.executed for loop in run.profile.loops):
         return "no step has been recorded"
     if not run.profile.captures and advice.unchecked:
         return "no step was traced: only step times and the machine could be looked at"
@@ -60,7 +60,7 @@ def _lacking(run: OpenRun, advice: Advice) -> str | None:
 
 
 def _finding(finding: Finding, places: EvidencePlaces) -> Document:
-    work = places.work(finding.subject)
+    loop = places.loop(finding.subject)
     subject = finding.subject
     return {
         "rule": finding.rule,
@@ -69,7 +69,7 @@ def _finding(finding: Finding, places: EvidencePlaces) -> Document:
         "action": [{"text": text, "is_code": is_code} for text, is_code in told(finding.action)],
         "gain": _gain(finding.gain),
         "part": finding.part,
-        "work": work,
+        "work": loop,
         "subject": {
             "host": subject.host or None,
             "pid": subject.pid,
@@ -78,7 +78,7 @@ def _finding(finding: Finding, places: EvidencePlaces) -> Document:
             "kind": subject.kind or None,
             "name": subject.name[:_TEXT_CHARACTERS] or None,
         },
-        "evidence": [_evidence(each, places, work) for each in finding.evidence],
+        "evidence": [_evidence(each, places, loop) for each in finding.evidence],
     }
 
 
@@ -94,7 +94,7 @@ def _gain(gain: Gain | Missing) -> Document:
     }
 
 
-def _evidence(each: Evidence, places: EvidencePlaces, work: int | None) -> Document:
+def _evidence(each: Evidence, places: EvidencePlaces, loop: int | None) -> Document:
     return {
         "text": each.text[:_TEXT_CHARACTERS],
         "time_ns": each.time_ns,
@@ -103,7 +103,7 @@ def _evidence(each: Evidence, places: EvidencePlaces, work: int | None) -> Docum
         "iterator": each.iterator[:_TEXT_CHARACTERS] or None,
         "node": each.node[:_TEXT_CHARACTERS] or None,
         "source": each.source[:_TEXT_CHARACTERS] or None,
-        "links": places.links(each, work),
+        "links": places.links(each, loop),
     }
 
 
@@ -129,13 +129,13 @@ _SOUGHT_CHARACTERS = 500
 
 
 class EvidencePlaces:
-    """Where the works and captures of a profile are, by the names that evidence has for them."""
+    """Where the loops and captures of a profile are, by the names that evidence has for them."""
 
     def __init__(self, profile: Profile) -> None:
         """Look them up once."""
         self._processes = profile.processes
-        self._works = [
-            (profile.processes[work.process], work.kind, work.name) for work in profile.works
+        self._loops = [
+            (profile.processes[loop.process], loop.kind, loop.name) for loop in profile.loops
         ]
         self._captures = {}
         for each in profile.captures:
@@ -143,45 +143,45 @@ class EvidencePlaces:
             file = f"{process.host}/{process.folder}/captures/{each.file}"
             self._captures[file, each.step] = each.index
 
-    def work(self, subject: Subject) -> int | None:
-        """Return the place of the work that a finding is about; None if it is about none."""
-        for at, (process, kind, name) in enumerate(self._works):
+    def loop(self, subject: Subject) -> int | None:
+        """Return the place of the loop that a finding is about; None if it is about none."""
+        for at, (process, kind, name) in enumerate(self._loops):
             is_there = (process.host, process.pid or None) == (subject.host, subject.pid)
             if is_there and (kind, name) == (subject.kind, subject.name):
                 return at
         return None
 
-    def links(self, evidence: Evidence, work: int | None) -> list[Link]:
+    def links(self, evidence: Evidence, loop: int | None) -> list[Link]:
         """Return where a piece of evidence is seen, the nearest first."""
-        return list(self._links(evidence, work))
+        return list(self._links(evidence, loop))
 
-    def _links(self, evidence: Evidence, work: int | None) -> Iterator[Link]:
-        of_work: dict[str, int | str] = {} if work is None else {"work": work}
+    def _links(self, evidence: Evidence, loop: int | None) -> Iterator[Link]:
+        of_loop: dict[str, int | str] = {} if loop is None else {"work": loop}
         if evidence.step is not None:
-            yield _link(f"step {evidence.step:,}", "steps", of_work | {"step": evidence.step})
+            yield _link(f"step {evidence.step:,}", "steps", of_loop | {"step": evidence.step})
         capture = self._captures.get((evidence.capture, evidence.step or 0))
         if capture is not None:
             yield _link("its timeline", "timeline", {"capture": capture})
         for step in evidence.steps:
-            yield _link(f"step {step:,}", "steps", of_work | {"step": step})
+            yield _link(f"step {step:,}", "steps", of_loop | {"step": step})
         file, _, line = evidence.source.rpartition(":")
         # Where no op was made the page of code has nothing: what Python did is text.
         if evidence.node and file and line.isdecimal():
-            yield _link(evidence.source, "code", of_work | {"file": file, "line": int(line)})
+            yield _link(evidence.source, "code", of_loop | {"file": file, "line": int(line)})
         if evidence.op_type:
-            yield _link(evidence.op_type, "ops", of_work | {"find": _short(evidence.op_type)})
+            yield _link(evidence.op_type, "ops", of_loop | {"find": _short(evidence.op_type)})
         if evidence.scope:
-            args = of_work | {"by": "layer", "at": evidence.scope}
+            args = of_loop | {"by": "layer", "at": evidence.scope}
             yield _link(evidence.scope, "scopes", args)
         elif evidence.node:
-            args = of_work | {"by": "name", "find": _short(evidence.node)}
+            args = of_loop | {"by": "name", "find": _short(evidence.node)}
             yield _link(evidence.node, "ops", args)
         if evidence.iterator:
-            yield _link("its input", "input", of_work)
+            yield _link("its input", "input", of_loop)
         if evidence.command:
             page = _PAGES.get(shlex.split(evidence.command)[1])
             if page is not None:
-                yield _link(evidence.command, page, {} if page == "overview" else of_work)
+                yield _link(evidence.command, page, {} if page == "overview" else of_loop)
 
 
 def _link(label: str, page: str, args: Mapping[str, int | str]) -> Link:

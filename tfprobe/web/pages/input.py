@@ -5,18 +5,18 @@ from __future__ import annotations
 from typing import Any
 
 from tfprobe.analysis.core import no_data_reasons
-from tfprobe.analysis.input.input_verdict import WorkInput, judge
+from tfprobe.analysis.input.input_verdict import LoopInput, judge
 from tfprobe.analysis.input.stage_stats import PipelineUse, StageUse
 from tfprobe.errors import Missing
-from tfprobe.profile.profile import Work
-from tfprobe.report.documents.input_document import work_document as input_document
+from tfprobe.profile.profile import Loop
+from tfprobe.report.documents.input_document import loop_document as input_document
 from tfprobe.web.opened import OpenRun
 from tfprobe.web.pages.loop_choice import chosen_document, process_document
 from tfprobe.web.params import Params
 
 Document = dict[str, Any]  # Any: see docs/web.md
 
-MOST_WORKS = 100
+MOST_LOOPS = 100
 MOST_STAGES = 500
 MOST_SOURCES = 100
 MOST_PRODUCERS = 50
@@ -34,17 +34,17 @@ _FACTS = (
 
 
 def document(run: OpenRun, question: Params) -> Document:
-    """Return the input of the work of `work=`, with what other works wait; `stages` parents first.
+    """Return the input of the loop of `work=`, with what other loops wait; `stages` parents first.
 
     Where no step of it was traced, `input` is null and `missing` says why.
     """
-    work = run.work(question)
+    loop = run.loop(question)
     judged = run.made("inputs", lambda: judge(run.profile))
-    item = next((each for each in judged if each.work == work), None)
+    item = next((each for each in judged if each.loop == loop), None)
     head = {
-        **chosen_document(run, work),
+        **chosen_document(run, loop),
         "judged": [
-            _other(run, each) for each in judged[:MOST_WORKS] if isinstance(each.work, Work)
+            _other(run, each) for each in judged[:MOST_LOOPS] if isinstance(each.loop, Loop)
         ],
     }
     if item is None:
@@ -53,18 +53,18 @@ def document(run: OpenRun, question: Params) -> Document:
     return {**head, "input": _input(run, item), "missing": None}
 
 
-def _other(run: OpenRun, item: WorkInput) -> Document:
-    assert isinstance(item.work, Work)
+def _other(run: OpenRun, item: LoopInput) -> Document:
+    assert isinstance(item.loop, Loop)
     return {
-        "work": run.place(item.work),
+        "work": run.place(item.loop),
         "title": item.title,
-        **process_document(run.profile.processes[item.work.process]),
+        **process_document(run.profile.processes[item.loop.process]),
         "input_ratio": item.ratio,
         "level": item.level.value,
     }
 
 
-def _input(run: OpenRun, item: WorkInput) -> Document:
+def _input(run: OpenRun, item: LoopInput) -> Document:
     told = input_document(item, run.profile.processes)
     pipeline, sources, producers = told["pipeline"], told["sources"], told["producers"]
     if not isinstance(item.pipeline, Missing):

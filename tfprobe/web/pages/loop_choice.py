@@ -1,4 +1,4 @@
-"""A work in all of its processes: its traced steps there, and the part of the profile they are."""
+"""A loop in all of its processes: its traced steps there, and the part of the profile they are."""
 
 from __future__ import annotations
 
@@ -9,28 +9,28 @@ from typing import Any
 from tfprobe.analysis.core.source_lines import Origins
 from tfprobe.errors import Missing
 from tfprobe.profile.graph import TracedLoop
-from tfprobe.profile.profile import Process, Profile, Work
+from tfprobe.profile.profile import Loop, Process, Profile
 from tfprobe.profile.reader.traced_steps import captures_of
 from tfprobe.web.opened import OpenRun, Reading
 
 
 @dataclass(frozen=True, slots=True)
 class Alike:
-    """The traced steps of one kind and name of work: `profile` holds their captures alone."""
+    """The traced steps of one kind and name of loop: `profile` holds their captures alone."""
 
     profile: Profile
     sampled: tuple[TracedLoop, ...]
     origins: Origins
 
 
-def alike(run: OpenRun, work: Work) -> Alike | Missing:
-    """Return the traced steps of all works of this kind and name in one group of processes."""
-    group = run.profile.processes[work.process].group
-    return run.made(("alike", work.kind, work.name, group), lambda: _alike(run, work))
+def alike(run: OpenRun, loop: Loop) -> Alike | Missing:
+    """Return the traced steps of all loops of this kind and name in one group of processes."""
+    group = run.profile.processes[loop.process].group
+    return run.made(("alike", loop.kind, loop.name, group), lambda: _alike(run, loop))
 
 
-def _alike(run: OpenRun, work: Work) -> Alike | Missing:
-    same = works_alike(run, work)
+def _alike(run: OpenRun, loop: Loop) -> Alike | Missing:
+    same = loops_alike(run, loop)
     found = [run.sampled(each, with_shapes=True) for each in same]
     told = tuple(each for each in found if not isinstance(each, Missing) and each.captures)
     if not told:
@@ -41,28 +41,28 @@ def _alike(run: OpenRun, work: Work) -> Alike | Missing:
     return Alike(run.profile.only(captures), told, Origins(told))
 
 
-def works_alike(run: Reading, work: Work) -> tuple[Work, ...]:
-    """Return the work in all processes that do it together."""
+def loops_alike(run: Reading, loop: Loop) -> tuple[Loop, ...]:
+    """Return the loop in all processes that do it together."""
     processes = run.profile.processes
-    key = (work.kind, work.name, processes[work.process].group)
+    key = (loop.kind, loop.name, processes[loop.process].group)
     return tuple(
         each
-        for each in run.profile.works
+        for each in run.profile.loops
         if (each.kind, each.name, processes[each.process].group) == key
     )
 
 
-def chosen_document(run: OpenRun, work: Work) -> dict[str, Any]:
-    """Return which work a page is of, and which there are. Any: see docs/web.md."""
+def chosen_document(run: OpenRun, loop: Loop) -> dict[str, Any]:
+    """Return which loop a page is of, and which there are. Any: see docs/web.md."""
     return {
-        "work": run.place(work),
-        "works": run.made("works", lambda: works_document(run)),
+        "work": run.place(loop),
+        "works": run.made("works", lambda: loops_document(run)),
         "about": {
-            "kind": work.kind,
-            "name": work.name,
-            "count": work.count,
-            "sampled": len(captures_of(work, run.profile)),
-            **process_document(run.profile.processes[work.process]),
+            "kind": loop.kind,
+            "name": loop.name,
+            "count": loop.count,
+            "sampled": len(captures_of(loop, run.profile)),
+            **process_document(run.profile.processes[loop.process]),
         },
     }
 
@@ -85,31 +85,31 @@ def known(value: Any) -> Any:
 
 
 # Nobody chooses among more by their names; all others stay reachable by `work=`.
-MOST_WORKS = 500
+MOST_LOOPS = 500
 # Names of functions and fetches may be as long as somebody wants.
 _NAME_CHARACTERS = 200
 
 
-def works_document(run: Reading) -> list[dict[str, Any]]:
+def loops_document(run: Reading) -> list[dict[str, Any]]:
     """Return the works with most time, the dearest first: `at` is what `work=` names.
 
     `captures` are its traced steps: as told by the job where captures are not read (`early`).
     Any: JSON values.
     """
     profile = run.profile
-    read = Counter((capture.process, capture.work) for capture in profile.captures)
-    places = {id(work): at for at, work in enumerate(profile.works)}
+    read = Counter((capture.process, capture.loop) for capture in profile.captures)
+    places = {id(loop): at for at, loop in enumerate(profile.loops)}
     return [
         {
-            "at": places[id(work)],
-            "kind": work.kind,
-            "name": work.name[:_NAME_CHARACTERS],
-            "process": work.process,
-            "process_label": _label(profile.processes[work.process]),
-            "total_ns": work.times.sum_ns,
-            "captures": read[work.process, work.index] if read else work.sampled,
+            "at": places[id(loop)],
+            "kind": loop.kind,
+            "name": loop.name[:_NAME_CHARACTERS],
+            "process": loop.process,
+            "process_label": _label(profile.processes[loop.process]),
+            "total_ns": loop.times.sum_ns,
+            "captures": read[loop.process, loop.index] if read else loop.sampled,
         }
-        for work in run.works()[:MOST_WORKS]
+        for loop in run.loops()[:MOST_LOOPS]
     ]
 
 

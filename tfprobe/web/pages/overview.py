@@ -12,13 +12,13 @@ from tfprobe.analysis.steps.step_times import StepTimeSummary
 from tfprobe.analysis.system import endings, hardware
 from tfprobe.analysis.system.hardware import DeviceHardware, ProcessHardware
 from tfprobe.errors import Missing
-from tfprobe.profile.profile import Profile, Run, Work
+from tfprobe.profile.profile import Loop, Profile, Run
 from tfprobe.report.documents import run_report
 from tfprobe.report.documents.run_report import ProcessReport
-from tfprobe.report.documents.step_report import WorkSteps
+from tfprobe.report.documents.step_report import LoopStepReport
 from tfprobe.web.opened import OpenRun, Reading
-from tfprobe.web.pages.loop_choice import works_document
-from tfprobe.web.pages.steps import work_steps
+from tfprobe.web.pages.loop_choice import loops_document
+from tfprobe.web.pages.steps import loop_steps
 from tfprobe.web.params import Params
 from tfprobe.web.step_columns import (
     bands_of,
@@ -43,7 +43,7 @@ def document(run: OpenRun, question: Params) -> Document:  # noqa: ARG001 - all 
 def _document(run: Reading) -> Document:
     profile = run.profile
     processes = [run_report.process_report(each, profile) for each in profile.processes]
-    steps = [work.count for work in profile.works]
+    steps = [loop.count for loop in profile.loops]
     return {
         "run": {
             "id": profile.run.id,
@@ -55,8 +55,8 @@ def _document(run: Reading) -> Document:
             "started": known(profile.run.started),
         },
         "steps": sum(steps),
-        "sampled": sum(work.sampled for work in profile.works),
-        "works": works_document(run),
+        "sampled": sum(loop.sampled for loop in profile.loops),
+        "works": loops_document(run),
         "main": _main(run),
         "processes": [_process(each) for each in processes[:_MOST_PROCESSES]],
         "processes_in_all": len(processes),
@@ -68,16 +68,16 @@ def _document(run: Reading) -> Document:
 
 def _main(run: Reading) -> Document:
     """Return the steps of the work with most time."""
-    works = [work for work in run.works() if work.executed]
-    if not works:
+    loops = [loop for loop in run.loops() if loop.executed]
+    if not loops:
         return {"missing": "no step has been recorded"}
-    work = works[0]
-    found = work_steps(run, work)
+    loop = loops[0]
+    found = loop_steps(run, loop)
     return {
-        "work": run.place(work),
-        "kind": work.kind,
-        "name": work.name[:_NAME_CHARACTERS],
-        **_times(work, found),
+        "work": run.place(loop),
+        "kind": loop.kind,
+        "name": loop.name[:_NAME_CHARACTERS],
+        **_times(loop, found),
         "series": series_document(series(found.remembered)),
         "is_whole": found.remembered.is_whole,
         "bands": bands_of(run.profile, found),
@@ -89,16 +89,16 @@ def _main(run: Reading) -> Document:
     }
 
 
-def _times(work: Work, found: WorkSteps) -> Document:
+def _times(loop: Loop, found: LoopStepReport) -> Document:
     times = found.item.times
-    end_ns = last_end_ns([work])
-    rate = Missing("no step was completed") if end_ns is None else steps_per_s(work, end_ns)
+    end_ns = last_end_ns([loop])
+    rate = Missing("no step was completed") if end_ns is None else steps_per_s(loop, end_ns)
     return facts(
         {
-            "count": work.count,
-            "raised": work.raised,
-            "sampled": work.sampled,
-            "steps_per_execution": work.steps_per_execution,
+            "count": loop.count,
+            "raised": loop.raised,
+            "sampled": loop.sampled,
+            "steps_per_execution": loop.steps_per_execution,
             "steps_per_s": rate,
             **_quantiles(times),
         }
@@ -128,8 +128,8 @@ def _process(item: ProcessReport) -> Document:
         "role": process.role,
         "state": process.state,
         "state_words": endings.of_process(process),
-        "steps": sum(each.work.count for each in item.works),
-        "steps_ns": sum(each.work.times.sum_ns for each in item.works),
+        "steps": sum(each.loop.count for each in item.loops),
+        "steps_ns": sum(each.loop.times.sum_ns for each in item.loops),
         "captures": process.captures,
         **facts(
             {
@@ -212,7 +212,7 @@ def header_document(run: OpenRun, question: Params) -> dict[str, Any]:  # noqa: 
         "is_live": found.is_live,
         "started": None if isinstance(found.started, Missing) else found.started,
         "processes": len(run.early.profile.processes),
-        "works": works_document(run.early),
+        "works": loops_document(run.early),
     }
 
 

@@ -1,9 +1,9 @@
-"""What traced steps of a work were spent on, one by one, and the mean of them."""
+"""What traced steps of a loop were spent on, one by one, and the mean of them."""
 
 from __future__ import annotations
 
 from tfprobe.analysis.breakdown.breakdown_totals import DOES, judge
-from tfprobe.analysis.breakdown.cycles import StepParts, WorkParts, by_work
+from tfprobe.analysis.breakdown.cycles import LoopParts, StepParts, by_loop
 from tfprobe.analysis.breakdown.gap_breakdown import GapCause
 from tfprobe.analysis.breakdown.step_parts import GROUPS, LABELS, Part
 from tfprobe.errors import NoAnswer
@@ -14,21 +14,21 @@ from tfprobe.web.values import Document, known
 # More traced steps than a page lists; any other is answered by its number.
 MOST_STEPS = 300
 _STEP_CAUSES = 3
-_WORK_CAUSES = 10
+_LOOP_CAUSES = 10
 _NAME_CHARACTERS = 300
 
 
 def document(run: OpenRun, question: Params) -> Document:
-    """Return the traced steps of the work `work=`, or the one that `step=` names.
+    """Return the traced steps of the loop `work=`, or the one that `step=` names.
 
     Raises NoAnswer where that step was not recorded.
     """
-    if not run.profile.works:
+    if not run.profile.loops:
         return {"work": None, "missing": "no step has been recorded", "steps": []}
-    work = run.work(question)
-    place = run.place(work)
-    cycles = run.made("cycles", lambda: by_work(run.profile))
-    found = next((each for each in cycles if each.work is work), None)
+    loop = run.loop(question)
+    place = run.place(loop)
+    cycles = run.made("cycles", lambda: by_loop(run.profile))
+    found = next((each for each in cycles if each.loop is loop), None)
     if found is None:
         return {"work": place, "missing": "no step of this loop was traced", "steps": []}
     wanted = question.whole("step", default=-1, least=0)
@@ -85,7 +85,7 @@ def cause_document(cause: GapCause) -> Document:
     }
 
 
-def _mean(found: WorkParts) -> Document:
+def _mean(found: LoopParts) -> Document:
     shares = dict(found.shares)
     return {
         "cycle_ns": found.cycle_ns,
@@ -93,7 +93,7 @@ def _mean(found: WorkParts) -> Document:
         "between_ns": known(found.between_ns),
         "answer": answer_document(shares),
         "groups": groups_document(shares, found.cycle_ns),
-        "causes": [cause_document(each) for each in found.causes[:_WORK_CAUSES]],
+        "causes": [cause_document(each) for each in found.causes[:_LOOP_CAUSES]],
     }
 
 
@@ -110,7 +110,7 @@ def _step(found: StepParts) -> Document:
     }
 
 
-def _wanted(found: WorkParts, number: int) -> Document:
+def _wanted(found: LoopParts, number: int) -> Document:
     step = next((each for each in found.steps if each.capture.step == number), None)
     if step is None:
         raise NoAnswer(f"Step {number:,} was not recorded: what it was spent on is not known.")

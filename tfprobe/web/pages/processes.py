@@ -14,9 +14,9 @@ from tfprobe.analysis.steps.recent_steps import Overhead, measure
 from tfprobe.analysis.steps.step_times import summarise
 from tfprobe.analysis.system.hardware import ProcessHardware
 from tfprobe.errors import Missing
-from tfprobe.profile.profile import LIVE_STATES, Process, Profile, Work
+from tfprobe.profile.profile import LIVE_STATES, Loop, Process, Profile
 from tfprobe.web.opened import OpenRun, Reading
-from tfprobe.web.pages.loop_choice import known, process_document, works_alike
+from tfprobe.web.pages.loop_choice import known, loops_alike, process_document
 from tfprobe.web.pages.processes_hardware import hardware_document, used_of
 from tfprobe.web.params import Params
 
@@ -31,7 +31,7 @@ _CELL_DIGITS = 4
 
 def document(run: OpenRun, question: Params) -> Document:
     """Return `processes`, their `lives`, the `hardware` of all or of `host=`, and the `ranks` of
-    the work of `work=` beside each other by `measure=`: what a step takes, or the time before it.
+    the loop of `work=` beside each other by `measure=`: what a step takes, or the time before it.
     """
     measure = _measure(question)
     early = run.early
@@ -53,65 +53,65 @@ def _measure(question: Params) -> Measure:
     return next(each for each in MEASURES if each == word)
 
 
-def _group(run: Reading, question: Params) -> tuple[Work, ...]:
-    """Return the work that is asked for in all processes, else that with most time in several."""
-    if not run.profile.works:
+def _group(run: Reading, question: Params) -> tuple[Loop, ...]:
+    """Return the loop that is asked for in all processes, else that with most time in several."""
+    if not run.profile.loops:
         return ()
     if question.text("work"):
-        return works_alike(run, run.work(question))
+        return loops_alike(run, run.loop(question))
     return run.made("dearest group", lambda: _dearest(run.profile))
 
 
-def _key(group: Sequence[Work]) -> tuple[str, str]:
+def _key(group: Sequence[Loop]) -> tuple[str, str]:
     return (group[0].kind, group[0].name) if group else ("", "")
 
 
-def _group_of(profile: Profile, works: Sequence[Work]) -> int:
-    return profile.processes[works[0].process].group if works else 0
+def _group_of(profile: Profile, loops: Sequence[Loop]) -> int:
+    return profile.processes[loops[0].process].group if loops else 0
 
 
-def _by_name(profile: Profile) -> Mapping[tuple[str, str, int], list[Work]]:
-    """Return each work in the processes that do it together."""
-    found: dict[tuple[str, str, int], list[Work]] = {}
-    for work in profile.works:
-        group = profile.processes[work.process].group
-        found.setdefault((work.kind, work.name, group), []).append(work)
+def _by_name(profile: Profile) -> Mapping[tuple[str, str, int], list[Loop]]:
+    """Return each loop in the processes that do it together."""
+    found: dict[tuple[str, str, int], list[Loop]] = {}
+    for loop in profile.loops:
+        group = profile.processes[loop.process].group
+        found.setdefault((loop.kind, loop.name, group), []).append(loop)
     return found
 
 
-def _dearest(profile: Profile) -> tuple[Work, ...]:
-    groups: list[list[Work]] = list(_by_name(profile).values())
+def _dearest(profile: Profile) -> tuple[Loop, ...]:
+    groups: list[list[Loop]] = list(_by_name(profile).values())
     dearest = max(groups, key=_weight)
     return tuple(dearest)
 
 
-def _weight(works: Sequence[Work]) -> tuple[bool, int]:
-    several = len({work.process for work in works}) > 1
-    return several, sum(work.times.sum_ns for work in works)
+def _weight(loops: Sequence[Loop]) -> tuple[bool, int]:
+    several = len({loop.process for loop in loops}) > 1
+    return several, sum(loop.times.sum_ns for loop in loops)
 
 
 def _groups(profile: Profile) -> list[Document]:
-    """Return the works that several processes have, those with most time first."""
-    place = {(work.process, work.index): at for at, work in enumerate(profile.works)}
+    """Return the loops that several processes have, those with most time first."""
+    place = {(loop.process, loop.index): at for at, loop in enumerate(profile.loops)}
     several = [each for each in _by_name(profile).values() if _weight(each)[0]]
     return [
         {
-            "work": place[works[0].process, works[0].index],
-            "kind": works[0].kind,
-            "name": works[0].name,
-            "processes": len({work.process for work in works}),
-            "total_ns": _weight(works)[1],
+            "work": place[loops[0].process, loops[0].index],
+            "kind": loops[0].kind,
+            "name": loops[0].name,
+            "processes": len({loop.process for loop in loops}),
+            "total_ns": _weight(loops)[1],
         }
-        for works in sorted(several, key=_weight, reverse=True)[:MOST_GROUPS]
+        for loops in sorted(several, key=_weight, reverse=True)[:MOST_GROUPS]
     ]
 
 
 def _whole(run: Reading) -> Document:
     """Return what does not depend on the question."""
     profile, used = run.profile, used_of(run)
-    by_process: dict[int, list[tuple[int, Work]]] = {}
-    for place, work in enumerate(profile.works):
-        by_process.setdefault(work.process, []).append((place, work))
+    by_process: dict[int, list[tuple[int, Loop]]] = {}
+    for place, loop in enumerate(profile.loops):
+        by_process.setdefault(loop.process, []).append((place, loop))
     start_ns, living = run.made("lives", lambda: _lives(profile))
     rows = [
         _process(profile, at, by_process.get(at, []), used.processes[at])
@@ -129,13 +129,13 @@ def _whole(run: Reading) -> Document:
 def _process(
     profile: Profile,
     at: int,
-    works: Sequence[tuple[int, Work]],
+    loops: Sequence[tuple[int, Loop]],
     used: ProcessHardware | Missing,
 ) -> Document:
     process = profile.processes[at]
-    own = [work for _, work in works]
+    own = [loop for _, loop in loops]
     cost = measure(process, own)
-    place, main = max(works, key=lambda each: each[1].times.sum_ns, default=(None, None))
+    place, main = max(loops, key=lambda each: each[1].times.sum_ns, default=(None, None))
     times = Missing("no step was completed") if main is None else summarise(main)
     rate = Missing("no step was completed") if main is None else _steps_per_s(main)
     machine = _machine(used)
@@ -155,8 +155,8 @@ def _process(
         "python": known(process.python),
         "work": place,
         "work_title": None if main is None else f"{main.kind} {main.name}",
-        "works": len(works),
-        "steps": sum(work.count for work in own),
+        "works": len(loops),
+        "steps": sum(loop.count for loop in own),
         "is_estimate": not isinstance(times, Missing) and times.error_ratio > 0,
         "captures": process.captures,
         **{name: known(value) for name, value in facts.items()},
@@ -185,19 +185,19 @@ def _least(*limits: int | Missing) -> int | Missing:
     return min(told) if told else Missing("neither the cgroup nor the machine reports it")
 
 
-def _steps_per_s(work: Work) -> float | Missing:
+def _steps_per_s(loop: Loop) -> float | Missing:
     """Return the mean rate from the first step to the last, pauses included."""
-    whole_ns = work.times.sum_ns + work.gaps.sum_ns
-    if not work.count or not whole_ns:
+    whole_ns = loop.times.sum_ns + loop.gaps.sum_ns
+    if not loop.count or not whole_ns:
         return Missing("no step was completed")
-    return work.count * 1e9 / whole_ns
+    return loop.count * 1e9 / whole_ns
 
 
-def _ranks(profile: Profile, group: Sequence[Work], measure: Measure) -> Document:
+def _ranks(profile: Profile, group: Sequence[Loop], measure: Measure) -> Document:
     # Of several threads of one process that run it, the busiest stands for it.
-    of_process: dict[int, Work] = {}
-    for work in sorted(group, key=lambda each: each.times.sum_ns):
-        of_process[work.process] = work
+    of_process: dict[int, Loop] = {}
+    for loop in sorted(group, key=lambda each: each.times.sum_ns):
+        of_process[loop.process] = loop
     kind, name = _key(group)
     # Hosts stand in the order of their names, by which node10 comes before node2.
     ordered = sorted(of_process.values(), key=lambda each: _order(profile.processes[each.process]))
@@ -205,7 +205,7 @@ def _ranks(profile: Profile, group: Sequence[Work], measure: Measure) -> Documen
     found = rank_steps.beside(ordered, measure)
     if isinstance(found, Missing):
         return {**head, "lanes": [], "slow": [], "left_out": 0, "missing": found.reason}
-    place = {(work.process, work.index): at for at, work in enumerate(profile.works)}
+    place = {(loop.process, loop.index): at for at, loop in enumerate(profile.loops)}
     return {
         **head,
         **_ranks_document(found),

@@ -39,7 +39,7 @@ def _document(found: RankComparison) -> Document:
     rows = sorted(found.rows, key=lambda row: _order(row.process))
     return {
         "processes": len(rows),
-        "work": known(found.work),
+        "work": known(found.loop),
         "facts": list(found.facts[:_MOST_FACTS]),
         "facts_left_out": max(len(found.facts) - _MOST_FACTS, 0),
         "machines": found.clocks.machines,

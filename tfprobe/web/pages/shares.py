@@ -10,7 +10,7 @@ from tfprobe.analysis.account.categories import LABELS, WENT_TO, Category
 from tfprobe.analysis.account.ledger import AccountPart
 from tfprobe.analysis.breakdown import breakdown_totals
 from tfprobe.analysis.breakdown.breakdown_totals import Breakdown
-from tfprobe.analysis.breakdown.cycles import WorkParts, by_work
+from tfprobe.analysis.breakdown.cycles import LoopParts, by_loop
 from tfprobe.analysis.ops import op_totals
 from tfprobe.analysis.system import runtime
 from tfprobe.errors import Missing
@@ -37,7 +37,7 @@ def document(run: OpenRun, question: Params) -> Document:  # noqa: ARG001 - all 
 def _document(run: OpenRun) -> Document:
     profile = run.profile
     problems = profile.problems
-    cycles = run.made("cycles", lambda: by_work(profile))
+    cycles = run.made("cycles", lambda: by_loop(profile))
     divided = breakdown_totals.merge(map(breakdown_totals.cycle, cycles), len(profile.captures))
     return {
         "account": _account(profile, cycles),
@@ -54,7 +54,7 @@ def _document(run: OpenRun) -> Document:
     }
 
 
-def _account(profile: Profile, cycles: Sequence[WorkParts]) -> Document:
+def _account(profile: Profile, cycles: Sequence[LoopParts]) -> Document:
     found = account.merge(collectives.of_run(profile, cycles))
     if isinstance(found, Missing):
         return {"missing": found.reason}
@@ -102,7 +102,7 @@ def _strip(strip: Strip) -> Document:
 
 def _unread(profile: Profile) -> Document:
     """Say so where steps were traced and none of them can be read."""
-    sampled = sum(work.sampled for work in profile.works)
+    sampled = sum(loop.sampled for loop in profile.loops)
     if profile.captures or not sampled:
         return {}
     return {"missing": f"of {sampled:,} traced steps none can be read; see the problems below"}
@@ -113,10 +113,10 @@ def _breakdown(found: Breakdown | Missing) -> Document:
         return {"missing": found.reason}
     shares = dict(found.shares)
     # Of one kind of step the time a step is known; of several only that of all together.
-    one = found.works[0] if len(found.works) == 1 else None
+    one = found.loops[0] if len(found.loops) == 1 else None
     return {
         "captures": found.captures,
-        "works": len(found.works),
+        "works": len(found.loops),
         "has_accelerator": found.has_accelerator,
         "cycle_ns": None if one is None else one.cycle_ns,
         "total_ns": found.total_ns,

@@ -1,4 +1,4 @@
-"""All steps of a work: how long they took, which stand out, and in which phase they were."""
+"""All steps of a loop: how long they took, which stand out, and in which phase they were."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from tfprobe.analysis.steps.phases import PHASES, life
 from tfprobe.analysis.steps.step_series import series, usual_most_ns
 from tfprobe.analysis.steps.step_times import QUANTILES, Distribution
 from tfprobe.errors import Missing, NoAnswer
-from tfprobe.profile.profile import Profile, Work, bucket_bounds_ns, bucket_of
+from tfprobe.profile.profile import Loop, Profile, bucket_bounds_ns, bucket_of
 from tfprobe.report.documents import step_report
-from tfprobe.report.documents.step_report import WorkSteps
+from tfprobe.report.documents.step_report import LoopStepReport
 from tfprobe.web.opened import OpenRun, Reading
-from tfprobe.web.pages.loop_choice import works_document
+from tfprobe.web.pages.loop_choice import loops_document
 from tfprobe.web.params import Params
 from tfprobe.web.step_columns import (
     bands_of,
@@ -33,36 +33,36 @@ _MOST_SEGMENTS = 1_000
 
 
 def document(run: OpenRun, question: Params) -> Document:
-    """Return the steps of the work `work=`, made of what needs no capture.
+    """Return the steps of the loop `work=`, made of what needs no capture.
 
     `first=` and `end=` show these steps nearer: then the curve alone is told.
     """
     early = run.early
-    if not early.profile.works:
+    if not early.profile.loops:
         why = "no step has been recorded"
         return {
             "work": None,
             "missing": why,
             "silences": list(no_data_reasons.explain(early.profile)),
         }
-    work = early.work(question)
-    place, found = early.place(work), work_steps(early, work)
-    most = work.executed
+    loop = early.loop(question)
+    place, found = early.place(loop), loop_steps(early, loop)
+    most = loop.executed
     first = question.whole("first", default=0, most=most)
     end = question.whole("end", default=most, most=most)
     near = first > 0 or end < most
     curve = series_document(series(found.remembered, first=first, end=end))
     if near:
         return {"work": place, "series": curve}
-    return {"works": works_document(early), "work": place, "series": curve} | early.made(
+    return {"works": loops_document(early), "work": place, "series": curve} | early.made(
         ("steps", place), lambda: _steps(early.profile, found)
     )
 
 
-def work_steps(early: Reading, work: Work) -> WorkSteps:
-    """Return what is known of the steps of a work, made once."""
-    place = early.place(work)
-    return early.made(("work steps", place), lambda: step_report.of_work(early.profile, work))
+def loop_steps(early: Reading, loop: Loop) -> LoopStepReport:
+    """Return what is known of the steps of a loop, made once."""
+    place = early.place(loop)
+    return early.made(("work steps", place), lambda: step_report.of_loop(early.profile, loop))
 
 
 def step(run: OpenRun, question: Params) -> Document:
@@ -71,19 +71,19 @@ def step(run: OpenRun, question: Params) -> Document:
     Raises NoAnswer where it is not remembered.
     """
     early = run.early
-    work = early.work(question)
-    found = work_steps(early, work)
+    loop = early.loop(question)
+    found = loop_steps(early, loop)
     remembered = found.remembered
     number = question.whole("step", default=remembered.first_step)
     row = number - remembered.first_step
     if not 0 <= row < len(remembered):
         raise NoAnswer(_forgotten(number, found))
-    bands = early.made(("bands", early.place(work)), lambda: bands_of(early.profile, found))
+    bands = early.made(("bands", early.place(loop)), lambda: bands_of(early.profile, found))
     held = (b["phase"] for b in bands if b["first_step"] <= number <= b["last_step"])
     shift_ns = found.process.unix_minus_monotonic_ns
     start_ns = int(remembered.start_ns[row])
     return {
-        "work": early.place(work),
+        "work": early.place(loop),
         "step": number,
         "duration_ns": int(remembered.step_ns[row]),
         "gap_ns": int(remembered.gap_ns[row]) if remembered.has_gap[row] else None,
@@ -99,8 +99,8 @@ def step(run: OpenRun, question: Params) -> Document:
     }
 
 
-def _steps(profile: Profile, found: WorkSteps) -> Document:
-    work, remembered = found.item.work, found.remembered
+def _steps(profile: Profile, found: LoopStepReport) -> Document:
+    loop, remembered = found.item.loop, found.remembered
     return {
         "facts": _facts(found),
         "first_step": remembered.first_step,
@@ -115,21 +115,21 @@ def _steps(profile: Profile, found: WorkSteps) -> Document:
         "bands": bands_of(profile, found),
         "sampled_steps": marked_steps(remembered, remembered.sampled),
         "raised_steps": marked_steps(remembered, remembered.raised),
-        "life": _life(profile, work),
+        "life": _life(profile, loop),
     }
 
 
-def _facts(found: WorkSteps) -> Document:
-    work = found.item.work
+def _facts(found: LoopStepReport) -> Document:
+    loop = found.item.loop
     return facts(
         {
-            "count": work.count,
-            "raised": work.raised,
-            "sampled": work.sampled,
-            "retraces": work.retraces,
-            "steps_per_execution": work.steps_per_execution,
-            "optimizer_steps": work.optimizer_steps,
-            "thread": work.thread,
+            "count": loop.count,
+            "raised": loop.raised,
+            "sampled": loop.sampled,
+            "retraces": loop.retraces,
+            "steps_per_execution": loop.steps_per_execution,
+            "optimizer_steps": loop.optimizer_steps,
+            "thread": loop.thread,
             "warm_up_steps": found.warm_up_steps,
         }
     )
@@ -162,8 +162,8 @@ def _bars(found: Distribution) -> list[list[float]]:
     return [[low, high, counts.get(low, 0)] for low, high in bounds]
 
 
-def _life(profile: Profile, work: Work) -> Document:
-    found = life(profile, profile.processes[work.process])
+def _life(profile: Profile, loop: Loop) -> Document:
+    found = life(profile, profile.processes[loop.process])
     if isinstance(found, Missing):
         return {"missing": found.reason}
     segments = found.segments
@@ -196,7 +196,7 @@ def _usual_ns(found: Outliers | Missing) -> float | None:
     return None if isinstance(found, Missing) else found.usual_ns
 
 
-def _forgotten(number: int, found: WorkSteps) -> str:
+def _forgotten(number: int, found: LoopStepReport) -> str:
     remembered = found.remembered
     if not len(remembered):
         return "No step of this loop is on record."

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tfprobe.analysis.breakdown.cycles import by_work
+from tfprobe.analysis.breakdown.cycles import by_loop
 from tfprobe.analysis.breakdown.step_parts import Part
 from tfprobe.analysis.core.source_lines import BYS, By
 from tfprobe.analysis.distributed import transfer_report
@@ -14,7 +14,7 @@ from tfprobe.analysis.transfers.bus_transfers import transfers
 from tfprobe.analysis.transfers.sends import sends
 from tfprobe.errors import Missing
 from tfprobe.findings.gather.devices import syncs
-from tfprobe.profile.profile import Work
+from tfprobe.profile.profile import Loop
 from tfprobe.web.opened import OpenRun
 from tfprobe.web.pages.loop_choice import Alike, alike, chosen_document
 from tfprobe.web.params import Params
@@ -28,14 +28,14 @@ MOST_SENDS = 500
 
 
 def document(run: OpenRun, question: Params) -> Document:
-    """Return what the work of `work=` moves, in all of its processes: the document of `tfprobe
+    """Return what the loop of `work=` moves, in all of its processes: the document of `tfprobe
     transfers`, cut to what a page has room for; copies count by `by=`.
     """
     by = next(each for each in BYS if each == question.one_of("by", BYS, default="op"))
-    work = run.work(question)
-    found = alike(run, work)
-    head = {**chosen_document(run, work), "by": by, "bys": list(BYS)}
-    waits = {"syncs": run.made(("syncs", work.process, work.index), lambda: _syncs(run, work))}
+    loop = run.loop(question)
+    found = alike(run, loop)
+    head = {**chosen_document(run, loop), "by": by, "bys": list(BYS)}
+    waits = {"syncs": run.made(("syncs", loop.process, loop.index), lambda: _syncs(run, loop))}
     if isinstance(found, Missing):
         parts = ("transfers", "collectives", "sends")
         return {
@@ -46,13 +46,13 @@ def document(run: OpenRun, question: Params) -> Document:
             **waits,
             "missing": dict.fromkeys(parts, found.reason),
         }
-    moved = run.made(("moves", work.kind, work.name, by), lambda: _moves(found, by))
+    moved = run.made(("moves", loop.kind, loop.name, by), lambda: _moves(found, by))
     return {**head, **_cut(transfer_report.document(moved)), **waits}
 
 
 def _moves(found: Alike, by: By) -> Moves:
     return Moves(
-        work=found.sampled[0].work,
+        loop=found.sampled[0].loop,
         steps=len(found.profile.captures),
         processes=len(found.sampled),
         transfers=transfers(found.profile, found.origins, by),
@@ -64,7 +64,7 @@ def _moves(found: Alike, by: By) -> Moves:
 def _cut(whole: Document) -> Document:
     """Return the document without the rows that nobody would look at, each list with their number.
 
-    The work is that of the page, with its process.
+    The loop is that of the page, with its process.
     """
     cut = {name: part for name, part in whole.items() if name != "work"}
     if cut["transfers"] is not None:
@@ -81,11 +81,11 @@ def _with_most(part: Document, name: str, most: int) -> Document:
     return {**part, name: kept, f"more_{name}": max(len(rows) - most, 0)}
 
 
-def _syncs(run: OpenRun, work: Work) -> Document:
+def _syncs(run: OpenRun, loop: Loop) -> Document:
     """Return how long steps wait for devices, and where Python asks for values between them."""
-    cycles = run.made("cycles", lambda: by_work(run.profile))
-    parts = next((each for each in cycles if each.work == work), None)
-    asked = syncs(run.profile, work)
+    cycles = run.made("cycles", lambda: by_loop(run.profile))
+    parts = next((each for each in cycles if each.loop == loop), None)
+    asked = syncs(run.profile, loop)
     return {
         "cycle_ns": None if parts is None else parts.cycle_ns,
         "sync_wait_ratio": None if parts is None else parts.shares.get(Part.SYNC_WAIT, 0.0),

@@ -171,10 +171,10 @@ def _words(look: FleetLook) -> dict[str, Word]:
 
 def _word(look: RunLook) -> Word:
     """Say what tells an older page from a newer one."""
-    works = (work for process in look.processes for work in process.works)
+    loops = (loop for process in look.processes for loop in process.loops)
     return {
         "state": look.run.state,
-        "steps": sum(work.count for work in works),
+        "steps": sum(loop.count for loop in loops),
         "captures": sum(process.process.captures for process in look.processes),
         "processes": len(look.processes),
     }

@@ -91,8 +91,8 @@ async def in_thread(work: Callable[[], T]) -> T:
     Not by starlette's threads: the interpreter waits for those when it ends, and reading a large
     run takes a while that nobody who pressed Ctrl-C wants to wait for.
     """
-    loop = asyncio.get_running_loop()
-    done: asyncio.Future[T] = loop.create_future()
+    event_loop = asyncio.get_running_loop()
+    done: asyncio.Future[T] = event_loop.create_future()
 
     def give(result: T | None, problem: BaseException | None) -> None:
         if done.cancelled():
@@ -110,7 +110,7 @@ async def in_thread(work: Callable[[], T]) -> T:
             problem = exc
         # The loop is closed where the server has ended meanwhile: nobody waits then.
         with contextlib.suppress(RuntimeError):
-            loop.call_soon_threadsafe(give, result, problem)
+            event_loop.call_soon_threadsafe(give, result, problem)
 
     threading.Thread(target=run, name="answer", daemon=True).start()
     return await done

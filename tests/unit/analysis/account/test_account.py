@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.support.profiles import HOOKS, process, profile, timed_work
+from tests.support.profiles import HOOKS, process, profile, timed_loop
 from tests.support.rundir import MONO_NS, UNIX_NS
 from tfprobe.analysis.account.account import Account, accounts, merge
 from tfprobe.analysis.account.categories import Category
 from tfprobe.errors import Missing
 from tfprobe.profile.activities import Activity, Call, Gap
-from tfprobe.profile.profile import RecentSteps, Work
+from tfprobe.profile.profile import Loop, RecentSteps
 from tfprobe.report.documents.account_document import document
 
 MS = 1_000_000
@@ -24,7 +24,7 @@ SHIFT_NS = UNIX_NS - MONO_NS
 NO_COST = replace(HOOKS, calls_measured=0, measured_ns=0, fold_ns=0, once_ns=0, traced_ns=0)
 
 
-def account(works: list[Work], wall_ns: int = 60 * S, cost: Any = NO_COST, **facts: Any) -> Account:
+def account(loops: list[Loop], wall_ns: int = 60 * S, cost: Any = NO_COST, **facts: Any) -> Account:
     """Return the account of one process that began at UNIX_NS."""
     role = facts.pop("role", None)
     exec_ns = facts.pop("exec_ns", UNIX_NS)
@@ -34,7 +34,7 @@ def account(works: list[Work], wall_ns: int = 60 * S, cost: Any = NO_COST, **fac
         exec_ns=exec_ns,
         role=role,
     )
-    (found,) = accounts(profile(works=works, processes=[one], **facts))
+    (found,) = accounts(profile(loops=loops, processes=[one], **facts))
     assert isinstance(found, Account)
     assert sum(part.ns for part in found.parts) == found.wall_ns
     assert all(part.ns >= 0 for part in found.parts)
@@ -65,7 +65,7 @@ def call(function: str, self_ns: int, line: int, parent: int | None = 0) -> Call
 
 def test_a_life_from_exec_to_exit():
     """Starting Python, imports, preparation, a traced first step, steps, and the end."""
-    fit = timed_work([2 * S] + [100 * MS] * 100, 0, start_ns=MONO_NS + 10 * S, kind="fit")
+    fit = timed_loop([2 * S] + [100 * MS] * 100, 0, start_ns=MONO_NS + 10 * S, kind="fit")
 
     found = account(
         [fit], 30 * S, activities=(activity("import", S, 4 * S), activity("build", 5 * S, 6 * S))
@@ -85,7 +85,7 @@ def test_a_life_from_exec_to_exit():
 
 def test_the_start_of_python_comes_before_everything():
     """What the kernel noted is earlier than what the agent saw."""
-    fit = timed_work([100 * MS] * 50, 0, start_ns=MONO_NS + 2 * S, kind="fit")
+    fit = timed_loop([100 * MS] * 50, 0, start_ns=MONO_NS + 2 * S, kind="fit")
 
     found = account([fit], 10 * S, exec_ns=UNIX_NS - S // 2)
 
@@ -97,7 +97,7 @@ def test_the_ends_of_epochs_have_a_name():
     """A long gap that holds the callbacks at the end of an epoch."""
     gaps = np.full(40, 0)
     gaps[20] = 2 * S
-    fit = timed_work([100 * MS] * 40, gaps, start_ns=MONO_NS, kind="fit")
+    fit = timed_loop([100 * MS] * 40, gaps, start_ns=MONO_NS, kind="fit")
     at_ns = 20 * 100 * MS + S
 
     found = account(
@@ -112,7 +112,7 @@ def test_the_ends_of_epochs_have_a_name():
 @pytest.mark.parametrize(("prepare_ms", "drawn"), [(6, "python_between_steps"), (1, "input_wait")])
 def test_gaps_are_drawn_as_what_most_of_them_went_to(prepare_ms: int, drawn: str):
     """The strip says the same as the sums."""
-    loop = timed_work([MS] * 100, np.full(100, 10 * MS), start_ns=MONO_NS, kind="function")
+    loop = timed_loop([MS] * 100, np.full(100, 10 * MS), start_ns=MONO_NS, kind="function")
     calls = (
         Call(None, "main", "/job/train.py", 1, 9, False, 1, 0),
         call("prepare", prepare_ms * MS, 12),
@@ -129,7 +129,7 @@ def test_gaps_are_drawn_as_what_most_of_them_went_to(prepare_ms: int, drawn: str
 def test_usual_gaps_are_divided_by_the_watched_ones():
     """All gaps count, and each watched one only tells of what they consist."""
     gaps_ns = np.full(100, 10 * MS)
-    loop = timed_work([10 * MS] * 100, gaps_ns, start_ns=MONO_NS, kind="function")
+    loop = timed_loop([10 * MS] * 100, gaps_ns, start_ns=MONO_NS, kind="function")
     start_ns = UNIX_NS + 50 * 20 * MS + 10 * MS
     calls = (
         Call(None, "main", "/job/train.py", 1, 9, False, 1, 2 * MS),
@@ -147,7 +147,7 @@ def test_usual_gaps_are_divided_by_the_watched_ones():
 
 def test_gaps_that_nobody_watched_are_not_known():
     """Nothing is guessed of them."""
-    loop = timed_work([10 * MS] * 100, 10 * MS, start_ns=MONO_NS, kind="function")
+    loop = timed_loop([10 * MS] * 100, 10 * MS, start_ns=MONO_NS, kind="function")
 
     found = account([loop], 2 * S)
 
@@ -158,7 +158,7 @@ def test_a_long_gap_that_nothing_explains_is_not_known():
     """It is not smeared over the usual ones."""
     gaps = np.full(100, 0)
     gaps[50] = 3 * S
-    loop = timed_work([10 * MS] * 100, gaps, start_ns=MONO_NS, kind="function")
+    loop = timed_loop([10 * MS] * 100, gaps, start_ns=MONO_NS, kind="function")
 
     found = account([loop], 4 * S)
 
@@ -169,7 +169,7 @@ def test_a_long_gap_has_the_line_of_one_like_it():
     """One of several alike was watched."""
     gaps = np.full(100, 0)
     gaps[[30, 60, 90]] = 2 * S
-    loop = timed_work([10 * MS] * 100, gaps, start_ns=MONO_NS, kind="function")
+    loop = timed_loop([10 * MS] * 100, gaps, start_ns=MONO_NS, kind="function")
     start_ns = UNIX_NS + 60 * 10 * MS + 2 * S
     calls = (Call(None, "main", "/job/train.py", 1, 9, False, 1, 0), call("plot", 2 * S, 40))
 
@@ -182,7 +182,7 @@ def test_recording_is_what_it_took_and_no_more():
     """The gap after a traced step is the job's beyond what the agent measured."""
     gaps = np.full(100, 10 * MS)
     gaps[51] = 110 * MS
-    loop = timed_work([10 * MS] * 100, gaps, start_ns=MONO_NS, kind="function")
+    loop = timed_loop([10 * MS] * 100, gaps, start_ns=MONO_NS, kind="function")
     sampled = np.arange(100) == 50
     loop = replace(loop, sampled=1, recent=replace(loop.recent, sampled=sampled))
 
@@ -195,8 +195,8 @@ def test_evaluation_beside_training_is_evaluation():
     """Its steps, and what else lies in the gap of which they are most."""
     gaps = np.full(40, 0)
     gaps[20] = 2 * S
-    fit = timed_work([100 * MS] * 40, gaps, start_ns=MONO_NS, kind="fit")
-    evaluate = timed_work(
+    fit = timed_loop([100 * MS] * 40, gaps, start_ns=MONO_NS, kind="fit")
+    evaluate = timed_loop(
         [100 * MS] * 10, 0, start_ns=MONO_NS + 2 * S + 500 * MS, index=1, kind="evaluate"
     )
 
@@ -208,8 +208,8 @@ def test_evaluation_beside_training_is_evaluation():
 
 def test_a_helper_thread_is_no_progress():
     """Its steps lie in the gaps of the main loop, and those stay what they are."""
-    main = timed_work([100 * MS] * 20, 100 * MS, start_ns=MONO_NS, kind="session_run")
-    queue = timed_work(
+    main = timed_loop([100 * MS] * 20, 100 * MS, start_ns=MONO_NS, kind="session_run")
+    queue = timed_loop(
         [90 * MS] * 40, 10 * MS, start_ns=MONO_NS, index=1, name="queue/fifo_enqueue", thread="T-1"
     )
 
@@ -221,8 +221,8 @@ def test_a_helper_thread_is_no_progress():
 
 def test_what_runs_once_is_preparation():
     """The initialisation of variables, before the main loop."""
-    main = timed_work([10 * MS] * 100, 0, start_ns=MONO_NS + 5 * S, kind="session_run")
-    init = timed_work([3 * S], 0, start_ns=MONO_NS + S, index=1, kind="session_run")
+    main = timed_loop([10 * MS] * 100, 0, start_ns=MONO_NS + 5 * S, kind="session_run")
+    init = timed_loop([3 * S], 0, start_ns=MONO_NS + S, index=1, kind="session_run")
 
     found = account([main, init], 6 * S)
 
@@ -231,7 +231,7 @@ def test_what_runs_once_is_preparation():
 
 def test_forgotten_steps_count():
     """The ring holds the last steps; the sums of all are exact."""
-    kept = timed_work([10 * MS] * 100, 0, start_ns=MONO_NS + 9 * S, kind="fit")
+    kept = timed_loop([10 * MS] * 100, 0, start_ns=MONO_NS + 9 * S, kind="fit")
     recent = kept.recent
     loop = replace(
         kept,
@@ -264,7 +264,7 @@ def test_a_recording_without_clock_has_no_account():
     """The reason is told, and no number."""
     one = process(hooks=replace(HOOKS, wall_ns=S))
 
-    (found,) = accounts(profile(works=[timed_work([MS] * 10, 0)], processes=[one]))
+    (found,) = accounts(profile(loops=[timed_loop([MS] * 10, 0)], processes=[one]))
 
     assert isinstance(found, Missing)
     assert document(found)["goodput_ratio"] is None
@@ -273,7 +273,7 @@ def test_a_recording_without_clock_has_no_account():
 
 def test_processes_add_up():
     """The account of a run has the time of all its processes."""
-    loop = timed_work([100 * MS] * 20, 0, start_ns=MONO_NS, kind="fit")
+    loop = timed_loop([100 * MS] * 20, 0, start_ns=MONO_NS, kind="fit")
     one, other = account([loop], 2 * S), account([loop], 4 * S)
 
     both = merge([one, other, Missing("no clock")])
@@ -285,7 +285,7 @@ def test_processes_add_up():
 
 def test_ratios_of_a_document_sum_to_one():
     """Exactly, whatever the times are; the last part is what is not known."""
-    loop = timed_work([7 * MS] * 333, 3 * MS, start_ns=MONO_NS + S // 3, kind="fit")
+    loop = timed_loop([7 * MS] * 333, 3 * MS, start_ns=MONO_NS + S // 3, kind="fit")
 
     told = document(account([loop], 7 * S))
 
@@ -298,12 +298,12 @@ def test_whatever_happens_every_moment_is_counted_once():
     """Steps of several threads, activities anywhere, a first step that is forgotten."""
     for seed in range(40):
         made = random.Random(seed)
-        works = []
+        loops = []
         for index in range(made.randint(1, 4)):
             steps = [made.randint(1, 300) * MS for _ in range(made.randint(1, 60))]
             gaps = [made.randint(0, 400) * MS for _ in steps]
-            works.append(
-                timed_work(
+            loops.append(
+                timed_loop(
                     steps,
                     gaps,
                     start_ns=MONO_NS + made.randint(0, 5) * S,
@@ -319,13 +319,13 @@ def test_whatever_happens_every_moment_is_counted_once():
             activities.append(activity(kind, start_ns, start_ns + made.randint(0, 3000) * MS))
         cost = replace(NO_COST, traced_ns=made.randint(0, 500) * MS)
 
-        account(works, made.randint(1, 40) * S, cost=cost, activities=tuple(activities))
+        account(loops, made.randint(1, 40) * S, cost=cost, activities=tuple(activities))
 
 
 def test_what_an_estimator_does_before_its_steps_is_preparation():
     """In each of its training calls: the runs that it makes there keep their own time."""
     first, again = (
-        timed_work([100 * MS] * 20, 0, start_ns=MONO_NS + at * S, kind="session_run")
+        timed_loop([100 * MS] * 20, 0, start_ns=MONO_NS + at * S, kind="session_run")
         for at in (10, 20)
     )
     recent = RecentSteps(

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.support.profiles import HOOKS, Step, op, process, profile, timed_work
+from tests.support.profiles import HOOKS, Step, op, process, profile, timed_loop
 from tests.support.rundir import MONO_NS, UNIX_NS
 from tests.unit.analysis.distributed.test_collectives import REDUCE, reduce
 from tfprobe.analysis.account.account import Account, accounts, merge
@@ -45,8 +45,8 @@ def job(
             places.append((rank, step, late_ns))
     made = profile(
         steps,
-        works=[
-            timed_work([STEP_US * 1000] * STEPS, GAP_US * 1000, process=rank, index=0)
+        loops=[
+            timed_loop([STEP_US * 1000] * STEPS, GAP_US * 1000, process=rank, index=0)
             for rank in by_rank
         ],
         processes=[

@@ -7,10 +7,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tests.support.profiles import Step, op, profile, work
+from tests.support.profiles import Step, loop, op, profile
 from tests.support.rundir import UNIX_NS
 from tfprobe.analysis.breakdown.breakdown_totals import divide
-from tfprobe.analysis.breakdown.cycles import StepParts, by_work, of_steps
+from tfprobe.analysis.breakdown.cycles import StepParts, by_loop, of_steps
 from tfprobe.analysis.breakdown.step_parts import Part
 from tfprobe.profile.activities import Call, Gap
 from tfprobe.profile.capture_tables import Place
@@ -36,7 +36,7 @@ def step(*calls: Call, cost_us: int = 0, rows=(), kind: str = "fit") -> StepPart
     # Of so few steps nobody knows what is usual.
     found = profile(
         [Step(rows or [op("MatMul", 0, 100)])],
-        works=[work([100] * 3, kind=kind)],
+        loops=[loop([100] * 3, kind=kind)],
         gaps=(gap(*calls, cost_us=cost_us),),
     )
     (each,) = of_steps(found)
@@ -190,9 +190,9 @@ def test_what_watching_cost_is_taken_out():
 def test_what_follows_the_last_step_leads_to_no_step(executed: int, is_known: bool):
     """The end of the program is not time between steps; a watch that ended early is."""
     last = replace(gap(LOOP), cut=True)
-    works = [work([100] * executed)]
+    loops = [loop([100] * executed)]
 
-    (found,) = of_steps(profile([Step([op("MatMul", 0, 100)])], works=works, gaps=(last,)))
+    (found,) = of_steps(profile([Step([op("MatMul", 0, 100)])], loops=loops, gaps=(last,)))
 
     assert (found.between_ns == 10_000) is is_known
 
@@ -207,14 +207,14 @@ def test_late_kernels_hide_the_time_after_the_step():
 
 
 def test_a_work_weighs_its_steps_and_the_time_between():
-    """A work sampled as often as another counts by what all its steps took."""
+    """A loop sampled as often as another counts by what all its steps took."""
     steps = [
-        Step([op("MatMul", 0, 100)], duration_us=100, work=0),
-        Step([op("_Recv", 0, 100)], duration_us=100, work=1),
+        Step([op("MatMul", 0, 100)], duration_us=100, loop=0),
+        Step([op("_Recv", 0, 100)], duration_us=100, loop=1),
     ]
-    works = [work([900], index=0), work([100], index=1)]
+    loops = [loop([900], index=0), loop([100], index=1)]
 
-    found = divide(profile(steps, works=works))
+    found = divide(profile(steps, loops=loops))
 
     assert found.shares[Part.HOST_COMPUTE] == pytest.approx(0.9, abs=1e-5)
 
@@ -225,7 +225,7 @@ def test_causes_of_a_work_are_means_over_its_steps():
     first = gap(LOOP, call("slow", 1000))
     gaps = (first, replace(gap(LOOP), step=1))
 
-    (found,) = by_work(profile(steps, works=[work()], gaps=gaps))
+    (found,) = by_loop(profile(steps, loops=[loop()], gaps=gaps))
 
     (cause,) = [each for each in found.causes if each.what == "slow"]
     assert cause.duration_ns == 500_000
@@ -239,7 +239,7 @@ def test_a_gap_that_is_far_longer_than_usual_is_no_part_of_the_mean_cycle():
     end_of_epoch = replace(gap(LOOP, call("evaluate", 400_000)), step=1)
     gaps = (gap(LOOP, call("log", 50)), end_of_epoch)
 
-    (found,) = by_work(profile(steps, works=[work([1_000_000] * 20)], gaps=gaps))
+    (found,) = by_loop(profile(steps, loops=[loop([1_000_000] * 20)], gaps=gaps))
 
     assert [isinstance(step.between_ns, int) for step in found.steps] == [True, False]
     assert {cause.what for cause in found.causes} >= {"log"}
@@ -249,13 +249,13 @@ def test_a_gap_that_is_far_longer_than_usual_is_no_part_of_the_mean_cycle():
 def test_a_pause_after_every_step_is_usual():
     """A checkpoint at each step makes all gaps long, and counts."""
     pause_ns = 400_000_000
-    slow = work([1_000_000] * 20)
+    slow = loop([1_000_000] * 20)
     starts = np.arange(20, dtype=np.int64) * (pause_ns + 1_000_000)
     recent = replace(slow.recent, start_ns=starts, end_ns=starts + 1_000_000)
     found = divide(
         profile(
             [Step([op("MatMul", 0, 100)])],
-            works=[replace(slow, recent=recent)],
+            loops=[replace(slow, recent=recent)],
             gaps=(gap(LOOP, call("save", 400_000, file=f"{TF}/checkpoint/checkpoint.py")),),
         )
     )

@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import pytest
 
-from tests.support.profiles import Step, op, profile, work
+from tests.support.profiles import Step, loop, op, profile
 from tests.support.rundir import UNIX_NS
 from tfprobe.analysis.breakdown.breakdown_totals import Breakdown, divide
-from tfprobe.analysis.breakdown.cycles import by_work, of_steps
+from tfprobe.analysis.breakdown.cycles import by_loop, of_steps
 from tfprobe.analysis.breakdown.row_kinds import names
 from tfprobe.analysis.breakdown.step_breakdown import Moments, moments
 from tfprobe.analysis.breakdown.step_parts import Part
@@ -158,8 +158,8 @@ def test_what_is_fed_is_converted_before_the_first_op():
     """In a Session loop, the time before the first op goes to what is fed."""
     steps = [Step([op("MatMul", 30, 70)])]
 
-    (session,) = of_steps(profile(steps, works=[work(kind="session_run")]))
-    (fit,) = of_steps(profile(steps, works=[work(kind="fit")]))
+    (session,) = of_steps(profile(steps, loops=[loop(kind="session_run")]))
+    (fit,) = of_steps(profile(steps, loops=[loop(kind="fit")]))
 
     assert session.parts[Part.FEED] == 30_000
     assert fit.parts[Part.IDLE] == 30_000
@@ -167,7 +167,7 @@ def test_what_is_fed_is_converted_before_the_first_op():
 
 def test_a_session_step_that_was_fed_nothing_has_no_feed():
     """Where the recording says that nothing was fed, nothing was."""
-    bare = profile([Step([op("MatMul", 30, 70)])], works=[work(kind="session_run")])
+    bare = profile([Step([op("MatMul", 30, 70)])], loops=[loop(kind="session_run")])
     (capture,) = bare.captures
 
     (step,) = of_steps(replace(bare, captures=(replace(capture, fed_bytes=0),)))
@@ -180,7 +180,7 @@ def test_a_session_step_that_was_fed_nothing_has_no_feed():
 )
 def test_what_is_longer_than_the_fed_bytes_take_is_no_feed(fed_bytes: int, feed_ns: int):
     """Before the first op lies the start of the executor, too: a few bytes are soon copied."""
-    bare = profile([Step([op("MatMul", 5000, 70)], 5070)], works=[work(kind="session_run")])
+    bare = profile([Step([op("MatMul", 5000, 70)], 5070)], loops=[loop(kind="session_run")])
     (capture,) = bare.captures
 
     (step,) = of_steps(replace(bare, captures=(replace(capture, fed_bytes=fed_bytes),)))
@@ -191,7 +191,7 @@ def test_what_is_longer_than_the_fed_bytes_take_is_no_feed(fed_bytes: int, feed_
 
 def test_gathering_the_trace_of_a_session_step_is_not_the_jobs_fetch():
     """TensorFlow gathers a full trace behind the last op; the usual step knows nothing of it."""
-    bare = profile([Step([op("MatMul", 10, 40)])], works=[work(kind="session_run")])
+    bare = profile([Step([op("MatMul", 10, 40)])], loops=[loop(kind="session_run")])
     (capture,) = bare.captures
 
     (step,) = of_steps(replace(bare, captures=(replace(capture, plain_ns=60_000),)))
@@ -206,13 +206,13 @@ def test_gathering_the_trace_of_a_session_step_is_not_the_jobs_fetch():
 
 def test_the_first_events_of_a_window_are_recording():
     """A traced function takes longer until its first op; untraced steps know nothing of it."""
-    bare = profile([Step([op("MatMul", 70, 30)])], works=[work(kind="function")])
+    bare = profile([Step([op("MatMul", 70, 30)])], loops=[loop(kind="function")])
     (capture,) = bare.captures
 
     watched = replace(bare, captures=(replace(capture, plain_ns=40_000),))
     found = divide(watched)
 
-    (item,) = by_work(watched)
+    (item,) = by_loop(watched)
     assert isinstance(found, Breakdown)
     assert item.steps[0].parts[Part.RECORDING] == 60_000
     assert item.steps[0].cycle_ns == 100_000

@@ -7,9 +7,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tests.support.profiles import Step, op, profile, timed_work
+from tests.support.profiles import Step, op, profile, timed_loop
 from tests.support.rundir import UNIX_NS
-from tfprobe.analysis.breakdown.cycles import WorkParts, by_work
+from tfprobe.analysis.breakdown.cycles import LoopParts, by_loop
 from tfprobe.analysis.breakdown.step_parts import Part
 from tfprobe.analysis.breakdown.watched_gaps import followed
 from tfprobe.profile.activities import Call, Gap
@@ -40,12 +40,12 @@ def _watched(
     return Gap(0, 0, step, UNIX_NS, length_ns, cost_ns, False, rows, "sampled", length_ns)
 
 
-def _found(*gaps: Gap, usual_ns: int) -> WorkParts:
-    work = timed_work([MS] * STEPS, usual_ns)
+def _found(*gaps: Gap, usual_ns: int) -> LoopParts:
+    loop = timed_loop([MS] * STEPS, usual_ns)
     lengthened = np.isin(np.arange(STEPS), [gap.step for gap in gaps])
-    recent = replace(work.recent, watched=lengthened)
-    (found,) = by_work(
-        profile([Step([op("MatMul", 0, 100)])], works=[replace(work, recent=recent)], gaps=gaps)
+    recent = replace(loop.recent, watched=lengthened)
+    (found,) = by_loop(
+        profile([Step([op("MatMul", 0, 100)])], loops=[replace(loop, recent=recent)], gaps=gaps)
     )
     return found
 
@@ -104,7 +104,7 @@ def test_gaps_that_were_due_to_be_long_are_there_for_who_asks():
     """The account divides long gaps by them, as it divides usual ones by usual ones."""
     usual = _watched(20, MS, MS, calls=1, event_ns=0, told_ns=0)
     due = replace(usual, step=49, why="foreseen")
-    known = profile([], works=[timed_work([MS] * STEPS, MS)], gaps=(usual, due))
+    known = profile([], loops=[timed_loop([MS] * STEPS, MS)], gaps=(usual, due))
 
     assert followed(known) == (usual,)
     assert followed(known, with_foreseen=True) == (usual, due)

@@ -8,16 +8,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.support.profiles import Step, op, process, profile, timed_work, work
+from tests.support.profiles import Step, loop, op, process, profile, timed_loop
 from tfprobe.analysis.compare.comparison import Diff, diff
 from tfprobe.analysis.compare.gate import GateVerdict, judge
 from tfprobe.analysis.compare.matching_loops import match
 from tfprobe.analysis.compare.measurements import Change, compare, sample
 from tfprobe.analysis.compare.op_changes import OpChanges
 from tfprobe.errors import Missing
-from tfprobe.profile.activities import Pulse
+from tfprobe.profile.activities import ResourceSample
 from tfprobe.profile.capture_tables import Place
-from tfprobe.profile.profile import UNTOLD, Profile, Run, Work
+from tfprobe.profile.profile import UNTOLD, Loop, Profile, Run
 from tfprobe.report.documents.comparison_document import document
 
 MS = 1_000_000
@@ -113,14 +113,14 @@ def test_few_steps_cannot_be_told():
 
 
 def test_nothing_at_all_cannot_be_told():
-    """A work without a step is too few, too."""
+    """A loop without a step is too few, too."""
     nothing = sample(np.zeros(0, dtype=np.int64), each_block=4)
 
     assert compare(nothing, nothing, asked=1) == Missing("too few to decide")
 
 
-def named(kind: str, name: str, index: int = 0, of: int = 0, **facts: Any) -> Work:
-    return work(kind=kind, name=name, index=index, process=of, **facts)
+def named(kind: str, name: str, index: int = 0, of: int = 0, **facts: Any) -> Loop:
+    return loop(kind=kind, name=name, index=index, process=of, **facts)
 
 
 def pairs_of(before: Profile, after: Profile) -> list[tuple[str, str]]:
@@ -128,9 +128,9 @@ def pairs_of(before: Profile, after: Profile) -> list[tuple[str, str]]:
 
 
 def test_works_are_matched_by_kind_and_name():
-    """The order in which works came up does not matter."""
-    before = profile(works=[named("fit", "m"), named("evaluate", "m", 1)])
-    after = profile(works=[named("evaluate", "m"), named("fit", "m", 1)])
+    """The order in which loops came up does not matter."""
+    before = profile(loops=[named("fit", "m"), named("evaluate", "m", 1)])
+    after = profile(loops=[named("evaluate", "m"), named("fit", "m", 1)])
 
     kinds = [(pair.before.kind, pair.after.kind) for pair in match(before, after).pairs]
 
@@ -139,9 +139,9 @@ def test_works_are_matched_by_kind_and_name():
 
 def test_the_only_work_of_a_kind_may_have_another_name():
     """A model that is now called sequential_1 is still the model."""
-    before = profile(works=[named("fit", "sequential"), named("function", "f", 1)])
+    before = profile(loops=[named("fit", "sequential"), named("function", "f", 1)])
     after = profile(
-        works=[named("fit", "sequential_1"), named("function", "g", 1), named("function", "h", 2)]
+        loops=[named("fit", "sequential_1"), named("function", "g", 1), named("function", "h", 2)]
     )
 
     found = match(before, after)
@@ -156,8 +156,8 @@ def test_works_of_ranks_are_matched_by_rank():
     """The steps of worker 1 are compared with those of worker 1."""
     ranks = [process(index=0, rank=0), process(index=1, rank=1)]
     turned = [process(index=0, rank=1), process(index=1, rank=0)]
-    before = profile(works=[named("fit", "m"), named("fit", "m", of=1)], processes=ranks)
-    after = profile(works=[named("fit", "m"), named("fit", "m", of=1)], processes=turned)
+    before = profile(loops=[named("fit", "m"), named("fit", "m", of=1)], processes=ranks)
+    after = profile(loops=[named("fit", "m"), named("fit", "m", of=1)], processes=turned)
 
     found = match(before, after).pairs
 
@@ -166,7 +166,7 @@ def test_works_of_ranks_are_matched_by_rank():
 
 def test_runs_without_a_common_work_say_what_they_have():
     """Nothing can be compared, and the reason names both."""
-    answer = diff(profile(works=[named("fit", "m")]), profile(works=[named("eager", "Adam")]))
+    answer = diff(profile(loops=[named("fit", "m")]), profile(loops=[named("eager", "Adam")]))
 
     assert answer == Missing("they have no kind of step in common: A has fit m; B has eager Adam")
 
@@ -174,11 +174,11 @@ def test_runs_without_a_common_work_say_what_they_have():
 def test_runs_without_samples_are_compared_by_their_steps():
     """What can be compared is: step times without ops."""
     found = compared(
-        profile(works=[timed_work(noisy_ns(200, seed=1))]),
-        profile(works=[timed_work(noisy_ns(200, seed=2, times=1.5))]),
+        profile(loops=[timed_loop(noisy_ns(200, seed=1))]),
+        profile(loops=[timed_loop(noisy_ns(200, seed=2, times=1.5))]),
     )
 
-    (one,) = found.works
+    (one,) = found.loops
     assert isinstance(one.steps.step, Change)
     assert one.steps.step.is_significant
     assert one.ops == Missing("no step was traced in A and B")
@@ -192,11 +192,11 @@ def test_warm_up_and_traced_steps_are_not_compared():
     other[9::10] = 50 * MS
 
     found = compared(
-        profile(works=[timed_work(plain)]),
-        profile(works=[timed_work(other, sampled=range(9, 200, 10))]),
+        profile(loops=[timed_loop(plain)]),
+        profile(loops=[timed_loop(other, sampled=range(9, 200, 10))]),
     )
 
-    (one,) = found.works
+    (one,) = found.loops
     assert isinstance(one.steps.step, Change)
     assert [each.ratio for _, each in one.steps.measures] == [0.0] * 5
 
@@ -204,8 +204,8 @@ def test_warm_up_and_traced_steps_are_not_compared():
 def test_longer_gaps_are_found_where_steps_are_the_same():
     """Waiting for input between two steps makes the cycle longer, and the median gap."""
     found = compared(
-        profile(works=[timed_work([10 * MS] * 200, MS)]),
-        profile(works=[timed_work([10 * MS] * 200, 6 * MS)]),
+        profile(loops=[timed_loop([10 * MS] * 200, MS)]),
+        profile(loops=[timed_loop([10 * MS] * 200, 6 * MS)]),
     )
 
     assert [(what, round(change.ratio, 2)) for _, what, change in found.changed_steps] == [
@@ -215,14 +215,14 @@ def test_longer_gaps_are_found_where_steps_are_the_same():
 
 def test_longer_gaps_are_found_on_a_busy_machine():
     """A sleep between steps is no disturbance: the fast ones have it, too."""
-    pulse = Pulse(**{**dict.fromkeys(Pulse.__dataclass_fields__, UNTOLD),
+    sample = ResourceSample(**{**dict.fromkeys(ResourceSample.__dataclass_fields__, UNTOLD),
         "process": 0, "at_ns": 0, "steps": 0, "cpus": 2, "load_1min": 9.0, "devices": ()
     })  # fmt: skip
     steps_ns = noisy_ns(400, seed=5)
 
     found = compared(
-        profile(works=[timed_work(steps_ns, MS)], pulses=(pulse,)),
-        profile(works=[timed_work(steps_ns, 20 * MS)], pulses=(pulse,)),
+        profile(loops=[timed_loop(steps_ns, MS)], resource_samples=(sample,)),
+        profile(loops=[timed_loop(steps_ns, 20 * MS)], resource_samples=(sample,)),
     )
 
     assert found.load
@@ -239,11 +239,11 @@ def sampled_run(times_us: dict[str, int], *, samples: int = 12) -> Profile:
         Step([op(name, 0, jittered(us, at)) for name, us in times_us.items()])
         for at in range(samples)
     ]
-    return profile(steps, works=[timed_work(noisy_ns(100, seed=3))])
+    return profile(steps, loops=[timed_loop(noisy_ns(100, seed=3))])
 
 
 def ops_of(before: Profile, after: Profile) -> OpChanges:
-    (one,) = compared(before, after).works
+    (one,) = compared(before, after).loops
     assert isinstance(one.ops, OpChanges)
     return one.ops
 
@@ -292,7 +292,7 @@ def test_gradients_are_compared_below_their_layer():
             )
             for at in range(12)
         ]
-        return profile(steps, works=[timed_work(noisy_ns(100, seed=3))])
+        return profile(steps, loops=[timed_loop(noisy_ns(100, seed=3))])
 
     found = ops_of(run(100), run(180))
 
@@ -305,7 +305,7 @@ def test_gradients_are_compared_below_their_layer():
 def test_copies_are_no_ops():
     """A copy to the device is no type of op of its own; the breakdown has it."""
     steps = [Step([op("MatMul", 0, 50), op("MatMul", 0, 9, Place.HOST_TO_DEVICE)])] * 6
-    run = profile(steps, works=[timed_work(noisy_ns(100, seed=3))])
+    run = profile(steps, loops=[timed_loop(noisy_ns(100, seed=3))])
 
     assert [each.before_ns for each in ops_of(run, run).types] == [50_000.0]
 
@@ -313,7 +313,7 @@ def test_copies_are_no_ops():
 def test_what_is_not_the_same_is_told():
     """Versions, settings, devices, processes and kinds of step that only one has."""
     before = profile(
-        works=[named("fit", "m")],
+        loops=[named("fit", "m")],
         processes=[
             process(
                 tensorflow="2.15.1",
@@ -323,7 +323,7 @@ def test_what_is_not_the_same_is_told():
         ],
     )
     after = profile(
-        works=[named("fit", "m"), named("evaluate", "m", 1)],
+        loops=[named("fit", "m"), named("evaluate", "m", 1)],
         processes=[
             process(
                 tensorflow="2.21.0",
@@ -347,7 +347,7 @@ def test_another_batch_is_told_by_what_steps_are_fed():
     """A Session fed twice the bytes has another batch."""
 
     def fed(size: int) -> Profile:
-        run = profile([Step([op("MatMul", 0, 5)])] * 3, works=[work()])
+        run = profile([Step([op("MatMul", 0, 5)])] * 3, loops=[loop()])
         return replace(run, captures=tuple(replace(c, fed_bytes=size) for c in run.captures))
 
     (told,) = compared(fed(1000), fed(2000)).differences
@@ -363,15 +363,15 @@ def verdict(
     times: float, *, on: str = "steps", allowed_ratio: float = 0.05, strict: bool = False
 ) -> GateVerdict:
     """Judge steps that take so many times as long, with the time between them as it was."""
-    before = profile(works=[timed_work(noisy_ns(400, seed=5), 3 * MS)])
-    after = profile(works=[timed_work(noisy_ns(400, seed=6, times=times), 3 * MS)])
+    before = profile(loops=[timed_loop(noisy_ns(400, seed=5), 3 * MS)])
+    after = profile(loops=[timed_loop(noisy_ns(400, seed=6, times=times), 3 * MS)])
     return judge(compared(before, after), on=on, allowed_ratio=allowed_ratio, strict=strict)
 
 
 def test_the_gate_fails_over_the_program_alone():
     """Steps and gaps that are longer alike may be the machine's: it takes `strict` to fail."""
-    before = profile(works=[timed_work(noisy_ns(400, seed=5), 3 * MS)])
-    after = profile(works=[timed_work(noisy_ns(400, seed=6, times=1.2), int(3.6 * MS))])
+    before = profile(loops=[timed_loop(noisy_ns(400, seed=5), 3 * MS)])
+    after = profile(loops=[timed_loop(noisy_ns(400, seed=6, times=1.2), int(3.6 * MS))])
     found = compared(before, after)
 
     lenient = judge(found, on="steps", allowed_ratio=0.05)
@@ -420,7 +420,7 @@ def test_the_gate_looks_at_memory():
     """Ops that ask for twice the bytes fail."""
 
     def run(size: int) -> Profile:
-        return profile([Step([op("MatMul", 0, 5, bytes=size)])] * 5, works=[work()])
+        return profile([Step([op("MatMul", 0, 5, bytes=size)])] * 5, loops=[loop()])
 
     answer = judge(compared(run(1000), run(2000)), on="memory", allowed_ratio=0.1)
 
@@ -430,7 +430,7 @@ def test_the_gate_looks_at_memory():
 
 def test_the_document_says_what_is_missing():
     """Each number that is not there has its reason, and none is NaN."""
-    found = compared(profile(works=[work([MS] * 3)]), profile(works=[work([MS] * 3)]))
+    found = compared(profile(loops=[loop([MS] * 3)]), profile(loops=[loop([MS] * 3)]))
 
     (told,) = document(found, [])["works"]
 
@@ -442,10 +442,13 @@ def test_a_busy_machine_is_told_beside_the_failure():
     """Where others kept the CPUs busy, a slower step may not be the job's fault."""
 
     def run(times: float, load: float) -> Profile:
-        pulse = Pulse(**{**dict.fromkeys(Pulse.__dataclass_fields__, UNTOLD),
+        sample = ResourceSample(**{**dict.fromkeys(ResourceSample.__dataclass_fields__, UNTOLD),
             "process": 0, "at_ns": 0, "steps": 0, "cpus": 2, "load_1min": load, "devices": ()
         })  # fmt: skip
-        return profile(works=[timed_work(noisy_ns(400, seed=5, times=times))], pulses=(pulse,))
+        return profile(
+            loops=[timed_loop(noisy_ns(400, seed=5, times=times))],
+            resource_samples=(sample,),
+        )
 
     found = compared(run(1.0, 0.8), run(2.0, 6.1))
     answer = judge(found, on="steps", allowed_ratio=0.05, strict=True)
@@ -467,8 +470,8 @@ def test_a_slowdown_is_seen_through_a_busy_machine():
         return (10 * MS * times * factors * bursts).astype(np.int64)
 
     found = compared(
-        profile(works=[timed_work(disturbed(1.0, 1))]),
-        profile(works=[timed_work(disturbed(1.6, 2))]),
+        profile(loops=[timed_loop(disturbed(1.0, 1))]),
+        profile(loops=[timed_loop(disturbed(1.6, 2))]),
     )
 
     assert "fast" in [what for _, what, _ in found.changed_steps]
@@ -485,7 +488,7 @@ def test_a_slowdown_is_seen_through_a_busy_machine():
 def test_commands_are_told_by_the_words_that_differ(one, other, told):
     """Of two long command lines only what is not the same is of interest."""
     sides = [
-        profile(works=[work()], run=Run("r", "/r", tuple(each.split()), "x", "finished"))
+        profile(loops=[loop()], run=Run("r", "/r", tuple(each.split()), "x", "finished"))
         for each in (one, other)
     ]
 
@@ -497,7 +500,7 @@ def test_commands_are_told_by_the_words_that_differ(one, other, told):
 def test_another_interpreter_of_the_same_version_is_no_difference():
     """Where Python lies is of no interest."""
     sides = [
-        profile(works=[work()], run=Run("r", "/r", (each, "a.py"), "x", "finished"))
+        profile(loops=[loop()], run=Run("r", "/r", (each, "a.py"), "x", "finished"))
         for each in ("/usr/bin/python", "/opt/python")
     ]
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.profiles import profile, timed_work
+from tests.support.profiles import profile, timed_loop
 from tfprobe.analysis.compare.change_cause import (
     ChangeCause,
     ChangeEvidence,
@@ -22,7 +22,7 @@ from tfprobe.analysis.compare.change_cause import (
 from tfprobe.analysis.compare.comparison import Diff, diff
 from tfprobe.analysis.compare.measurements import Change
 from tfprobe.errors import Missing
-from tfprobe.profile.activities import Pulse
+from tfprobe.profile.activities import ResourceSample
 from tfprobe.profile.profile import UNTOLD, Profile
 
 MS = 1_000_000
@@ -168,20 +168,22 @@ def test_a_new_op_is_a_change_of_the_program():
     assert found.is_concentrated
 
 
-def pulse(at_s: int, **facts: Any) -> Pulse:
-    fields = {**dict.fromkeys(Pulse.__dataclass_fields__, UNTOLD), "at_exit": False}
+def resource_sample(at_s: int, **facts: Any) -> ResourceSample:
+    fields = {**dict.fromkeys(ResourceSample.__dataclass_fields__, UNTOLD), "at_exit": False}
     fields |= {"process": 0, "at_ns": at_s * 1000 * MS, "steps": at_s * 100, "cpus": 2}
-    return Pulse(**{**fields, "devices": (), **facts})
+    return ResourceSample(**{**fields, "devices": (), **facts})
 
 
 def recorded(step_ms: float, gap_ms: float, **rates_ns: int) -> Profile:
     """Return steps and gaps of such a length, with counters that grow so much a second."""
-    pulses = tuple(
-        pulse(at, load_1min=0.1, **{name: at * ns for name, ns in rates_ns.items()})
+    resource_samples = tuple(
+        resource_sample(at, load_1min=0.1, **{name: at * ns for name, ns in rates_ns.items()})
         for at in range(5)
     )
     jitter = [round(MS * (step_ms + at % 7 / 100)) for at in range(400)]
-    return profile(works=[timed_work(jitter, round(gap_ms * MS))], pulses=pulses)
+    return profile(
+        loops=[timed_loop(jitter, round(gap_ms * MS))], resource_samples=resource_samples
+    )
 
 
 def test_the_processor_is_told_by_resource_samples():
@@ -189,7 +191,7 @@ def test_the_processor_is_told_by_resource_samples():
     used = {"user_ns": 700 * MS, "system_ns": 100 * MS, "run_delay_ns": 50 * MS}
     run = recorded(7, 3, **used, machine_busy_ns=1000 * MS, machine_steal_ns=20 * MS)
 
-    found = processor(run, run.works[0])
+    found = processor(run, run.loops[0])
 
     assert found == Processor(
         wall_ns=10.0 * MS, cpu_ns=8.0 * MS, waited_ns=0.6 * MS, others_cpus=pytest.approx(0.2)
@@ -200,7 +202,7 @@ def test_what_the_system_does_not_tell_is_not_nothing():
     """A counter that is missing makes its answer missing."""
     run = recorded(7, 3)
 
-    found = processor(run, run.works[0])
+    found = processor(run, run.loops[0])
 
     assert isinstance(found, Processor)
     assert isinstance(found.cpu_ns, Missing)
@@ -211,7 +213,9 @@ def test_a_short_run_has_no_processor():
     """Two samples are the start and something after it."""
     run = recorded(7, 3)
 
-    assert isinstance(processor(replace(run, pulses=run.pulses[:2]), run.works[0]), Missing)
+    assert isinstance(
+        processor(replace(run, resource_samples=run.resource_samples[:2]), run.loops[0]), Missing
+    )
 
 
 def compared(before: Profile, after: Profile) -> Diff:
@@ -231,7 +235,7 @@ def test_a_whole_recording_is_told():
     same = compared(before, recorded(7, 3, **usual))
 
     assert (machine.whose, program.whose, same.whose) == (Whose.MACHINE, Whose.PROGRAM, None)
-    assert isinstance(same.works[0].cause, Missing)
-    assert program.works[0].cause == ChangeCause(
+    assert isinstance(same.loops[0].cause, Missing)
+    assert program.loops[0].cause == ChangeCause(
         Whose.PROGRAM, "the step changed most, while the time between steps hardly did"
     )

@@ -9,13 +9,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tests.support.profiles import Step, op, profile, timed_work
+from tests.support.profiles import Step, op, profile, timed_loop
 from tfprobe.analysis.compare.gate import judge_runs
 from tfprobe.analysis.compare.several_runs import Observation, RunsChange, compare_runs, quantile
 from tfprobe.analysis.compare.sides import Sides, SidesAnswer, levels, sides
 from tfprobe.errors import Missing
-from tfprobe.profile.activities import Pulse
-from tfprobe.profile.profile import UNTOLD, Profile, Run, Work
+from tfprobe.profile.activities import ResourceSample
+from tfprobe.profile.profile import UNTOLD, Loop, Profile, Run
 from tfprobe.report.documents.comparison_document import several_runs_document
 
 MS = 1_000_000
@@ -111,19 +111,25 @@ def recorded(
 ) -> Profile:
     """Return a run whose steps take about so long, the `at`-th to be started."""
     jitter = [round(MS * level_ms * (1 + step % 5 / 1000)) for step in range(200)]
-    facts = {**dict.fromkeys(Pulse.__dataclass_fields__, UNTOLD), "at_exit": False, "devices": ()}
+    facts = {
+        **dict.fromkeys(ResourceSample.__dataclass_fields__, UNTOLD),
+        "at_exit": False,
+        "devices": (),
+    }
     facts |= {"process": 0, "cpus": 2} | ({} if load is None else {"load_1min": load})
     if cpu_ms is not None:
         facts["system_ns"] = 0
-    pulses = tuple(
-        Pulse(**facts | {"at_ns": second * 1000 * MS, "steps": second * 100}
+    resource_samples = tuple(
+        ResourceSample(**facts | {"at_ns": second * 1000 * MS, "steps": second * 100}
               | ({} if cpu_ms is None else {"user_ns": round(second * 100 * cpu_ms * MS)}))
         for second in range(4)
     )  # fmt: skip
     steps = [Step([op("MatMul", 0, round(900 * level_ms)), op("Relu", 0, 90)])] * 6
     started = f"2026-11-20T20:{at:02}:00+00:00"
     run = Run(f"r{at}", f"/runs/r{at}", ("python", "a.py"), started, "finished")
-    return profile(steps, works=[timed_work(jitter, MS)], pulses=pulses, run=run)
+    return profile(
+        steps, loops=[timed_loop(jitter, MS)], resource_samples=resource_samples, run=run
+    )
 
 
 def compared(before: Sequence[Profile], after: Sequence[Profile]) -> Sides:
@@ -157,19 +163,19 @@ def test_there_are_four_answers(after_ms: Sequence[float], answer: SidesAnswer):
 
 def test_what_changed_inside_a_step_is_listed():
     """Types of op are compared by runs, too."""
-    (work,) = by_turns((10.0, 10.1, 9.9), (12.0, 12.1, 11.9)).works
+    (loop,) = by_turns((10.0, 10.1, 9.9), (12.0, 12.1, 11.9)).loops
 
-    changes = dict(work.ops.changes)
+    changes = dict(loop.ops.changes)
     assert changes["MatMul"].is_significant
     assert not changes["Relu"].is_significant
 
 
 def test_the_judged_share_the_risk():
     """Two measures have half of it each, so that one in twenty comparisons is wrong, not two."""
-    (work,) = by_turns((10.0, 10.1, 9.9), (11.0, 11.1, 10.9)).works
+    (loop,) = by_turns((10.0, 10.1, 9.9), (11.0, 11.1, 10.9)).loops
 
-    assert [name for name, _ in work.verdicts] == ["step", "cycle"]
-    assert {change.confidence for _, change in work.verdicts} == {0.975}
+    assert [name for name, _ in loop.verdicts] == ["step", "cycle"]
+    assert {change.confidence for _, change in loop.verdicts} == {0.975}
 
 
 def test_on_a_busy_machine_cpu_time_is_judged_too():
@@ -179,7 +185,7 @@ def test_on_a_busy_machine_cpu_time_is_judged_too():
     found = compared(before, after)
 
     assert found.answer is SidesAnswer.SLOWER
-    assert [name for name, _ in found.works[0].decisive] == ["cpu"]
+    assert [name for name, _ in found.loops[0].decisive] == ["cpu"]
     assert "9.0 on 2 CPUs" in found.load
 
 
@@ -204,9 +210,9 @@ def test_sides_that_were_not_recorded_by_turns_are_told():
 
 def test_a_work_that_a_run_lacks_is_not_compared():
     """And where none is left, that is the answer."""
-    other: Work = timed_work([MS] * 200, kind="fit", name="m")
+    other: Loop = timed_loop([MS] * 200, kind="fit", name="m")
     run = recorded(10, at=1)
-    lacking = replace(run, works=(other,))
+    lacking = replace(run, loops=(other,))
     reference = recorded(10)
 
     found = sides(
@@ -222,11 +228,11 @@ def test_a_work_that_a_run_lacks_is_not_compared():
 def test_a_run_with_too_few_steps_is_no_observation():
     """It is said where, and nothing is judged."""
     short = recorded(10, at=1)
-    short = replace(short, works=(timed_work([10 * MS] * 5, MS),))
+    short = replace(short, loops=(timed_loop([10 * MS] * 5, MS),))
     found = compared([recorded(10), recorded(10, at=2)], [short])
 
-    (work,) = found.works
-    assert dict(work.measures)["step"] == Missing("not all runs have enough of it")
+    (loop,) = found.loops
+    assert dict(loop.measures)["step"] == Missing("not all runs have enough of it")
     assert found.answer is SidesAnswer.UNKNOWN
     assert judge_runs(found, on="steps", allowed_ratio=0.05).fails
 
@@ -262,9 +268,9 @@ def test_the_document_has_every_run():
     """Levels of each, and the least change that would have been seen."""
     found = several_runs_document(by_turns((10.0, 10.1, 9.9), (11.0, 11.1, 10.9)), [])
 
-    (work,) = found["works"]
-    step = work["measures"]["step"]
+    (loop,) = found["works"]
+    step = loop["measures"]["step"]
     assert (found["schema"], found["verdict"]) == ("tfprobe.diff-runs/1", "slower")
     assert len(step["runs_a_us"]) == len(found["a"]) == 3
     assert 0 < step["least_change"] < 0.05
-    assert work["measures"]["cpu"] == {"missing": "not all runs have enough of it"}
+    assert loop["measures"]["cpu"] == {"missing": "not all runs have enough of it"}

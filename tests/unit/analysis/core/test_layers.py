@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.profiles import Step, profile, work
+from tests.support.profiles import Step, loop, profile
 from tests.unit.analysis.transfers.test_transfers import row
 from tfprobe.analysis.core.names import by_layer
 from tfprobe.analysis.core.source_lines import NO_LAYER, Origins
@@ -68,7 +68,7 @@ def test_a_transfer_counts_for_no_layer() -> None:
     made = profile([Step([row("edge_3_conv/Relu", 0, 10, Place.HOST, op_type="_Recv")])])
     nodes = {node.name: node for node in (Node("conv/Relu", "Relu"), Node("conv/Add", "Add"))}
 
-    origins = Origins([join(work(), made.captures, made.executions, nodes)])
+    origins = Origins([join(loop(), made.captures, made.executions, nodes)])
 
     layers = [origins.of(name).layer for name in ("edge_3_conv/Relu", "conv/Relu")]
     assert layers == [NO_LAYER, "conv"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.support.profiles import process, profile, work
+from tests.support.profiles import loop, process, profile
 from tfprobe.analysis.core.no_data_reasons import explain
 from tfprobe.errors import Missing
 from tfprobe.profile.profile import Interpreter, Run
@@ -43,7 +43,7 @@ def test_what_cannot_be_read_is_not_taken_for_no_steps():
 
 def test_a_process_with_steps_needs_no_explanation():
     """Where steps were recorded there is nothing to explain."""
-    assert explain(profile(works=[work()], processes=[process()])) == ()
+    assert explain(profile(loops=[loop()], processes=[process()])) == ()
 
 
 def test_a_running_job_may_not_be_there_yet():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.profiles import Step, op, profile, work
+from tests.support.profiles import Step, loop, op, profile
 from tfprobe.analysis.core.source_lines import Origins, SourceLines, innermost
 from tfprobe.analysis.ops.code_view import code, scope_stacks
 from tfprobe.analysis.ops.cost_tree import ViewOptions
@@ -95,7 +95,7 @@ def test_the_view_of_code_and_findings_name_the_same_line() -> None:
     rows = [op("MatMul", 0, 10)._replace(name=name) for name in ("MatMul", gradient.name)]
     made = profile([Step(rows)])
     nodes = {node.name: node for node in (FORWARD[0], gradient)}
-    sampled = join(work(), made.captures, made.executions, nodes)
+    sampled = join(loop(), made.captures, made.executions, nodes)
 
     view = code(sampled, summed_costs(sampled), ViewOptions(max_depth=9))
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from tests.support.planted import KEY, team
-from tests.support.profiles import Step, process, profile, timed_work
+from tests.support.profiles import Step, process, profile, timed_loop
 from tests.unit.analysis.distributed.test_collectives import recorded, reduce
 from tests.unit.analysis.transfers.test_transfers import row
 from tfprobe.analysis.distributed.rank_comparison import RankComparison, merge
@@ -55,17 +55,17 @@ def test_the_slow_rank_is_named_with_its_row() -> None:
     found = merge(made.parts)
 
     assert [each.process for each in found.stragglers] == [made.slow]
-    assert found.work == KEY
+    assert found.loop == KEY
     assert found.facts == ()
 
 
 def test_figures_of_a_step_are_all_of_that_step() -> None:
     """The longest of one step never stands beside the shortest of another."""
-    works = [
-        timed_work([10_000, 50_000], process=0, index=0),
-        timed_work([20_000, 30_000], process=1, index=0),
+    loops = [
+        timed_loop([10_000, 50_000], process=0, index=0),
+        timed_loop([20_000, 30_000], process=1, index=0),
     ]
-    made = profile(processes=[process(index=0, rank=0), process(index=1, rank=1)], works=works)
+    made = profile(processes=[process(index=0, rank=0), process(index=1, rank=1)], loops=loops)
 
     figures = merge(parts_of(made)).figures
 
@@ -116,7 +116,7 @@ def test_the_same_program_on_all_ranks_sends_to_itself() -> None:
 
 def test_where_ranks_recorded_other_steps_it_is_said_how_to_record() -> None:
     """With a budget each chooses its own steps."""
-    found = two([[], [reduce(0, 30)]], works=[])
+    found = two([[], [reduce(0, 30)]], loops=[])
     assert isinstance(found.waits, Waits)
 
     made = recorded({0: [[reduce(0, 100)], []], 1: [[], [reduce(0, 30)]]})
@@ -238,7 +238,7 @@ def test_machines_of_one_name_are_told() -> None:
 
 def test_one_process_has_nobody_beside_it() -> None:
     """A world of one."""
-    found = merge([part(profile(works=[timed_work([1000] * 30)]))])
+    found = merge([part(profile(loops=[timed_loop([1000] * 30)]))])
 
     assert (found.stragglers, found.figures, found.facts) == ((), (), ())
     assert isinstance(found.waits, Missing)
@@ -301,8 +301,8 @@ def test_the_document_has_no_number_that_json_lacks() -> None:
 @pytest.mark.parametrize("count", [2, 5])
 def test_part_by_part_is_as_the_whole(count: int) -> None:
     """Whoever makes the parts, the rows are the same."""
-    works = [timed_work([10_000 + at * 100] * 20, process=at, index=0) for at in range(count)]
-    made = profile(processes=[process(index=at, rank=at) for at in range(count)], works=works)
+    loops = [timed_loop([10_000 + at * 100] * 20, process=at, index=0) for at in range(count)]
+    made = profile(processes=[process(index=at, rank=at) for at in range(count)], loops=loops)
 
     rows = merge(parts_of(made)).rows
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.support.profiles import Step, process, profile, work
+from tests.support.profiles import Step, loop, process, profile
 from tests.unit.analysis.transfers.test_transfers import kernel, row, spans
 from tfprobe.analysis.core.source_lines import Origins
 from tfprobe.analysis.distributed.collectives import Collectives, collectives
@@ -223,7 +223,7 @@ def test_a_rate_without_sizes_is_missing() -> None:
 
 def _sampled(made: Profile, *nodes: Node) -> TracedLoop:
     return TracedLoop(
-        work=work(),
+        loop=loop(),
         graph=Graph(nodes),
         devices=(None,) * len(nodes),
         captures=made.captures,

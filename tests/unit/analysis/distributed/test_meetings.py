@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.support.profiles import Step, process, profile, work
+from tests.support.profiles import Step, loop, process, profile
 from tests.support.rundir import UNIX_NS
 from tests.unit.analysis.distributed.test_collectives import recorded, reduce
 from tests.unit.analysis.transfers.test_transfers import row
@@ -37,12 +37,12 @@ def facts(found: SynchronizationEvents, *columns: str) -> list[tuple[object, ...
 
 
 def test_each_collective_of_a_recorded_step_is_a_row() -> None:
-    """It says of which work and step it is, and the how manieth of its name."""
-    made = recorded({0: [[reduce(0, 100), reduce(200, 50)]]}, works=[work()])
+    """It says of which loop and step it is, and the how manieth of its name."""
+    made = recorded({0: [[reduce(0, 100), reduce(200, 50)]]}, loops=[loop()])
 
     found = part(made)
 
-    assert facts(found, "work", "step", "name", "nth", "kind", "key") == [
+    assert facts(found, "loop", "step", "name", "nth", "kind", "key") == [
         ("session_run loss", 0, "r", 0, SynchronizationKind.COLLECTIVE, ""),
         ("session_run loss", 0, "r", 1, SynchronizationKind.COLLECTIVE, ""),
     ]
@@ -124,6 +124,6 @@ def test_without_recorded_steps_there_is_no_meeting(parts: list[SynchronizationE
 def test_a_step_of_no_known_work_is_kept() -> None:
     """What a profiler service recorded has steps and no works."""
     made = recorded({0: [[reduce(0, 100)]]})
-    captures = tuple(replace(each, work=Missing("no work")) for each in made.captures)
+    captures = tuple(replace(each, loop=Missing("no work")) for each in made.captures)
 
-    assert facts(part(replace(made, captures=captures)), "work", "name") == [("", "r")]
+    assert facts(part(replace(made, captures=captures)), "loop", "name") == [("", "r")]

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.looks import pulse
-from tests.support.profiles import Span, Step, op, profile, work
+from tests.support.looks import resource_sample
+from tests.support.profiles import Span, Step, loop, op, profile
 from tests.support.rundir import UNIX_NS
 from tfprobe.analysis.input.input_sources import SourceKind
-from tfprobe.analysis.input.input_verdict import InputLevel, InputThresholds, WorkInput, judge
+from tfprobe.analysis.input.input_verdict import InputLevel, InputThresholds, LoopInput, judge
 from tfprobe.analysis.input.stage_stats import PipelineUse
 from tfprobe.errors import Missing
 from tfprobe.profile.activities import Call, Gap
@@ -27,13 +27,13 @@ def step(wait_us: int, *spans: Span, compute_us: int = 1000, rows: list[Row] | N
     return Step(own + (rows or []), wait_us + compute_us, spans=(call(ROOT, 0, wait_us), *spans))
 
 
-def judged(*steps: Step, **changes) -> WorkInput:
+def judged(*steps: Step, **changes) -> LoopInput:
     # Of few remembered steps nobody knows which time between them is usual.
-    (found,) = judge(profile(steps, works=[work(remembered=4)], **changes))
+    (found,) = judge(profile(steps, loops=[loop(remembered=4)], **changes))
     return found
 
 
-def bottleneck(item: WorkInput) -> str:
+def bottleneck(item: LoopInput) -> str:
     assert isinstance(item.pipeline, PipelineUse)
     assert isinstance(item.pipeline.bottleneck, int)
     return item.pipeline.stages[item.pipeline.bottleneck].stage.name
@@ -52,7 +52,7 @@ def test_the_classes_are_settings() -> None:
     """Who wants other limits gives them."""
     steps = [step(100, call(f"{ROOT}::Map", 0, 100))]
 
-    (found,) = judge(profile(steps, works=[work()]), InputThresholds(high_ratio=0.01))
+    (found,) = judge(profile(steps, loops=[loop()]), InputThresholds(high_ratio=0.01))
 
     assert found.level is InputLevel.HIGH
 
@@ -298,11 +298,11 @@ def test_feeds_are_input() -> None:
 
 def test_queues_are_named_with_the_threads_that_fill_them() -> None:
     """A queue runner is no work of its own but what a queue waits for."""
-    filler = work(index=1, name="enqueue", thread="QueueRunnerThread-input_producer-enqueue")
+    filler = loop(index=1, name="enqueue", thread="QueueRunnerThread-input_producer-enqueue")
     dequeue = op("QueueDequeueManyV2", 0, 900)
     steps = [Step([dequeue, op("MatMul", 900, 100)], 1000), Step([op("DecodeJpeg", 0, 90)], 90, 1)]
 
-    (found,) = judge(profile(steps, works=[work(), filler]))
+    (found,) = judge(profile(steps, loops=[loop(), filler]))
 
     assert found.sources[0].kind is SourceKind.QUEUE
     assert found.sources[0].what == "n/QueueDequeueManyV2"
@@ -313,8 +313,8 @@ def test_queues_are_named_with_the_threads_that_fill_them() -> None:
 @pytest.mark.parametrize(("enqueue_us", "keeps_up"), [(80, True), (20, False)])
 def test_a_queue_whose_fillers_wait_for_room_keeps_up(enqueue_us: int, keeps_up: bool) -> None:
     """It is full: taking a batch from it takes long because the CPUs do something else."""
-    filler = work(index=1, name="enqueue", thread="QueueRunnerThread-n/queue-n/enqueue")
-    other = work(index=2, name="names", thread="QueueRunnerThread-names/queue-names/enqueue")
+    filler = loop(index=1, name="enqueue", thread="QueueRunnerThread-n/queue-n/enqueue")
+    other = loop(index=2, name="names", thread="QueueRunnerThread-names/queue-names/enqueue")
     dequeue = op("QueueDequeueManyV2", 0, 900)
     steps = [
         Step([dequeue, op("MatMul", 900, 100)], 1000),
@@ -322,7 +322,7 @@ def test_a_queue_whose_fillers_wait_for_room_keeps_up(enqueue_us: int, keeps_up:
         Step([op("RandomShuffle", 0, 90)], 90, 2),
     ]
 
-    found, *_ = judge(profile(steps, works=[work(), filler, other]))
+    found, *_ = judge(profile(steps, loops=[loop(), filler, other]))
 
     assert found.keeps_up is keeps_up
     assert (found.level is InputLevel.NONE) is keeps_up
@@ -361,8 +361,8 @@ def test_a_function_that_waits_runs_beside_itself(cpu_ns: int, waits: bool) -> N
     path = f"{ROOT}::Map"
     function = Span(SpanKind.DATASET_FUNCTION, path, 0, 990, "step")
     row = op("PyFunc", 10, 970, detail=path, background=True)
-    pulses = [
-        pulse(
+    resource_samples = [
+        resource_sample(
             at_ns=UNIX_NS + second * 10**9,
             steps=second,
             user_ns=second * cpu_ns,
@@ -372,7 +372,10 @@ def test_a_function_that_waits_runs_beside_itself(cpu_ns: int, waits: bool) -> N
         for second in (1, 2, 3)
     ]
 
-    found = judged(step(1000, call(path, 0, 1000), function, rows=[row]), pulses=tuple(pulses))
+    found = judged(
+        step(1000, call(path, 0, 1000), function, rows=[row]),
+        resource_samples=tuple(resource_samples),
+    )
 
     assert any("num_parallel_calls=16" in each for each in found.remedies) is waits
     assert any("only one thread" in each for each in found.remedies) is not waits

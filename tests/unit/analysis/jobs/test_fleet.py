@@ -1,4 +1,4 @@
-"""A look at many runs becomes rows: each field of a process and a work, or why there is none."""
+"""A look at many runs becomes rows: each field of a process and a loop, or why there is none."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from tests.support.looks import (
     device,
     fleet,
     process,
-    pulse,
+    resource_sample,
     run,
     steps,
 )
-from tests.support.profiles import timed_work
+from tests.support.profiles import timed_loop
 from tests.support.rundir import MONO_NS
 from tfprobe.analysis.jobs.fleet import ProcessRow, document, run_rows
 from tfprobe.analysis.jobs.job_totals import straggler
@@ -37,10 +37,10 @@ def _row(look: ProcessLook, *machines) -> ProcessRow:
     return found
 
 
-def _at(*works, since_ns: int = 0, **more) -> ProcessLook:
+def _at(*loops, since_ns: int = 0, **more) -> ProcessLook:
     """A process a moment after its last step."""
-    last_ns = max(int(work.recent.end_ns[-1]) for work in works)
-    return process(works, now_mono_ns=last_ns + since_ns, **more)
+    last_ns = max(int(loop.recent.end_ns[-1]) for loop in loops)
+    return process(loops, now_mono_ns=last_ns + since_ns, **more)
 
 
 def test_a_run_is_shown_with_what_there_is_to_know_of_it():
@@ -74,15 +74,15 @@ def test_completed_steps_are_those_of_all_works():
 
 def test_the_pace_is_that_of_the_busiest_work():
     """Not that of what runs inside its steps, nor both together."""
-    fit = timed_work([9 * MS] * 1000, MS, kind="fit")
-    function = timed_work([MS] * 1000, [9 * MS] * 1000, kind="function", index=1)
+    fit = timed_loop([9 * MS] * 1000, MS, kind="fit")
+    function = timed_loop([MS] * 1000, [9 * MS] * 1000, kind="function", index=1)
 
     row = _row(_at(function, fit))
 
     assert row.steps_per_s == pytest.approx(100, rel=0.01)
     assert (row.p50_ns, row.p95_ns, row.trend_ns) == (9 * MS, 9 * MS, (9 * MS,) * 24)
-    assert [work.steps_per_s for work in row.works] == pytest.approx([100, 100], rel=0.01)
-    assert [work.p50_ns for work in row.works] == [MS, 9 * MS]
+    assert [loop.steps_per_s for loop in row.loops] == pytest.approx([100, 100], rel=0.01)
+    assert [loop.p50_ns for loop in row.loops] == [MS, 9 * MS]
 
 
 def test_threads_that_run_the_same_steps_add_up():
@@ -112,18 +112,18 @@ def test_a_process_without_steps_has_no_pace():
     """Before its first step there is nothing to tell but that it is there."""
     row = _row(process([]))
 
-    assert (row.steps, row.state, row.works) == (0, "running", ())
+    assert (row.steps, row.state, row.loops) == (0, "running", ())
     paces = (row.steps_per_s, row.p50_ns, row.p95_ns, row.trend_ns, row.since_last_step_ns)
     assert all(isinstance(each, Missing) for each in paces)
 
 
 def test_where_all_steps_raised_there_is_no_pace():
     """Nothing was completed, but the process is not idle."""
-    work = steps(5)
-    raised = dataclasses.replace(work.recent, raised=np.ones(5, dtype=np.bool_))
-    work = dataclasses.replace(work, raised=5, recent=raised)
+    loop = steps(5)
+    raised = dataclasses.replace(loop.recent, raised=np.ones(5, dtype=np.bool_))
+    loop = dataclasses.replace(loop, raised=5, recent=raised)
 
-    row = _row(_at(work, since_ns=3))
+    row = _row(_at(loop, since_ns=3))
 
     assert (row.steps, row.since_last_step_ns) == (0, 3)
     assert isinstance(row.steps_per_s, Missing)
@@ -132,7 +132,9 @@ def test_where_all_steps_raised_there_is_no_pace():
 
 def test_a_process_that_could_not_be_read_says_why():
     """Whatever its steps.bin is."""
-    row = _row(process([], now_mono_ns=NOTHING, request=NOTHING, pulses=(), hooks=NOTHING))
+    row = _row(
+        process([], now_mono_ns=NOTHING, request=NOTHING, resource_samples=(), hooks=NOTHING)
+    )
 
     fields = (row.steps_per_s, row.since_last_step_ns, row.samples_left, row.overhead_ratio)
     assert fields == (NOTHING,) * 4
@@ -140,42 +142,44 @@ def test_a_process_that_could_not_be_read_says_why():
 
 def test_cores_are_cpu_time_by_wall_time_between_the_last_two_pulses():
     """User and system time."""
-    pulses = (
-        pulse(at_ns=NOW_NS - 10 * SECOND_NS, user_ns=0, system_ns=0),
-        pulse(at_ns=NOW_NS - 2 * SECOND_NS, user_ns=SECOND_NS, system_ns=SECOND_NS),
-        pulse(at_ns=NOW_NS, user_ns=6 * SECOND_NS, system_ns=2 * SECOND_NS, resident_bytes=9),
+    resource_samples = (
+        resource_sample(at_ns=NOW_NS - 10 * SECOND_NS, user_ns=0, system_ns=0),
+        resource_sample(at_ns=NOW_NS - 2 * SECOND_NS, user_ns=SECOND_NS, system_ns=SECOND_NS),
+        resource_sample(
+            at_ns=NOW_NS, user_ns=6 * SECOND_NS, system_ns=2 * SECOND_NS, resident_bytes=9
+        ),
     )
 
-    row = _row(process(pulses=pulses))
+    row = _row(process(resource_samples=resource_samples))
 
     assert (row.cpus_used, row.resident_bytes) == (3.0, 9)
 
 
 @pytest.mark.parametrize(
-    "pulses",
+    "resource_samples",
     [
         (),
-        (pulse(),),
-        (pulse(), pulse(user_ns=NOTHING)),
-        (pulse(), pulse()),
-        (pulse(at_ns=0, user_ns=10**12), pulse(user_ns=5)),
+        (resource_sample(),),
+        (resource_sample(), resource_sample(user_ns=NOTHING)),
+        (resource_sample(), resource_sample()),
+        (resource_sample(at_ns=0, user_ns=10**12), resource_sample(user_ns=5)),
     ],
     ids=["none", "one", "untold", "at once", "less than before"],
 )
-def test_cores_are_not_made_up(pulses):
+def test_cores_are_not_made_up(resource_samples):
     """It takes two pulses that make sense together."""
-    assert isinstance(_row(process(pulses=pulses)).cpus_used, Missing)
+    assert isinstance(_row(process(resource_samples=resource_samples)).cpus_used, Missing)
 
 
 def test_accelerators_are_those_of_the_machine():
     """The mean of their utilisation and the sum of their memory, as told last, by whomever."""
-    old = pulse(process=None, host="node7", devices=(device(utilization_ratio=1.0),))
-    new = pulse(
+    old = resource_sample(process=None, host="node7", devices=(device(utilization_ratio=1.0),))
+    new = resource_sample(
         process=None,
         host="node7",
         devices=(device(), device(index=1, utilization_ratio=0.25, memory_used_bytes=NOTHING)),
     )
-    other = pulse(process=None, host="node8", devices=(device(utilization_ratio=0.0),))
+    other = resource_sample(process=None, host="node8", devices=(device(utilization_ratio=0.0),))
 
     row = _row(process(), old, new, other)
 
@@ -186,12 +190,17 @@ def test_accelerators_are_those_of_the_machine():
 @pytest.mark.parametrize("state", ["finished", "killed"])
 def test_a_process_that_has_ended_uses_nothing_and_makes_no_steps(state):
     """What it did last is not what it does."""
-    machine = pulse(process=None, host="node7", devices=(device(),))
+    machine = resource_sample(process=None, host="node7", devices=(device(),))
 
-    row = _row(process(state=state, pulses=(pulse(at_ns=0, user_ns=0), pulse())), machine)
+    row = _row(
+        process(
+            state=state, resource_samples=(resource_sample(at_ns=0, user_ns=0), resource_sample())
+        ),
+        machine,
+    )
 
     used = (row.cpus_used, row.resident_bytes, row.gpu_ratio, row.gpu_memory_bytes)
-    rates = (row.steps_per_s, row.works[0].steps_per_s)
+    rates = (row.steps_per_s, row.loops[0].steps_per_s)
     assert {getattr(each, "reason", each) for each in used + rates} == {"the process has ended"}
 
 
@@ -246,12 +255,12 @@ def test_the_document_has_every_field_in_us():
     assert row["shares"]["before"] == 0.5
     assert (row["goodput_ratio"], row["account"]["wall_us"]) == (0.75, 60_000_000)
     assert row["account"]["parts"][0] == {"part": "productive", "us": 45_000_000}
-    assert [work["count"] for work in row["work"]] == [1000]
+    assert [loop["count"] for loop in row["work"]] == [1000]
 
 
 def test_the_document_says_why_something_is_missing():
     """null, and the reason beside it."""
-    look = process([], now_mono_ns=NOTHING, shares=NOTHING, wall_time=NOTHING, pulses=())
+    look = process([], now_mono_ns=NOTHING, shares=NOTHING, wall_time=NOTHING, resource_samples=())
     lost = run([look], host=NOTHING, command=NOTHING)
 
     told = document(fleet(lost, problems=(Problem(".", "closed"),)))

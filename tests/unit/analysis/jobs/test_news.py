@@ -7,20 +7,20 @@ from dataclasses import replace
 
 import numpy as np
 
-from tests.support.profiles import process, profile, work
+from tests.support.profiles import loop, process, profile
 from tfprobe.errors import Missing
-from tfprobe.profile.profile import Capture, Profile, RecentSteps, Work
+from tfprobe.profile.profile import Capture, Loop, Profile, RecentSteps
 from tfprobe.recording import news
 
 
-def made(process_index: int, count: int, *, kept: int = 100, raised: tuple[int, ...] = ()) -> Work:
-    """Return a work of so many steps of 10 ns, of which the latest are known."""
+def made(process_index: int, count: int, *, kept: int = 100, raised: tuple[int, ...] = ()) -> Loop:
+    """Return a loop of so many steps of 10 ns, of which the latest are known."""
     first = max(count - kept, 0)
     steps = np.arange(first, count, dtype=np.int64)
     recent = RecentSteps(
         first, steps * 100, steps * 100 + 10, np.zeros(len(steps), bool), np.isin(steps, raised)
     )
-    base = work()
+    base = loop()
     return replace(
         base, process=process_index, executed=count, raised=len(raised), recent=recent, index=0
     )
@@ -31,13 +31,13 @@ def capture(process_index: int, step: int) -> Capture:
     return Capture(0, process_index, 0, step, f"{step}.pb", "full", 0, 1, missing)
 
 
-def run(*works: Work, captures: tuple[Capture, ...] = (), **states: str) -> Profile:
+def run(*loops: Loop, captures: tuple[Capture, ...] = (), **states: str) -> Profile:
     """Return a run whose processes are named, in this order, with their states."""
     processes = tuple(
         replace(process(), index=at, folder=name, state=state)
         for at, (name, state) in enumerate(states.items())
     )
-    return replace(profile(), processes=processes, works=works, captures=captures)
+    return replace(profile(), processes=processes, loops=loops, captures=captures)
 
 
 def test_at_first_all_is_new():
@@ -58,7 +58,7 @@ def test_new_steps_have_their_times():
 
 
 def test_of_many_new_steps_the_latest_have_times():
-    """The recording keeps so many of each work; the count is of all."""
+    """The recording keeps so many of each loop; the count is of all."""
     before, after = run(made(0, 10), a="running"), run(made(0, 1000), a="running")
 
     (found,) = news(after, before).steps
@@ -91,7 +91,7 @@ def test_a_process_that_comes_before_the_others_moves_nothing():
 
     found = news(after, before)
 
-    assert [(each.work.process, each.count) for each in found.steps] == [(0, 2), (1, 1)]
+    assert [(each.loop.process, each.count) for each in found.steps] == [(0, 2), (1, 1)]
     assert (found.captures, [each.folder for each in found.appeared]) == ((), ["a"])
 
 

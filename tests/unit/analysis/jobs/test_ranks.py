@@ -1,4 +1,4 @@
-"""Processes of one work stand beside each other, step by step."""
+"""Processes of one loop stand beside each other, step by step."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from tests.support.profiles import timed_work, work
+from tests.support.profiles import loop, timed_loop
 from tfprobe.analysis.jobs.rank_steps import (
     ALONE,
     MOST_COLUMNS,
@@ -17,17 +17,17 @@ from tfprobe.analysis.jobs.rank_steps import (
     beside,
 )
 from tfprobe.errors import Missing
-from tfprobe.profile.profile import Work
+from tfprobe.profile.profile import Loop
 
 MS = 1_000_000
 
 
-def rank(process: int, steps_ms: Sequence[float], **changes) -> Work:
-    return timed_work([round(each * MS) for each in steps_ms], process=process, **changes)
+def rank(process: int, steps_ms: Sequence[float], **changes) -> Loop:
+    return timed_loop([round(each * MS) for each in steps_ms], process=process, **changes)
 
 
-def shown(*works: Work, measure: Measure = "step") -> Ranks:
-    found = beside(works, measure)
+def shown(*loops: Loop, measure: Measure = "step") -> Ranks:
+    found = beside(loops, measure)
     assert isinstance(found, Ranks), found
     return found
 
@@ -50,7 +50,7 @@ def test_it_is_told_how_often_nobody_was_slower() -> None:
 
 def test_steps_meet_by_their_number() -> None:
     """A rank whose first steps are forgotten is compared from its first remembered one on."""
-    late = work([10 * MS] * 4, process=1, remembered=2)
+    late = loop([10 * MS] * 4, process=1, remembered=2)
 
     found = shown(rank(0, [10, 10, 10, 20]), late)
 
@@ -95,9 +95,9 @@ def test_many_steps_are_columns_of_medians() -> None:
 
 def test_of_many_processes_the_slowest_are_shown() -> None:
     """Those left out are counted; the others stay in their order."""
-    works = [rank(at, [20 if at in (3, 290) else 10]) for at in range(300)]
+    loops = [rank(at, [20 if at in (3, 290) else 10]) for at in range(300)]
 
-    found = shown(*works)
+    found = shown(*loops)
 
     processes = [lane.process for lane in found.lanes]
     assert len(processes) == MOST_LANES
@@ -131,7 +131,7 @@ def test_one_process_has_nobody_to_be_compared_with() -> None:
 
 def test_ranks_without_a_step_in_common_are_not_compared() -> None:
     """One remembers only its last steps, the other has never come so far."""
-    one = work([MS] * 9, process=0, remembered=2)
+    one = loop([MS] * 9, process=0, remembered=2)
 
     assert isinstance(beside([one, rank(1, [1, 1])]), Missing)
 

@@ -9,16 +9,16 @@ import pytest
 from tests.support.profiles import process, profile
 from tfprobe.analysis.memory.host_memory import Growth, GrowthVerdict, host_memory
 from tfprobe.errors import Missing
-from tfprobe.profile.activities import Pulse
+from tfprobe.profile.activities import ResourceSample
 
 MIB = 2**20
 NO = Missing("none")
 
 
-def pulse(
+def resource_sample(
     at: int, resident: int | Missing, *, of: int | None = 0, limit: int | Missing = NO
-) -> Pulse:
-    return Pulse(
+) -> ResourceSample:
+    return ResourceSample(
         process=of,
         at_ns=at * 10**9,
         steps=at * 10,
@@ -42,7 +42,10 @@ def pulse(
 
 def test_a_process_that_keeps_what_it_makes_grows() -> None:
     """10 MiB a second at 10 steps a second are 1 MiB a step."""
-    made = replace(profile(), pulses=tuple(pulse(at, (500 + 10 * at) * MIB) for at in range(60)))
+    made = replace(
+        profile(),
+        resource_samples=tuple(resource_sample(at, (500 + 10 * at) * MIB) for at in range(60)),
+    )
 
     found = host_memory(made)
 
@@ -56,7 +59,7 @@ def test_a_process_that_keeps_what_it_makes_grows() -> None:
 
 def test_the_limit_is_the_smaller_of_the_cgroups_and_the_machines() -> None:
     """A container is killed at its own."""
-    made = replace(profile(), pulses=(pulse(1, 500 * MIB, limit=1000 * MIB),))
+    made = replace(profile(), resource_samples=(resource_sample(1, 500 * MIB, limit=1000 * MIB),))
 
     [host] = host_memory(made)
 
@@ -65,10 +68,14 @@ def test_the_limit_is_the_smaller_of_the_cgroups_and_the_machines() -> None:
 
 def test_processes_are_told_apart() -> None:
     """And samples of the machine's accelerators belong to none."""
-    pulses = (pulse(1, 1, of=0), pulse(1, 2, of=1), pulse(1, NO, of=None))
+    resource_samples = (
+        resource_sample(1, 1, of=0),
+        resource_sample(1, 2, of=1),
+        resource_sample(1, NO, of=None),
+    )
     made = profile(processes=[process(index=0), process(index=1)])
 
-    found = host_memory(replace(made, pulses=pulses))
+    found = host_memory(replace(made, resource_samples=resource_samples))
 
     assert [each.peak_bytes for each in found] == [1, 2]
 
@@ -76,15 +83,17 @@ def test_processes_are_told_apart() -> None:
 def test_without_measurements_the_reason_is_told() -> None:
     """/proc may not tell either."""
     assert isinstance(host_memory(profile()), Missing)
-    assert isinstance(host_memory(replace(profile(), pulses=(pulse(1, NO),))), Missing)
+    assert isinstance(
+        host_memory(replace(profile(), resource_samples=(resource_sample(1, NO),))), Missing
+    )
 
 
 def test_what_is_given_back_at_exit_does_not_hide_a_leak() -> None:
     """It is in the curve, and in nothing that is said of the steps."""
-    growing = [pulse(at, (500 + 10 * at) * MIB) for at in range(60)]
-    last = replace(pulse(60, 400 * MIB), at_exit=True)
+    growing = [resource_sample(at, (500 + 10 * at) * MIB) for at in range(60)]
+    last = replace(resource_sample(60, 400 * MIB), at_exit=True)
 
-    [host] = host_memory(replace(profile(), pulses=(*growing, last)))
+    [host] = host_memory(replace(profile(), resource_samples=(*growing, last)))
 
     assert isinstance(host.growth, Growth)
     assert host.growth.verdict is GrowthVerdict.GROWING
@@ -95,7 +104,9 @@ def test_what_is_given_back_at_exit_does_not_hide_a_leak() -> None:
 
 def test_of_a_process_measured_at_its_exit_alone_no_memory_of_steps_is_known() -> None:
     """Its peak is."""
-    [host] = host_memory(replace(profile(), pulses=(replace(pulse(1, 400 * MIB), at_exit=True),)))
+    [host] = host_memory(
+        replace(profile(), resource_samples=(replace(resource_sample(1, 400 * MIB), at_exit=True),))
+    )
 
     assert isinstance(host.in_steps_bytes, Missing)
     assert isinstance(host.growth, Missing)

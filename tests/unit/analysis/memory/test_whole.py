@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tests.support.profiles import Step, profile, work
+from tests.support.profiles import Step, loop, profile
 from tests.support.rundir import UNIX_NS
 from tests.unit.analysis.transfers.test_transfers import row
 from tfprobe.analysis.core.source_lines import Origins
@@ -64,7 +64,7 @@ def sampled(made: Profile, nodes: Sequence[Node]) -> TracedLoop:
     ids = {node.name: at for at, node in enumerate(nodes)}
     names = [ids.get(text, 0) for text in rows.strings.values]
     return TracedLoop(
-        work=work(),
+        loop=loop(),
         graph=Graph(tuple(nodes)),
         devices=(None,) * len(nodes),
         captures=made.captures,
@@ -76,8 +76,8 @@ def sampled(made: Profile, nodes: Sequence[Node]) -> TracedLoop:
 
 
 def only(made: Profile, nodes: Sequence[Node] = (), by: HeldBy = "op") -> MemorySummary:
-    works = [sampled(made, nodes)] if nodes else []
-    found = memories(made, works, Origins(works), by)
+    loops = [sampled(made, nodes)] if nodes else []
+    found = memories(made, loops, Origins(loops), by)
     assert not isinstance(found, Missing), found
     [memory] = found
     return memory

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.support.profiles import Step, profile, work
+from tests.support.profiles import Step, loop, profile
 from tests.unit.analysis.transfers.test_transfers import row
 from tfprobe.analysis.ops import op_totals
 from tfprobe.analysis.ops.cost_tree import ViewOptions
@@ -28,7 +28,7 @@ def test_an_op_has_the_name_that_the_report_has() -> None:
         ]
     )
     nodes = {node.name: node for node in (Node("conv/Relu", "Relu"), Node("relu", "Relu"))}
-    sampled = join(work(), made.captures, made.executions, nodes)
+    sampled = join(loop(), made.captures, made.executions, nodes)
 
     found = as_executed(sampled)
 
@@ -44,7 +44,7 @@ def test_what_did_not_run_keeps_the_name_of_the_graph() -> None:
     made = profile([Step([row("a", 0, 10, Place.HOST, op_type="MatMul")])])
     nodes = {node.name: node for node in (Node("a", "MatMul"), Node("b", "BiasAdd"))}
 
-    found = as_executed(join(work(), made.captures, made.executions, nodes))
+    found = as_executed(join(loop(), made.captures, made.executions, nodes))
 
     assert [node.op for node in found.graph.nodes] == ["MatMul", "BiasAdd"]
     assert in_graph(found.graph.nodes) == []

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.support.profiles import Step, op, profile, work
+from tests.support.profiles import Step, loop, op, profile
 from tfprobe.analysis.ops import costs
 from tfprobe.analysis.ops.costs import AT, sampled_costs
 from tfprobe.profile.graph import Graph, Node, TracedLoop
@@ -29,7 +29,7 @@ def _sampled(found, op_types: list[str]) -> TracedLoop:
     rows = found.executions
     types = [rows.strings[at] for at in rows.op_type.tolist()]
     return TracedLoop(
-        work=work(),
+        loop=loop(),
         graph=Graph(tuple(Node(name=each, op=each) for each in op_types)),
         devices=(None,) * len(op_types),
         captures=found.captures,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tests.support.profiles import Step, profile, work
+from tests.support.profiles import Step, loop, profile
 from tests.support.rundir import UNIX_NS
 from tfprobe.analysis.ops.tfprof_records import graph_profile
 from tfprobe.export.profile_proto import profile_proto
@@ -24,9 +24,9 @@ def row(device: str, place: Place, start_ns: int, duration_ns: int, size: int = 
 
 def records(*steps: list[Row]) -> GraphProfile:
     """Return the profile of a graph with one node that ran and one that did not."""
-    found = profile([Step(rows) for rows in steps], works=[work()])
+    found = profile([Step(rows) for rows in steps], loops=[loop()])
     sampled = TracedLoop(
-        work=found.works[0],
+        loop=found.loops[0],
         graph=Graph((Node("idle", "B"), Node("a", "A"))),
         devices=(None, None),
         captures=found.captures,

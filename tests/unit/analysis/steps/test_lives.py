@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.support.profiles import process, profile, timed_work, work
+from tests.support.profiles import loop, process, profile, timed_loop
 from tests.support.rundir import MONO_NS, UNIX_NS
 from tests.support.tiers import activity
 from tfprobe.analysis.steps.process_timeline import EVALUATION, STEPS, ProcessTimeline, lives
@@ -31,7 +31,7 @@ def test_a_life_goes_from_the_first_moment_to_the_last() -> None:
 def test_steps_are_bars_beside_activities() -> None:
     """What lies inside another comes behind it, so that it is drawn over it."""
     life = only(
-        works=[timed_work([10 * MS] * 5, 1000)],
+        loops=[timed_loop([10 * MS] * 5, 1000)],
         activities=(activity("train", "net", 0, 60), activity("save", "net", 20, 30)),
     )
 
@@ -45,7 +45,7 @@ def test_steps_are_bars_beside_activities() -> None:
 
 def test_evaluation_is_told_from_training() -> None:
     """Steps of evaluate and predict are another kind."""
-    life = only(works=[work(), work(kind="evaluate", index=1)])
+    life = only(loops=[loop(), loop(kind="evaluate", index=1)])
 
     assert [bar.kind for bar in life.bars] == [EVALUATION, STEPS]
 
@@ -62,9 +62,9 @@ def test_what_is_no_pixel_apart_is_one_bar() -> None:
 
 def test_forgotten_steps_reach_back_to_when_the_work_was_first_seen() -> None:
     """The ring holds the last steps alone."""
-    forgetful = work([MS] * 100, remembered=10, first_seen_ns=UNIX_NS - MONO_NS)
+    forgetful = loop([MS] * 100, remembered=10, first_seen_ns=UNIX_NS - MONO_NS)
 
-    life = only(works=[forgetful])
+    life = only(loops=[forgetful])
 
     (bar,) = life.bars
     assert bar.is_estimate
@@ -73,7 +73,7 @@ def test_forgotten_steps_reach_back_to_when_the_work_was_first_seen() -> None:
 
 def test_steps_that_nobody_can_place_on_the_clock_are_no_bars() -> None:
     """The process is there all the same."""
-    life = only(works=[work()], processes=[process()])
+    life = only(loops=[loop()], processes=[process()])
 
     assert life.bars == ()
 

@@ -9,28 +9,28 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.support.profiles import HOOKS, process, profile, timed_work
+from tests.support.profiles import HOOKS, process, profile, timed_loop
 from tests.support.rundir import MONO_NS, UNIX_NS
 from tfprobe.analysis.steps import outliers
 from tfprobe.analysis.steps.outliers import Outliers
 from tfprobe.analysis.steps.slow_step_causes import Cause, Causes
 from tfprobe.analysis.steps.step_window import remember
 from tfprobe.errors import Missing
-from tfprobe.profile.activities import Activity, Call, Gap, Pulse
-from tfprobe.profile.profile import Work
+from tfprobe.profile.activities import Activity, Call, Gap, ResourceSample
+from tfprobe.profile.profile import Loop
 
 MS = 1_000_000
 SHIFT_NS = UNIX_NS - MONO_NS
 UNTOLD = Missing("this kernel does not tell")
 
 
-def found(work: Work, *more: Work, gaps: bool = False, **facts: Any) -> Outliers:
+def found(loop: Loop, *more: Loop, gaps: bool = False, **facts: Any) -> Outliers:
     placed = profile(
-        works=[work, *more], processes=[process(unix_minus_monotonic_ns=SHIFT_NS)], **facts
+        loops=[loop, *more], processes=[process(unix_minus_monotonic_ns=SHIFT_NS)], **facts
     )
-    remembered = remember(work, placed.works)
+    remembered = remember(loop, placed.loops)
     look = outliers.of_gaps if gaps else outliers.of_steps
-    answer = look(remembered, Causes(placed, work))
+    answer = look(remembered, Causes(placed, loop))
     assert isinstance(answer, Outliers)
     return answer
 
@@ -42,12 +42,12 @@ def activity(kind: str, start_ns: int, end_ns: int, name: str = "x") -> Activity
     )
 
 
-def pulse(at_ns: int, **changes: Any) -> Pulse:
-    names = Pulse.__dataclass_fields__
+def resource_sample(at_ns: int, **changes: Any) -> ResourceSample:
+    names = ResourceSample.__dataclass_fields__
     facts: dict[str, Any] = dict.fromkeys(names, UNTOLD) | {
         "process": 0, "at_ns": at_ns + SHIFT_NS, "steps": 0, "devices": (), "gc_pauses": ()
     }  # fmt: skip
-    return Pulse(**{**facts, **changes})
+    return ResourceSample(**{**facts, **changes})
 
 
 def steps_of_ten_ms(count: int = 100, **slow: int) -> list[int]:
@@ -59,7 +59,7 @@ def steps_of_ten_ms(count: int = 100, **slow: int) -> list[int]:
 
 def test_a_slow_step_is_named_with_what_it_cost():
     """Step 40 took 300 ms instead of 10."""
-    slow = found(timed_work(steps_of_ten_ms(at40=300 * MS)))
+    slow = found(timed_loop(steps_of_ten_ms(at40=300 * MS)))
 
     (outlier,) = slow.found
     assert (outlier.step, outlier.duration_ns, outlier.excess_ns) == (40, 300 * MS, 290 * MS)
@@ -72,7 +72,7 @@ def test_a_step_that_we_traced_is_no_outlier():
     """Steps that tfprobe traced, and those right after, are never the job's fault."""
     times = steps_of_ten_ms(at40=300 * MS, at41=200 * MS)
 
-    assert found(timed_work(times, sampled=[40])).found == ()
+    assert found(timed_loop(times, sampled=[40])).found == ()
 
 
 def test_a_gap_in_which_we_wrote_a_trace_is_no_outlier():
@@ -80,72 +80,75 @@ def test_a_gap_in_which_we_wrote_a_trace_is_no_outlier():
     gaps = np.full(100, MS)
     gaps[40], gaps[41], gaps[60] = 100 * MS, 500 * MS, 50 * MS
 
-    long = found(timed_work(steps_of_ten_ms(), gaps, sampled=[40]), gaps=True)
+    long = found(timed_loop(steps_of_ten_ms(), gaps, sampled=[40]), gaps=True)
 
     assert [each.step for each in long.found] == [60]
 
 
 def test_a_step_during_which_another_thread_was_traced_is_no_outlier():
     """The profiler is the process's: a step beside a traced one is slow because of us."""
-    work = timed_work(steps_of_ten_ms(at40=300 * MS))
-    at_ns = int(work.recent.start_ns[40])
-    other = timed_work([50 * MS], start_ns=at_ns + MS, sampled=[0], index=1, thread="other")
+    loop = timed_loop(steps_of_ten_ms(at40=300 * MS))
+    at_ns = int(loop.recent.start_ns[40])
+    other = timed_loop([50 * MS], start_ns=at_ns + MS, sampled=[0], index=1, thread="other")
 
-    assert found(work, other).found == ()
+    assert found(loop, other).found == ()
 
 
 def test_a_slow_step_says_what_was_going_on():
     """Saving covers the slow part: that is why. Something short beside it is not."""
-    work = timed_work(steps_of_ten_ms(at40=300 * MS))
-    at_ns = int(work.recent.start_ns[40])
+    loop = timed_loop(steps_of_ten_ms(at40=300 * MS))
+    at_ns = int(loop.recent.start_ns[40])
     activities = (
         activity("callbacks", at_ns, at_ns + 290 * MS, "ModelCheckpoint"),
         activity("save", at_ns + MS, at_ns + 280 * MS, "model.keras"),
         activity("trace", at_ns, at_ns + 20 * MS, "f"),
     )
 
-    (outlier,) = found(work, activities=activities).found
+    (outlier,) = found(loop, activities=activities).found
 
     assert outlier.cause == Cause("save", "model.keras")
 
 
 def test_a_gap_full_of_evaluation_steps_is_evaluation():
-    """Also where the recording has no activities, the steps of other works tell."""
+    """Also where the recording has no activities, the steps of other loops tell."""
     gaps = np.full(100, MS)
     gaps[50] = 500 * MS
-    work = timed_work(steps_of_ten_ms(), gaps)
-    at_ns = int(work.recent.end_ns[49])
-    beside = timed_work([9 * MS] * 40, start_ns=at_ns + 2 * MS, index=1, kind="evaluate", name="m")
+    loop = timed_loop(steps_of_ten_ms(), gaps)
+    at_ns = int(loop.recent.end_ns[49])
+    beside = timed_loop([9 * MS] * 40, start_ns=at_ns + 2 * MS, index=1, kind="evaluate", name="m")
 
-    (outlier,) = found(work, beside, gaps=True).found
+    (outlier,) = found(loop, beside, gaps=True).found
 
     assert (outlier.step, outlier.cause) == (50, Cause("evaluate", "evaluate m"))
 
 
 def test_the_first_step_is_known_to_be_slow():
     """Nobody has to wonder why step 0 took a second."""
-    (outlier,) = found(timed_work(steps_of_ten_ms(at0=1000 * MS))).found
+    (outlier,) = found(timed_loop(steps_of_ten_ms(at0=1000 * MS))).found
 
     assert outlier.cause == Cause("first", "the first step")
 
 
 def test_throttling_is_seen_in_the_pulses_around():
     """The cgroup held the process back while the step ran."""
-    work = timed_work(steps_of_ten_ms(at40=3000 * MS))
-    before_ns, after_ns = int(work.recent.start_ns[40]) - MS, int(work.recent.end_ns[40]) + MS
-    pulses = (pulse(before_ns, throttled_ns=0), pulse(after_ns, throttled_ns=2500 * MS))
+    loop = timed_loop(steps_of_ten_ms(at40=3000 * MS))
+    before_ns, after_ns = int(loop.recent.start_ns[40]) - MS, int(loop.recent.end_ns[40]) + MS
+    resource_samples = (
+        resource_sample(before_ns, throttled_ns=0),
+        resource_sample(after_ns, throttled_ns=2500 * MS),
+    )
 
-    (outlier,) = found(work, pulses=pulses).found
+    (outlier,) = found(loop, resource_samples=resource_samples).found
 
     assert outlier.cause == Cause("throttled", "")
 
 
 def test_what_is_around_every_step_explains_none():
     """Steps of an evaluation are not slow because of the evaluation they are of."""
-    work = timed_work(steps_of_ten_ms(at40=300 * MS))
-    whole = activity("evaluate", int(work.recent.start_ns[0]), int(work.recent.end_ns[-1]))
+    loop = timed_loop(steps_of_ten_ms(at40=300 * MS))
+    whole = activity("evaluate", int(loop.recent.start_ns[0]), int(loop.recent.end_ns[-1]))
 
-    (outlier,) = found(work, activities=(whole,)).found
+    (outlier,) = found(loop, activities=(whole,)).found
 
     assert outlier.cause == Missing("not known")
 
@@ -154,11 +157,11 @@ def test_a_long_gap_at_the_end_of_an_epoch_is_called_that():
     """Most of what Keras does between epochs has no name; that an epoch ended has one."""
     gaps = np.full(100, MS)
     gaps[50] = 500 * MS
-    work = timed_work(steps_of_ten_ms(), gaps)
-    at_ns = int(work.recent.end_ns[49]) + 300 * MS
+    loop = timed_loop(steps_of_ten_ms(), gaps)
+    at_ns = int(loop.recent.end_ns[49]) + 300 * MS
     callback = activity("callbacks", at_ns, at_ns + 1000, "CallbackList.on_epoch_end")
 
-    (outlier,) = found(work, gaps=True, activities=(callback,)).found
+    (outlier,) = found(loop, gaps=True, activities=(callback,)).found
 
     assert outlier.cause == Cause("epoch", "the end of an epoch")
 
@@ -167,32 +170,34 @@ def test_a_long_gap_between_two_calls_of_fit_is_called_that():
     """A search over settings builds its next model there: that an epoch ended, too, says less."""
     gaps = np.full(100, MS)
     gaps[50] = 500 * MS
-    work = timed_work(steps_of_ten_ms(), gaps, thread="MainThread", kind="fit")
-    at_ns = int(work.recent.end_ns[49]) + 30 * MS
+    loop = timed_loop(steps_of_ten_ms(), gaps, thread="MainThread", kind="fit")
+    at_ns = int(loop.recent.end_ns[49]) + 30 * MS
     activities = (
         activity("callbacks", at_ns - MS, at_ns, "CallbackList.on_epoch_end"),
-        activity("train", int(work.recent.start_ns[0]), at_ns, "model.fit"),
-        activity("evaluate", int(work.recent.start_ns[9]), at_ns - 5 * MS, "model.evaluate"),
+        activity("train", int(loop.recent.start_ns[0]), at_ns, "model.fit"),
+        activity("evaluate", int(loop.recent.start_ns[9]), at_ns - 5 * MS, "model.evaluate"),
     )
 
-    (outlier,) = found(work, gaps=True, activities=activities).found
+    (outlier,) = found(loop, gaps=True, activities=activities).found
 
     assert outlier.cause == Cause("calls", "between two calls of fit")
 
 
-def resource_samples(work: Work, **waited: Callable[[int], int]) -> tuple[Pulse, ...]:
+def waiting_samples(loop: Loop, **waited: Callable[[int], int]) -> tuple[ResourceSample, ...]:
     """Return ten samples over all steps; counters are functions of how many ns have passed."""
-    start_ns, end_ns = int(work.recent.start_ns[0]) - MS, int(work.recent.end_ns[-1]) + MS
+    start_ns, end_ns = int(loop.recent.start_ns[0]) - MS, int(loop.recent.end_ns[-1]) + MS
     times_ns = np.linspace(start_ns, end_ns, 10).astype(np.int64).tolist()
     return tuple(
-        pulse(at_ns, cpus=2, **{name: of(at_ns - start_ns) for name, of in waited.items()})
+        resource_sample(
+            at_ns, cpus=2, **{name: of(at_ns - start_ns) for name, of in waited.items()}
+        )
         for at_ns in times_ns
     )
 
 
-def after(ns: int, work: Work, step: int) -> Callable[[int], int]:
+def after(ns: int, loop: Loop, step: int) -> Callable[[int], int]:
     """Return a counter that goes from 0 to `ns` during one step."""
-    at_ns = int(work.recent.start_ns[step] - work.recent.start_ns[0]) + 2 * MS
+    at_ns = int(loop.recent.start_ns[step] - loop.recent.start_ns[0]) + 2 * MS
     return lambda passed_ns: ns if passed_ns >= at_ns else 0
 
 
@@ -211,39 +216,41 @@ def test_what_the_process_waited_for_explains_a_slow_step(
     counter: str, ns: int, cause: Cause | Missing
 ) -> None:
     """The wait must pay for half of the excess. Storage is waited for by who uses it."""
-    work = timed_work(steps_of_ten_ms(at40=300 * MS))
+    loop = timed_loop(steps_of_ten_ms(at40=300 * MS))
 
-    (outlier,) = found(work, pulses=resource_samples(work, **{counter: after(ns, work, 40)})).found
+    (outlier,) = found(
+        loop, resource_samples=waiting_samples(loop, **{counter: after(ns, loop, 40)})
+    ).found
 
     assert outlier.cause == cause
 
 
 def test_others_are_named_where_they_kept_the_cpus_busy():
     """Both CPUs were busy all the time, and this process used none of it."""
-    work = timed_work(steps_of_ten_ms(at40=300 * MS))
-    pulses = resource_samples(
-        work,
-        run_delay_ns=after(250 * MS, work, 40),
+    loop = timed_loop(steps_of_ten_ms(at40=300 * MS))
+    resource_samples = waiting_samples(
+        loop,
+        run_delay_ns=after(250 * MS, loop, 40),
         machine_busy_ns=lambda passed_ns: 2 * passed_ns,
         user_ns=lambda passed_ns: passed_ns // 10,
         system_ns=lambda _: 0,
     )
 
-    (outlier,) = found(work, pulses=pulses).found
+    (outlier,) = found(loop, resource_samples=resource_samples).found
 
     assert outlier.cause == Cause("waited", "other processes ran")
 
 
 def test_storage_is_named_where_the_process_read_from_it():
     """Pages that were swapped out, a file that is not in the cache."""
-    work = timed_work(steps_of_ten_ms(at40=300 * MS))
-    pulses = resource_samples(
-        work,
-        machine_io_wait_ns=after(250 * MS, work, 40),
-        major_faults=after(1000, work, 40),
+    loop = timed_loop(steps_of_ten_ms(at40=300 * MS))
+    resource_samples = waiting_samples(
+        loop,
+        machine_io_wait_ns=after(250 * MS, loop, 40),
+        major_faults=after(1000, loop, 40),
     )
 
-    (outlier,) = found(work, pulses=pulses).found
+    (outlier,) = found(loop, resource_samples=resource_samples).found
 
     assert outlier.cause == Cause("storage", "")
 
@@ -252,12 +259,12 @@ def test_what_is_waited_all_the_time_explains_no_slow_step():
     """A sleep that somebody wrote is not blamed on a machine that is busy anyway, whatever its
     load: the other steps wait as much.
     """
-    work = timed_work(steps_of_ten_ms(at40=300 * MS))
-    pulses = resource_samples(
-        work, run_delay_ns=lambda passed_ns: passed_ns, load_1min=lambda _: 40
+    loop = timed_loop(steps_of_ten_ms(at40=300 * MS))
+    resource_samples = waiting_samples(
+        loop, run_delay_ns=lambda passed_ns: passed_ns, load_1min=lambda _: 40
     )
 
-    (outlier,) = found(work, pulses=pulses).found
+    (outlier,) = found(loop, resource_samples=resource_samples).found
 
     assert outlier.cause == Missing("not known")
 
@@ -265,13 +272,15 @@ def test_what_is_waited_all_the_time_explains_no_slow_step():
 def test_slow_steps_share_what_was_waited():
     """Ten slow steps between two samples are not all explained by the wait of one."""
     slow = {f"at{step}": 300 * MS for step in (40, 47, 51, 52, 54, 55, 56, 57, 58, 59)}
-    work = timed_work(steps_of_ten_ms(**slow))
-    pulses = tuple(
-        pulse(int(work.recent.start_ns[step]) - MS, run_delay_ns=300 * MS if step > 40 else 0)
+    loop = timed_loop(steps_of_ten_ms(**slow))
+    resource_samples = tuple(
+        resource_sample(
+            int(loop.recent.start_ns[step]) - MS, run_delay_ns=300 * MS if step > 40 else 0
+        )
         for step in (0, 10, 20, 30, 40, 70, 80, 90)
     )
 
-    causes = {each.cause for each in found(work, pulses=pulses).found}
+    causes = {each.cause for each in found(loop, resource_samples=resource_samples).found}
 
     assert causes == {Missing("not known")}
 
@@ -279,15 +288,15 @@ def test_slow_steps_share_what_was_waited():
 def test_what_keeps_time_with_the_steps_is_not_the_machines():
     """Every 20th step takes long, and others run at those times: they do not count our steps."""
     slow = {f"at{step}": 300 * MS for step in range(19, 200, 20)}
-    work = timed_work(steps_of_ten_ms(200, **slow))
-    starts_ns = work.recent.start_ns[18::20]
-    pulses = tuple(
-        pulse(int(each) + shift, run_delay_ns=at * 300 * MS + (300 * MS if shift else 0))
+    loop = timed_loop(steps_of_ten_ms(200, **slow))
+    starts_ns = loop.recent.start_ns[18::20]
+    resource_samples = tuple(
+        resource_sample(int(each) + shift, run_delay_ns=at * 300 * MS + (300 * MS if shift else 0))
         for at, each in enumerate(starts_ns)
         for shift in (0, 350 * MS)
     )
 
-    slow_steps = found(work, pulses=pulses)
+    slow_steps = found(loop, resource_samples=resource_samples)
 
     assert [each.every for each in slow_steps.periods] == [20]
     assert {each.cause for each in slow_steps.found} == {Missing("not known")}
@@ -295,13 +304,13 @@ def test_what_keeps_time_with_the_steps_is_not_the_machines():
 
 def test_garbage_collections_explain_the_steps_that_they_stopped():
     """Their times are known, so they go before whatever was around them."""
-    work = timed_work(steps_of_ten_ms(at40=300 * MS, at60=300 * MS))
-    at_ns = int(work.recent.start_ns[40])
+    loop = timed_loop(steps_of_ten_ms(at40=300 * MS, at60=300 * MS))
+    at_ns = int(loop.recent.start_ns[40])
     pause = (at_ns + MS + SHIFT_NS, at_ns + 280 * MS + SHIFT_NS)
     callback = activity("callbacks", at_ns, at_ns + 290 * MS, "Logger")
-    pulses = (pulse(at_ns + 400 * MS, gc_pauses=(pause,)),)
+    resource_samples = (resource_sample(at_ns + 400 * MS, gc_pauses=(pause,)),)
 
-    slow = found(work, pulses=pulses, activities=(callback,)).found
+    slow = found(loop, resource_samples=resource_samples, activities=(callback,)).found
 
     assert {each.step: each.cause for each in slow} == {
         40: Cause("gc", "garbage collection"),
@@ -314,7 +323,7 @@ def test_what_repeats_is_told_with_its_rhythm():
     gaps = np.full(200, MS)
     gaps[19::20] = 40 * MS
 
-    (period,) = found(timed_work(steps_of_ten_ms(200), gaps), gaps=True).periods
+    (period,) = found(timed_loop(steps_of_ten_ms(200), gaps), gaps=True).periods
 
     assert (period.every, period.first, period.times) == (20, 19, 10)
 
@@ -325,28 +334,33 @@ def test_a_rhythm_is_found_among_much_noise():
     gaps = np.where(chance.random(400) < 0.2, MS + chance.integers(1, 9, 400) * MS, MS)
     gaps[50::50] = 30 * MS
 
-    (period,) = found(timed_work(steps_of_ten_ms(400), gaps), gaps=True).periods
+    (period,) = found(timed_loop(steps_of_ten_ms(400), gaps), gaps=True).periods
 
     assert (period.every, period.first) == (50, 50)
 
 
 def test_few_steps_have_no_outliers():
     """Of five steps nobody can tell what is usual."""
-    work = timed_work([10 * MS] * 4 + [900 * MS])
-    placed = profile(works=[work])
+    loop = timed_loop([10 * MS] * 4 + [900 * MS])
+    placed = profile(loops=[loop])
 
-    answer = outliers.of_steps(remember(work, placed.works), Causes(placed, work))
+    answer = outliers.of_steps(remember(loop, placed.loops), Causes(placed, loop))
 
     assert answer == Missing("it takes 8 steps to know what is usual")
 
 
 def test_a_first_step_is_slow_on_a_throttled_machine_as_on_any_other():
     """Throttling explains step 40, but nobody needs it to explain step 0."""
-    work = timed_work(steps_of_ten_ms(at0=300 * MS, at40=300 * MS))
-    begin, end = int(work.recent.start_ns[0]), int(work.recent.end_ns[-1])
-    pulses = (pulse(begin - MS, throttled_ns=0), pulse(end + MS, throttled_ns=500 * MS))
+    loop = timed_loop(steps_of_ten_ms(at0=300 * MS, at40=300 * MS))
+    begin, end = int(loop.recent.start_ns[0]), int(loop.recent.end_ns[-1])
+    resource_samples = (
+        resource_sample(begin - MS, throttled_ns=0),
+        resource_sample(end + MS, throttled_ns=500 * MS),
+    )
 
-    causes = {each.step: each.cause for each in found(work, pulses=pulses).found}
+    causes = {
+        each.step: each.cause for each in found(loop, resource_samples=resource_samples).found
+    }
 
     assert causes == {0: outliers.FIRST_STEP, 40: Cause("throttled", "")}
 
@@ -357,12 +371,12 @@ def test_our_own_sums_every_1024_steps_are_not_the_jobs(excess_us: int, is_ours:
     gaps_ns = [1000] * 8000
     gaps_ns[1024::1024] = [excess_us * 1000] * 7
     hooks = replace(HOOKS, fold_ns=7 * 100_000)
-    slow = timed_work([100_000] * 8000, gaps_ns)
+    slow = timed_loop([100_000] * 8000, gaps_ns)
     placed = profile(
-        works=[slow], processes=[process(unix_minus_monotonic_ns=SHIFT_NS, hooks=hooks)]
+        loops=[slow], processes=[process(unix_minus_monotonic_ns=SHIFT_NS, hooks=hooks)]
     )
 
-    answer = outliers.of_gaps(remember(slow, placed.works), Causes(placed, slow))
+    answer = outliers.of_gaps(remember(slow, placed.loops), Causes(placed, slow))
 
     assert isinstance(answer, Outliers)
     assert [each.step % 1024 for each in answer.found] == [0] * 7
@@ -384,14 +398,14 @@ def test_a_long_gap_is_named_by_the_line_that_took_it():
     gaps_ns = [MS] * 400
     for step in range(50, 400, 50):
         gaps_ns[step] = 80 * MS
-    slow = timed_work(steps_of_ten_ms(400), gaps_ns)
+    slow = timed_loop(steps_of_ten_ms(400), gaps_ns)
 
     placed = profile(
-        works=[slow],
+        loops=[slow],
         processes=[process(unix_minus_monotonic_ns=SHIFT_NS)],
         gaps=(_watched(99, 80 * MS), _watched(149, 80 * MS)),
     )
-    long = outliers.of_gaps(remember(slow, placed.works), Causes(placed, slow))
+    long = outliers.of_gaps(remember(slow, placed.loops), Causes(placed, slow))
 
     assert isinstance(long, Outliers)
     assert len(long.found) == 7
@@ -405,7 +419,7 @@ def test_a_line_at_the_end_of_an_epoch_is_still_the_end_of_an_epoch():
     gaps_ns = [MS] * 400
     for step in range(50, 400, 50):
         gaps_ns[step] = 80 * MS
-    slow = timed_work(steps_of_ten_ms(400), gaps_ns)
+    slow = timed_loop(steps_of_ten_ms(400), gaps_ns)
     starts = slow.recent.start_ns.tolist()
     ends = [
         Activity(
@@ -416,12 +430,12 @@ def test_a_line_at_the_end_of_an_epoch_is_still_the_end_of_an_epoch():
     ]  # fmt: skip
 
     placed = profile(
-        works=[slow],
+        loops=[slow],
         processes=[process(unix_minus_monotonic_ns=SHIFT_NS)],
         activities=tuple(ends),
         gaps=(_watched(99, 80 * MS), _watched(149, 80 * MS)),
     )
-    long = outliers.of_gaps(remember(slow, placed.works), Causes(placed, slow))
+    long = outliers.of_gaps(remember(slow, placed.loops), Causes(placed, slow))
 
     assert isinstance(long, Outliers)
     (cause,) = {each.cause for each in long.found}

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.profiles import HOOKS, process, work
+from tests.support.profiles import HOOKS, loop, process
 from tfprobe.analysis.steps.recent_steps import Overhead, measure
 from tfprobe.errors import Missing
 
 
 def test_hooks_and_traces_are_charged():
     """Mean hook call times steps, folds, what is done once, and traced steps."""
-    found = measure(process(), [work([5] * 200)])
+    found = measure(process(), [loop([5] * 200)])
 
     assert isinstance(found, Overhead)
     assert (found.hook_ns, found.traced_ns) == (200 * 500 + 1_000 + 4_000, 1_000_000)
@@ -20,7 +20,7 @@ def test_hooks_and_traces_are_charged():
 
 def test_works_of_other_processes_are_not_charged():
     """Each process carries its own cost."""
-    found = measure(process(), [work([5] * 200, process=1)])
+    found = measure(process(), [loop([5] * 200, process=1)])
 
     assert isinstance(found, Overhead)
     assert found.hook_ns == 5_000
@@ -30,7 +30,7 @@ def test_unmeasured_calls_are_said():
     """A short job ends before the agent has measured a call: the report says how many."""
     hooks = HOOKS.__class__(0, 0, 1_000, 4_000, 0, 10**9)
 
-    found = measure(process(hooks=hooks), [work([5] * 20)])
+    found = measure(process(hooks=hooks), [loop([5] * 20)])
 
     assert isinstance(found, Overhead)
     assert (found.hook_ns, found.unmeasured_calls) == (5_000, 20)

@@ -7,61 +7,61 @@ import dataclasses
 import numpy as np
 import pytest
 
-from tests.support.profiles import timed_work
+from tests.support.profiles import timed_loop
 from tests.support.rundir import MONO_NS
 from tfprobe.analysis.steps.recent_steps import busiest, last_end_ns, step_times, steps_per_s
 from tfprobe.errors import Missing
-from tfprobe.profile.profile import RecentSteps, Work
+from tfprobe.profile.profile import Loop, RecentSteps
 
 MS, S = 10**6, 10**9
 
 
-def _ends(work: Work) -> int:
-    return int(work.recent.end_ns[-1])
+def _ends(loop: Loop) -> int:
+    return int(loop.recent.end_ns[-1])
 
 
-def _regular(count: int, step_ns: int, gap_ns: int = 0, **more) -> Work:
-    return timed_work([step_ns] * count, gap_ns, **more)
+def _regular(count: int, step_ns: int, gap_ns: int = 0, **more) -> Loop:
+    return timed_loop([step_ns] * count, gap_ns, **more)
 
 
-def _changed(work: Work, **columns) -> Work:
-    recent = dataclasses.replace(work.recent, **columns)
-    return dataclasses.replace(work, recent=recent)
+def _changed(loop: Loop, **columns) -> Loop:
+    recent = dataclasses.replace(loop.recent, **columns)
+    return dataclasses.replace(loop, recent=recent)
 
 
 @pytest.mark.parametrize("phase", [0.0, 0.3, 0.99])
 @pytest.mark.parametrize("period_ns", [MS, 40 * MS, 3 * S, 4 * S, 9 * S, 60 * S, 3600 * S])
 def test_regular_steps_have_their_rate_at_every_moment(period_ns, phase):
     """Whether a step ended just now or the next is about to, and however long they take."""
-    work = _regular(1024, period_ns // 2, period_ns // 2)
-    now_ns = _ends(work) + int(phase * period_ns)
+    loop = _regular(1024, period_ns // 2, period_ns // 2)
+    now_ns = _ends(loop) + int(phase * period_ns)
 
-    assert steps_per_s(work, now_ns) == pytest.approx(S / period_ns, rel=0.02)
+    assert steps_per_s(loop, now_ns) == pytest.approx(S / period_ns, rel=0.02)
 
 
 def test_no_step_for_longer_than_usual_is_no_rate():
     """A job that hangs makes 0 steps a second, 10 s after its last one."""
-    work = _regular(1000, 10 * MS)
+    loop = _regular(1000, 10 * MS)
 
-    rates = [steps_per_s(work, _ends(work) + wait * S) for wait in (0, 2, 5, 9, 11, 3600)]
+    rates = [steps_per_s(loop, _ends(loop) + wait * S) for wait in (0, 2, 5, 9, 11, 3600)]
 
     assert rates == pytest.approx([100, 80, 50, 10, 0, 0], rel=0.02)
 
 
 def test_slow_steps_are_late_after_twice_their_time():
     """Steps of a minute: the next one may take a little longer."""
-    work = _regular(10, 60 * S)
+    loop = _regular(10, 60 * S)
 
-    rates = [steps_per_s(work, _ends(work) + wait * S) for wait in (59, 61, 119, 121)]
+    rates = [steps_per_s(loop, _ends(loop) + wait * S) for wait in (59, 61, 119, 121)]
 
     assert rates == pytest.approx([2 / 120, 2 / 181, 2 / 239, 0], rel=0.001)
 
 
 def test_a_pause_leaves_the_rate_after_ten_seconds():
     """A second after a checkpoint that took 20 s, a tenth of the steps came in the last 10 s."""
-    work = timed_work([10 * MS] * 1000, [0] * 900 + [20 * S] + [0] * 99)
+    loop = timed_loop([10 * MS] * 1000, [0] * 900 + [20 * S] + [0] * 99)
 
-    assert steps_per_s(work, _ends(work)) == pytest.approx(10, rel=0.1)
+    assert steps_per_s(loop, _ends(loop)) == pytest.approx(10, rel=0.1)
 
 
 def test_a_job_that_has_just_begun_has_the_rate_of_its_first_steps():
@@ -72,10 +72,10 @@ def test_a_job_that_has_just_begun_has_the_rate_of_its_first_steps():
 
 def test_steps_that_raised_are_not_counted():
     """Half of them were not completed."""
-    work = _regular(1000, 10 * MS)
-    work = _changed(work, raised=np.arange(1000) % 2 == 0)
+    loop = _regular(1000, 10 * MS)
+    loop = _changed(loop, raised=np.arange(1000) % 2 == 0)
 
-    assert steps_per_s(work, _ends(work)) == pytest.approx(50, rel=0.02)
+    assert steps_per_s(loop, _ends(loop)) == pytest.approx(50, rel=0.02)
 
 
 def test_without_a_completed_step_there_is_no_rate():
@@ -92,13 +92,13 @@ def test_without_a_completed_step_there_is_no_rate():
 
 def test_a_clock_that_went_wrong_makes_no_wrong_rate():
     """Steps that end before they begin, or before the one before them, or all at once."""
-    work = _regular(100, 10 * MS)
-    ends = work.recent.end_ns.copy()
+    loop = _regular(100, 10 * MS)
+    ends = loop.recent.end_ns.copy()
     ends[40:50] = 0
     still = np.full(100, MONO_NS)
 
-    assert steps_per_s(_changed(work, end_ns=ends), _ends(work)) == pytest.approx(100, rel=0.05)
-    assert isinstance(steps_per_s(_changed(work, start_ns=still, end_ns=still), MONO_NS), Missing)
+    assert steps_per_s(_changed(loop, end_ns=ends), _ends(loop)) == pytest.approx(100, rel=0.05)
+    assert isinstance(steps_per_s(_changed(loop, start_ns=still, end_ns=still), MONO_NS), Missing)
 
 
 def test_garbage_makes_neither_errors_nor_times_below_zero():
@@ -109,18 +109,18 @@ def test_garbage_makes_neither_errors_nor_times_below_zero():
         words = np.where(dice.random((2, 30)) < 0.5, words, words >> dice.integers(0, 62))
         ends = words[1] & (1 << 60) - 1
         marks = dice.random(30) < 0.3
-        work = _changed(_regular(30, MS), start_ns=words[0], end_ns=ends, raised=marks)
+        loop = _changed(_regular(30, MS), start_ns=words[0], end_ns=ends, raised=marks)
 
-        rate, times = steps_per_s(work, int(ends[-1])), step_times([work, work])
+        rate, times = steps_per_s(loop, int(ends[-1])), step_times([loop, loop])
 
         assert isinstance(rate, Missing) or rate >= 0
         assert isinstance(times, Missing) or min(times.p50_ns, *times.trend_ns) >= 0
-        assert busiest([work]) == (work,)
+        assert busiest([loop]) == (loop,)
 
 
 def test_quantiles_are_exact():
     """Of 1 to 100 ms."""
-    times = step_times([timed_work([n * MS for n in range(1, 101)])])
+    times = step_times([timed_loop([n * MS for n in range(1, 101)])])
 
     assert not isinstance(times, Missing)
     assert (times.p50_ns, times.p95_ns) == pytest.approx((50.5 * MS, 95.05 * MS))
@@ -128,12 +128,12 @@ def test_quantiles_are_exact():
 
 def test_steps_that_raised_were_traced_or_went_backwards_are_no_times():
     """What tfprobe added to a step is not the job's."""
-    work = timed_work([MS] * 97 + [500 * MS, 900 * MS, 700 * MS], sampled=[97])
+    loop = timed_loop([MS] * 97 + [500 * MS, 900 * MS, 700 * MS], sampled=[97])
     raised = np.arange(100) == 98
-    starts = work.recent.start_ns.copy()
-    starts[99] = work.recent.end_ns[99] + 1
+    starts = loop.recent.start_ns.copy()
+    starts[99] = loop.recent.end_ns[99] + 1
 
-    times = step_times([_changed(work, raised=raised, start_ns=starts)])
+    times = step_times([_changed(loop, raised=raised, start_ns=starts)])
 
     assert not isinstance(times, Missing)
     assert (times.p50_ns, times.p95_ns, max(times.trend_ns)) == (MS, MS, MS)
@@ -141,7 +141,7 @@ def test_steps_that_raised_were_traced_or_went_backwards_are_no_times():
 
 def test_where_all_steps_are_traced_they_are_the_times():
     """They are all there is."""
-    times = step_times([timed_work([MS] * 4, sampled=range(4))])
+    times = step_times([timed_loop([MS] * 4, sampled=range(4))])
 
     assert not isinstance(times, Missing)
     assert times.p50_ns == MS
@@ -150,7 +150,7 @@ def test_where_all_steps_are_traced_they_are_the_times():
 @pytest.mark.parametrize("count", [1, 23, 24, 25, 1000])
 def test_the_trend_has_at_most_24_points_newest_last(count):
     """Each the median of as many steps."""
-    times = step_times([timed_work([(n + 1) * MS for n in range(count)])])
+    times = step_times([timed_loop([(n + 1) * MS for n in range(count)])])
 
     assert not isinstance(times, Missing)
     assert len(times.trend_ns) == min(count, 24)
@@ -177,7 +177,7 @@ def test_the_busiest_work_is_one_of_now():
 def test_a_short_step_after_each_long_one_is_not_the_busiest():
     """Whatever the last step was."""
     fit = _regular(20, 60 * S, kind="fit")
-    log = timed_work([MS] * 20, 60 * S, kind="function", start_ns=MONO_NS + 60 * S, index=1)
+    log = timed_loop([MS] * 20, 60 * S, kind="function", start_ns=MONO_NS + 60 * S, index=1)
 
     assert busiest([fit, log]) == (fit,)
 

@@ -6,7 +6,7 @@ import itertools
 
 import numpy as np
 
-from tests.support.profiles import process, profile, timed_work, work
+from tests.support.profiles import loop, process, profile, timed_loop
 from tests.support.rundir import MONO_NS, UNIX_NS
 from tfprobe.analysis.steps.phases import life
 from tfprobe.analysis.steps.step_series import PhaseBand, bands, series, usual_most_ns
@@ -20,9 +20,9 @@ SHIFT_NS = UNIX_NS - MONO_NS
 
 
 def remembered(times_ns: list[int], first_step: int = 0) -> StepWindow:
-    recent = timed_work(times_ns).recent
+    recent = timed_loop(times_ns).recent
     moved = RecentSteps(first_step, recent.start_ns, recent.end_ns, recent.sampled, recent.raised)
-    told = timed_work(times_ns, recent=moved)
+    told = timed_loop(times_ns, recent=moved)
     return remember(told, [told])
 
 
@@ -67,7 +67,7 @@ def test_a_part_is_shown_nearer():
 
 def test_no_step_is_no_point():
     """Nothing remembered, or nothing in the part that is asked for."""
-    nothing = work(())
+    nothing = loop(())
 
     assert len(series(remember(nothing, [nothing])).first_steps) == 0
     assert len(series(remembered([1, 2]), first=50).first_steps) == 0
@@ -75,8 +75,8 @@ def test_no_step_is_no_point():
 
 def test_steps_have_the_phase_in_which_they_began():
     """The first ten of a hundred steps were slow: warm-up, and then steady."""
-    told = timed_work([100 * MS] * 10 + [10 * MS] * 90)
-    made = profile(works=[told], processes=[process(unix_minus_monotonic_ns=SHIFT_NS)])
+    told = timed_loop([100 * MS] * 10 + [10 * MS] * 90)
+    made = profile(loops=[told], processes=[process(unix_minus_monotonic_ns=SHIFT_NS)])
 
     found = bands(remember(told, [told]), life(made, made.processes[0]), SHIFT_NS)
 
@@ -88,11 +88,11 @@ def test_steps_have_the_phase_in_which_they_began():
 
 def test_a_function_that_is_traced_makes_a_band():
     """Step 50 was traced again: it is a band by itself."""
-    told = timed_work([10 * MS] * 100)
+    told = timed_loop([10 * MS] * 100)
     start_ns = int(told.recent.start_ns[50]) + SHIFT_NS
     again = Activity(0, "trace", "f", "MainThread", start_ns, start_ns + 10 * MS, 2, 20 * MS)
     made = profile(
-        works=[told],
+        loops=[told],
         processes=[process(unix_minus_monotonic_ns=SHIFT_NS)],
         activities=(again,),
     )

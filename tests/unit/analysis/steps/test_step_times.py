@@ -7,7 +7,7 @@ import random
 import numpy as np
 import pytest
 
-from tests.support.profiles import durations, timed_work, work
+from tests.support.profiles import durations, loop, timed_loop
 from tfprobe.analysis.steps import step_times
 from tfprobe.analysis.steps.step_times import QUANTILES, Distribution
 from tfprobe.analysis.steps.step_window import remember
@@ -24,7 +24,7 @@ def steps_of(one) -> Distribution:
 
 def test_quantiles_are_exact_while_every_step_is_remembered():
     """They are numpy's, of the very values."""
-    found = steps_of(timed_work(VALUES_NS))
+    found = steps_of(timed_loop(VALUES_NS))
 
     assert found.quantiles_ns == pytest.approx(np.quantile(VALUES_NS, QUANTILES))
     assert (found.error_ratio, found.left_out) == (0.0, 0)
@@ -33,21 +33,21 @@ def test_quantiles_are_exact_while_every_step_is_remembered():
 
 def test_traced_steps_are_left_out():
     """Steps that tfprobe traced, and those after them, do not make the job look slow."""
-    found = steps_of(timed_work([10] * 50 + [10**9, 10**8] + [10] * 48, sampled=[50]))
+    found = steps_of(timed_loop([10] * 50 + [10**9, 10**8] + [10] * 48, sampled=[50]))
 
     assert (found.count, found.left_out, found.max_ns) == (98, 2, 10)
 
 
 def test_where_every_second_step_is_traced_the_others_are_told():
     """Leaving out those after a traced step as well would leave nothing."""
-    found = steps_of(timed_work([20, 10] * 50, sampled=range(0, 100, 2)))
+    found = steps_of(timed_loop([20, 10] * 50, sampled=range(0, 100, 2)))
 
     assert (found.count, found.max_ns) == (50, 10)
 
 
 def test_forgotten_steps_are_in_the_histogram():
     """Of a long job quantiles are off by 1/16 at most, and say so."""
-    found = steps_of(work(VALUES_NS, remembered=100))
+    found = steps_of(loop(VALUES_NS, remembered=100))
 
     assert found.quantiles_ns == pytest.approx(np.quantile(VALUES_NS, QUANTILES), rel=1 / 16)
     assert (found.count, found.error_ratio) == (5_000, 1 / 16)
@@ -55,7 +55,7 @@ def test_forgotten_steps_are_in_the_histogram():
 
 def test_gaps_have_a_distribution_of_their_own():
     """The time between steps is told like that of steps; the first step has none before it."""
-    one = timed_work([10] * 4, [999, 1, 2, 3])
+    one = timed_loop([10] * 4, [999, 1, 2, 3])
 
     found = step_times.of_gaps(one, remember(one, [one]))
 
@@ -65,7 +65,7 @@ def test_gaps_have_a_distribution_of_their_own():
 
 def test_a_single_step_has_no_gap():
     """That is said, and is no gap of 0."""
-    one = timed_work([10], gaps=durations([]))
+    one = timed_loop([10], gaps=durations([]))
 
     found = step_times.of_gaps(one, remember(one, [one]))
 

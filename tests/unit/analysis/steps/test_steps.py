@@ -7,7 +7,7 @@ import random
 import numpy as np
 import pytest
 
-from tests.support.profiles import work
+from tests.support.profiles import loop
 from tfprobe.analysis.steps.step_times import StepTimeSummary, recent_steps, summarise
 from tfprobe.errors import Missing
 
@@ -15,7 +15,7 @@ VALUES_NS = [random.Random(9).randrange(1_000, 50_000_000) for _ in range(5_000)
 
 
 def times(*args, **kwargs) -> StepTimeSummary:
-    found = summarise(work(*args, **kwargs))
+    found = summarise(loop(*args, **kwargs))
     assert isinstance(found, StepTimeSummary)
     return found
 
@@ -52,14 +52,14 @@ def test_quantiles_never_leave_the_extremes():
 
 
 def test_no_completed_step_has_a_reason():
-    """A work whose steps all raised has no step time."""
-    assert summarise(work([5, 5], raised=[0, 1])) == Missing("all 2 steps raised")
-    assert summarise(work([])) == Missing("no step was completed")
+    """A loop whose steps all raised has no step time."""
+    assert summarise(loop([5, 5], raised=[0, 1])) == Missing("all 2 steps raised")
+    assert summarise(loop([])) == Missing("no step was completed")
 
 
 def test_recent_steps_are_numbered_from_the_start_of_the_work():
     """The last steps have their true numbers, times and gaps."""
-    last = recent_steps(work([7] * 50, remembered=10, raised=[48]), last=2)
+    last = recent_steps(loop([7] * 50, remembered=10, raised=[48]), last=2)
 
     assert [(s.step, s.duration_ns, s.gap_ns, s.raised) for s in last] == [
         (48, 7, 1000, True),

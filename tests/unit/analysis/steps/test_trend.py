@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tests.support.profiles import timed_work
+from tests.support.profiles import timed_loop
 from tfprobe.analysis.steps.step_series import Trend, trend
 from tfprobe.analysis.steps.step_window import remember, warm_up_steps
 from tfprobe.errors import Missing
@@ -19,8 +19,8 @@ def noisy(count: int, *, seed: int = 3) -> np.ndarray:
 
 
 def of(times) -> Trend | Missing:
-    work = timed_work(times.astype(np.int64))
-    remembered = remember(work, [work])
+    loop = timed_loop(times.astype(np.int64))
+    remembered = remember(loop, [loop])
     return trend(remembered.numbers, remembered.step_ns, remembered.counts)
 
 
@@ -60,20 +60,20 @@ def test_the_warm_up_is_where_steps_have_come_down():
     times = np.full(200, 10_000_000)
     times[:5] = [900_000_000, 40_000_000, 30_000_000, 20_000_000, 15_000_000]
     times[50] = 80_000_000
-    work = timed_work(times)
+    loop = timed_loop(times)
 
-    assert warm_up_steps(remember(work, [work])) == 5
+    assert warm_up_steps(remember(loop, [loop])) == 5
 
 
 def test_steps_that_are_always_the_same_need_no_warm_up():
     """Where the first step is as fast as the last there is no warm-up."""
-    work = timed_work([10_000_000] * 100)
+    loop = timed_loop([10_000_000] * 100)
 
-    assert warm_up_steps(remember(work, [work])) == 0
+    assert warm_up_steps(remember(loop, [loop])) == 0
 
 
 def test_a_run_that_only_gets_slower_has_no_warm_up():
     """A slowdown is a trend and no warm-up."""
-    work = timed_work(np.linspace(10_000_000, 20_000_000, 300).astype(np.int64))
+    loop = timed_loop(np.linspace(10_000_000, 20_000_000, 300).astype(np.int64))
 
-    assert warm_up_steps(remember(work, [work])) == 0
+    assert warm_up_steps(remember(loop, [loop])) == 0

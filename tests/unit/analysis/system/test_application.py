@@ -7,7 +7,7 @@ import random
 import numpy as np
 import pytest
 
-from tests.support.profiles import HOOKS, process, profile, work
+from tests.support.profiles import HOOKS, loop, process, profile
 from tests.support.rundir import MONO_NS, UNIX_NS
 from tests.support.tiers import activity
 from tfprobe.analysis.core.intervals import union
@@ -19,8 +19,8 @@ MS = 1_000_000
 NODE = process(unix_minus_monotonic_ns=UNIX_NS - MONO_NS)
 
 
-def used(*found, works=(), **changes) -> ProcessActivities:
-    (only,) = activities(profile(works=works, processes=[NODE], activities=found, **changes))
+def used(*found, loops=(), **changes) -> ProcessActivities:
+    (only,) = activities(profile(loops=loops, processes=[NODE], activities=found, **changes))
     return only
 
 
@@ -29,11 +29,11 @@ def by_name(item: ProcessActivities) -> dict[str, ActivityUse]:
 
 
 def steps_at(*starts_ms: int, duration_ms: int = 10, **changes):
-    """Return a work that remembers steps at these moments, in ms from the start of the run."""
+    """Return a loop that remembers steps at these moments, in ms from the start of the run."""
     starts = np.array(starts_ms, dtype=np.int64) * MS + MONO_NS
     marks = np.zeros(len(starts), dtype=np.bool_)
     ring = RecentSteps(0, starts, starts + duration_ms * MS, marks, marks)
-    return work([duration_ms * MS] * len(starts), recent=ring, **{"kind": "fit", **changes})
+    return loop([duration_ms * MS] * len(starts), recent=ring, **{"kind": "fit", **changes})
 
 
 def test_what_is_inside_is_taken_out():
@@ -56,8 +56,8 @@ def test_what_is_inside_is_taken_out():
 
 
 def test_steps_are_activities():
-    """The steps of a work lie inside the fit that runs them, and are taken out of it."""
-    item = used(activity("train", "fit", 0, 100), works=[steps_at(10, 30, 50, name="digits")])
+    """The steps of a loop lie inside the fit that runs them, and are taken out of it."""
+    item = used(activity("train", "fit", 0, 100), loops=[steps_at(10, 30, 50, name="digits")])
 
     found = by_name(item)
     assert found["fit digits"].exclusive_ns == 30 * MS
@@ -139,7 +139,7 @@ def test_nothing_is_exclusive_where_steps_have_no_place_in_time():
     unplaced = process()
     (item,) = activities(
         profile(
-            works=[steps_at(10)], processes=[unplaced], activities=[activity("train", "fit", 0, 9)]
+            loops=[steps_at(10)], processes=[unplaced], activities=[activity("train", "fit", 0, 9)]
         )
     )
 

@@ -6,7 +6,7 @@ import pytest
 
 from tests.support.profiles import process, profile
 from tests.support.rundir import UNIX_NS
-from tests.support.tiers import SECOND_NS, UNKNOWN, device_pulse, pulse
+from tests.support.tiers import SECOND_NS, UNKNOWN, device_resource_sample, resource_sample
 from tfprobe.analysis.core.statistics import MOST_POINTS, ONE_SAMPLE, SampleCurve, told
 from tfprobe.analysis.core.statistics import level as level_of
 from tfprobe.analysis.core.statistics import rate as rate_of
@@ -15,8 +15,8 @@ from tfprobe.analysis.system.hardware import ProcessHardware, hardware
 from tfprobe.errors import Missing
 
 
-def used(*pulses, **changes) -> ProcessHardware:
-    (only,) = hardware(profile(pulses=pulses, **changes)).processes
+def used(*resource_samples, **changes) -> ProcessHardware:
+    (only,) = hardware(profile(resource_samples=resource_samples, **changes)).processes
     assert isinstance(only, ProcessHardware)
     return only
 
@@ -29,8 +29,8 @@ def curve(item: SampleCurve | Missing) -> SampleCurve:
 def test_busy_cores_are_cpu_time_by_wall_time():
     """Three CPU seconds in two seconds are one and a half CPUs, a third of them in the system."""
     item = used(
-        pulse(0, user_ns=7 * SECOND_NS, system_ns=0),
-        pulse(2, user_ns=9 * SECOND_NS, system_ns=1 * SECOND_NS),
+        resource_sample(0, user_ns=7 * SECOND_NS, system_ns=0),
+        resource_sample(2, user_ns=9 * SECOND_NS, system_ns=1 * SECOND_NS),
     )
 
     assert curve(item.cores_busy).mean == 1.5
@@ -40,7 +40,7 @@ def test_busy_cores_are_cpu_time_by_wall_time():
 
 def test_a_mean_weighs_by_time():
     """Pulses come at longer distances later on: a long quiet time is not one sample of many."""
-    item = used(*(pulse(at, user_ns=cpu * SECOND_NS, system_ns=0) for at, cpu in
+    item = used(*(resource_sample(at, user_ns=cpu * SECOND_NS, system_ns=0) for at, cpu in
                   ((0, 0), (1, 4), (2, 8), (10, 8))))  # fmt: skip
 
     busy = curve(item.cores_busy)
@@ -53,14 +53,16 @@ def test_utilization_is_of_the_cpus_it_may_use():
     """Two busy CPUs of a cgroup limit of four are half, whatever the machine has."""
     cpus = {"cpus": 64, "cpu_limit": 4.0, "system_ns": 0}
 
-    item = used(pulse(0, user_ns=0, **cpus), pulse(1, user_ns=2 * SECOND_NS, **cpus))
+    item = used(
+        resource_sample(0, user_ns=0, **cpus), resource_sample(1, user_ns=2 * SECOND_NS, **cpus)
+    )
 
     assert (item.usable_cpus, item.utilization_ratio) == (4.0, 0.5)
 
 
 def test_without_a_limit_all_its_cpus_are_usable():
     """A cgroup without a quota limits nothing."""
-    item = used(pulse(0, cpus=8), pulse(1, cpus=8))
+    item = used(resource_sample(0, cpus=8), resource_sample(1, cpus=8))
 
     assert item.usable_cpus == 8
 
@@ -68,8 +70,8 @@ def test_without_a_limit_all_its_cpus_are_usable():
 def test_what_the_cgroup_held_back_is_a_share_of_what_was_wanted():
     """A second held back for three that ran: a quarter."""
     item = used(
-        pulse(0, user_ns=0, system_ns=0, throttled_ns=5 * SECOND_NS),
-        pulse(4, user_ns=3 * SECOND_NS, system_ns=0, throttled_ns=6 * SECOND_NS),
+        resource_sample(0, user_ns=0, system_ns=0, throttled_ns=5 * SECOND_NS),
+        resource_sample(4, user_ns=3 * SECOND_NS, system_ns=0, throttled_ns=6 * SECOND_NS),
     )
 
     assert item.throttled_ratio == 0.25
@@ -78,8 +80,8 @@ def test_what_the_cgroup_held_back_is_a_share_of_what_was_wanted():
 def test_switches_are_by_second_and_by_step():
     """The counters grow from sample to sample; steps are those between first and last."""
     item = used(
-        pulse(0, steps=10, voluntary_switches=100, involuntary_switches=7),
-        pulse(2, steps=30, voluntary_switches=300, involuntary_switches=7),
+        resource_sample(0, steps=10, voluntary_switches=100, involuntary_switches=7),
+        resource_sample(2, steps=30, voluntary_switches=300, involuntary_switches=7),
     )
 
     assert curve(item.voluntary_switches_per_s).mean == 100
@@ -90,8 +92,8 @@ def test_switches_are_by_second_and_by_step():
 def test_memory_has_its_peak_and_its_limit():
     """The peak is the kernel's own, which a sample may miss."""
     item = used(
-        pulse(0, resident_bytes=1000, peak_resident_bytes=1500, memory_limit_bytes=9000),
-        pulse(1, resident_bytes=2000, peak_resident_bytes=5000, memory_limit_bytes=9000),
+        resource_sample(0, resident_bytes=1000, peak_resident_bytes=1500, memory_limit_bytes=9000),
+        resource_sample(1, resident_bytes=2000, peak_resident_bytes=5000, memory_limit_bytes=9000),
     )
 
     assert curve(item.resident_bytes).last == 2000
@@ -101,8 +103,8 @@ def test_memory_has_its_peak_and_its_limit():
 def test_waits_and_collections_are_parts_of_the_time():
     """Of four seconds the first thread waited for one, and collections took a tenth."""
     item = used(
-        pulse(0, run_delay_ns=5 * SECOND_NS, gc_ns=0, major_faults=10),
-        pulse(4, run_delay_ns=6 * SECOND_NS, gc_ns=SECOND_NS * 4 // 10, major_faults=30),
+        resource_sample(0, run_delay_ns=5 * SECOND_NS, gc_ns=0, major_faults=10),
+        resource_sample(4, run_delay_ns=6 * SECOND_NS, gc_ns=SECOND_NS * 4 // 10, major_faults=30),
     )
 
     assert curve(item.run_delay_ratio).mean == 0.25
@@ -113,8 +115,8 @@ def test_waits_and_collections_are_parts_of_the_time():
 def test_cpus_of_the_machine_are_counted_whoever_used_them():
     """In two seconds: three CPUs were busy, one waited for storage, half of one was taken."""
     item = used(
-        pulse(0, machine_busy_ns=SECOND_NS, machine_io_wait_ns=0, machine_steal_ns=0),
-        pulse(
+        resource_sample(0, machine_busy_ns=SECOND_NS, machine_io_wait_ns=0, machine_steal_ns=0),
+        resource_sample(
             2,
             machine_busy_ns=7 * SECOND_NS,
             machine_io_wait_ns=2 * SECOND_NS,
@@ -129,7 +131,9 @@ def test_cpus_of_the_machine_are_counted_whoever_used_them():
 
 def test_one_sample_tells_levels_and_no_rates():
     """A job of a second is looked at once."""
-    item = used(pulse(0, steps=1, user_ns=5, system_ns=5, resident_bytes=1000, read_bytes=4))
+    item = used(
+        resource_sample(0, steps=1, user_ns=5, system_ns=5, resident_bytes=1000, read_bytes=4)
+    )
 
     assert curve(item.resident_bytes).mean == 1000
     assert item.cores_busy == ONE_SAMPLE
@@ -139,7 +143,7 @@ def test_one_sample_tells_levels_and_no_rates():
 
 def test_what_no_sample_tells_has_its_reason():
     """/proc/PID/io may be closed to us; the rest is told all the same."""
-    item = used(pulse(0, threads=4), pulse(1, threads=6))
+    item = used(resource_sample(0, threads=4), resource_sample(1, threads=6))
 
     assert item.read_bytes_per_s == UNKNOWN
     assert item.throttled_ratio == UNKNOWN
@@ -166,7 +170,7 @@ def test_threads_of_the_job_are_those_it_chose():
     """Pools larger than the CPUs it may use are seen side by side."""
     node = process(settings={"intra_op_threads": 64, "inter_op_threads": 0})
 
-    item = used(pulse(0, cpus=4), processes=[node])
+    item = used(resource_sample(0, cpus=4), processes=[node])
 
     assert (item.intra_op_threads, item.inter_op_threads) == (64, 0)
 
@@ -174,12 +178,17 @@ def test_threads_of_the_job_are_those_it_chose():
 def test_devices_are_by_host_and_index():
     """The first accelerator of one machine is not the first of another."""
     samples = [
-        pulse(at, process=None, host=host, devices=(device_pulse(0, utilization_ratio=ratio),))
+        resource_sample(
+            at,
+            process=None,
+            host=host,
+            devices=(device_resource_sample(0, utilization_ratio=ratio),),
+        )
         for at in (0, 1)
         for host, ratio in (("a", 0.2), ("b", 0.8))
     ]
 
-    devices = hardware(profile(pulses=samples)).devices
+    devices = hardware(profile(resource_samples=samples)).devices
 
     assert not isinstance(devices, Missing)
     assert [(each.host, curve(each.utilization_ratio).mean) for each in devices] == [
@@ -190,11 +199,13 @@ def test_devices_are_by_host_and_index():
 def test_a_device_tells_what_holds_its_clocks_down():
     """Each reason with the part of the samples that name it."""
     samples = [
-        pulse(at, devices=(device_pulse(throttle_reasons=reasons, power_watts=UNKNOWN),))
+        resource_sample(
+            at, devices=(device_resource_sample(throttle_reasons=reasons, power_watts=UNKNOWN),)
+        )
         for at, reasons in enumerate([(), ("power",), ("power", "thermal"), ()])
     ]
 
-    (device,) = hardware(profile(pulses=samples)).devices
+    (device,) = hardware(profile(resource_samples=samples)).devices
 
     assert [(each.reason, each.ratio) for each in device.throttle_reasons] == [
         ("power", 0.5), ("thermal", 0.25),

@@ -76,7 +76,7 @@ def test_a_summary_has_the_samples_and_the_rate() -> None:
 def test_a_document_has_each_call_with_its_share() -> None:
     """Calls below the least share are left out."""
     stacks = sampled([(0, "main fit"), (99, "main load")], end_ms=100)
-    found = trees(replace(profile(works=[], processes=[process()]), stacks=(stacks,)))
+    found = trees(replace(profile(loops=[], processes=[process()]), stacks=(stacks,)))
 
     written = json.loads(json.dumps(document("r1", found, 0.05)))
 

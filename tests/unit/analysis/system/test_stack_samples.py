@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tests.support.profiles import HOOKS, process, profile, timed_work
+from tests.support.profiles import HOOKS, process, profile, timed_loop
 from tests.support.rundir import MONO_NS, UNIX_NS
 from tests.support.stacks import FRAMES, MAIN, MS, sampled
 from tfprobe.analysis.core.intervals import Intervals, one
@@ -118,7 +118,7 @@ def test_a_step_is_known_by_its_wrapper(wrapper: str) -> None:
 def told():
     """What stacks tell of a process that trains from its 1st to its 2nd second, and ends."""
     loop = replace(
-        timed_work([50 * MS] * 10, 50 * MS, start_ns=MONO_NS + S), thread="MainThread", kind="fit"
+        timed_loop([50 * MS] * 10, 50 * MS, start_ns=MONO_NS + S), thread="MainThread", kind="fit"
     )
     this = process(unix_minus_monotonic_ns=UNIX_NS - MONO_NS, hooks=replace(HOOKS, wall_ns=2 * S))
     reads = [(0, "main import load"), (1500, "main load")]
@@ -128,7 +128,7 @@ def told():
     stacks = sampled(
         {POOL: [(0, "work")], MAIN: [*reads, (2950, "")]}, end_ms=3200, start_ns=UNIX_NS - S
     )
-    (found,) = trees(replace(profile(works=[loop], processes=[this]), stacks=(stacks,)))
+    (found,) = trees(replace(profile(loops=[loop], processes=[this]), stacks=(stacks,)))
     return found
 
 
@@ -157,7 +157,7 @@ def test_a_process_whose_life_is_not_known_has_threads() -> None:
     """And the reason."""
     stacks = sampled([(0, "main")], end_ms=10)
 
-    (found,) = trees(replace(profile(works=[], processes=[process()]), stacks=(stacks,)))
+    (found,) = trees(replace(profile(loops=[], processes=[process()]), stacks=(stacks,)))
 
     assert isinstance(found.phases, Missing)
     assert [lasted(each.tree.calls) for each in found.threads] == [{"main 10 10": {}}]

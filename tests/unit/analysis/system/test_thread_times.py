@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.support.rundir import UNIX_NS
-from tests.support.tiers import SECOND_NS, pulse
+from tests.support.tiers import SECOND_NS, resource_sample
 from tfprobe.analysis.system.thread_times import (
     NOT_TAKEN,
     ONE_SAMPLE,
@@ -15,15 +15,15 @@ from tfprobe.analysis.system.thread_times import (
     thread_times,
 )
 from tfprobe.errors import Missing
-from tfprobe.profile.activities import Pulse, ThreadTimes, ThreadUse
+from tfprobe.profile.activities import ResourceSample, ThreadTimes, ThreadUse
 
 
-def sampled(at_s: int, since_s: int | None, *threads: ThreadUse, **changes) -> Pulse:
+def sampled(at_s: int, since_s: int | None, *threads: ThreadUse, **changes) -> ResourceSample:
     """Return a pulse of a process that keeps one CPU busy, with the time of these threads."""
     since_ns = Missing("first") if since_s is None else UNIX_NS + since_s * SECOND_NS
     times = ThreadTimes(since_ns, threads, changes.pop("unmapped", 0))
     facts = {"user_ns": at_s * SECOND_NS, "system_ns": 0, "thread_times": times}
-    return pulse(at_s, **{**facts, **changes})
+    return resource_sample(at_s, **{**facts, **changes})
 
 
 def python(name: str, cpu_s: float, line: int = 0, **changes) -> ThreadUse:
@@ -36,8 +36,8 @@ def native(name: str, count: int, cpu_s: float) -> ThreadUse:
     return ThreadUse(name, False, count, round(cpu_s * SECOND_NS))
 
 
-def known(*pulses: Pulse) -> ProcessThreads:
-    found = thread_times(pulses)
+def known(*resource_samples: ResourceSample) -> ProcessThreads:
+    found = thread_times(resource_samples)
     assert isinstance(found, ProcessThreads)
     return found
 
@@ -97,7 +97,9 @@ def test_threads_of_one_name_count_together():
 
 def test_pulses_without_threads_lie_within_the_next_sample():
     """Samples are as far apart as their cost wants."""
-    found = known(sampled(0, None), pulse(1, user_ns=5, system_ns=0), sampled(4, 0, python("a", 2)))
+    found = known(
+        sampled(0, None), resource_sample(1, user_ns=5, system_ns=0), sampled(4, 0, python("a", 2))
+    )
 
     assert (found.watched_ns, found.cpu_ns) == (4 * SECOND_NS, 4 * SECOND_NS)
     assert found.groups[0].cores == 0.5
@@ -115,17 +117,22 @@ def test_the_wait_of_the_first_thread_is_of_the_same_time():
 
 
 @pytest.mark.parametrize(
-    ("pulses", "reason"),
+    ("resource_samples", "reason"),
     [
         ((), NOT_TAKEN),
-        ((pulse(0, thread_times=Missing("an older version")),), Missing("an older version")),
+        (
+            (resource_sample(0, thread_times=Missing("an older version")),),
+            Missing("an older version"),
+        ),
         ((sampled(0, None, python("a", 1)),), ONE_SAMPLE),
     ],
     ids=["no pulse", "older", "one sample"],
 )
-def test_what_is_not_known_has_its_reason(pulses: tuple[Pulse, ...], reason: Missing):
+def test_what_is_not_known_has_its_reason(
+    resource_samples: tuple[ResourceSample, ...], reason: Missing
+):
     """A recording of an earlier version knows nothing of threads."""
-    assert thread_times(pulses) == reason
+    assert thread_times(resource_samples) == reason
 
 
 def test_the_share_of_an_unknown_whole_is_unknown():

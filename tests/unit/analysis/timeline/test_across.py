@@ -94,7 +94,7 @@ def test_steps_of_another_number_or_work_are_another_step() -> None:
     """What one evaluates is beside no training step."""
     every = many(3, late=1)
     other = replace(every.captures[1], step=8)
-    unknown = replace(every.captures[2], work=Missing("nobody tells"))
+    unknown = replace(every.captures[2], loop=Missing("nobody tells"))
     found = replace(every, captures=(every.captures[0], other, unknown))
 
     assert same_step(found, found.captures[0]) == (found.captures[0],)

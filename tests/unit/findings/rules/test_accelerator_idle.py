@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.support.signals import MS, found, gpu_ops, ops, parts, process, work
+from tests.support.signals import MS, found, gpu_ops, loop, ops, parts, process
 from tfprobe.findings.finding import Severity
 from tfprobe.findings.signals import Waste
 
@@ -15,7 +15,7 @@ def test_half_of_the_cycle_without_a_device_is_told() -> None:
     """At one half, with the largest reason, and at most all of the idle time to win."""
     shares = parts(device_compute_32bit=0.5, input_wait=0.4, host_compute=0.1)
 
-    finding = found("accelerator_idle", work(ops=gpu_ops(), parts=shares))
+    finding = found("accelerator_idle", loop(ops=gpu_ops(), parts=shares))
 
     assert finding is not None
     assert (round(finding.gain.high_ratio, 6), finding.part) == (0.5, "input_wait")
@@ -26,14 +26,14 @@ def test_less_is_not() -> None:
     """Where the device works for more than half of the cycle, it is used."""
     shares = parts(device_compute_32bit=0.51, input_wait=0.49, host_compute=0.0)
 
-    assert found("accelerator_idle", work(ops=gpu_ops(), parts=shares)) is None
+    assert found("accelerator_idle", loop(ops=gpu_ops(), parts=shares)) is None
 
 
 def test_an_accelerator_that_no_op_runs_on_is_told() -> None:
     """A job that found its GPU and computes on the host all the same."""
     has_one = process(has_accelerator=True)
 
-    finding = found("accelerator_idle", work(process=has_one, ops=ops()))
+    finding = found("accelerator_idle", loop(process=has_one, ops=ops()))
 
     assert finding is not None
     assert finding.severity is Severity.WARNING
@@ -41,7 +41,7 @@ def test_an_accelerator_that_no_op_runs_on_is_told() -> None:
 
 def test_a_job_without_one_hears_nothing() -> None:
     """On the host nothing of this holds."""
-    assert found("accelerator_idle", work(ops=ops(), parts=parts(idle=0.9))) is None
+    assert found("accelerator_idle", loop(ops=ops(), parts=parts(idle=0.9))) is None
 
 
 @pytest.mark.parametrize(
@@ -54,9 +54,9 @@ def test_idle_time_inside_a_step_is_not_blamed_on_what_comes_between_steps(
     wastes = (Waste("idle", what, "", 5.0 * MS), Waste("idle", "loop", "train.py:3", 1.0 * MS))
     shares = replace(parts(idle=0.8, device_compute_32bit=0.1), causes=wastes)
 
-    inside = found("accelerator_idle", work(ops=gpu_ops(), parts=shares))
+    inside = found("accelerator_idle", loop(ops=gpu_ops(), parts=shares))
     between = found(
-        "accelerator_idle", work(ops=gpu_ops(), parts=replace(shares, causes=wastes[1:]))
+        "accelerator_idle", loop(ops=gpu_ops(), parts=replace(shares, causes=wastes[1:]))
     )
 
     assert inside is not None
@@ -70,7 +70,7 @@ def test_launches_that_one_op_holds_up_are_not_to_be_fewer() -> None:
     """What loads a library takes as long with fewer kernels."""
     slow = gpu_ops(usual_op_ns=0.01 * MS, per_step=20.0)
 
-    finding = found("accelerator_idle", work(ops=slow, parts=parts(kernel_launch=0.9)))
+    finding = found("accelerator_idle", loop(ops=slow, parts=parts(kernel_launch=0.9)))
 
     assert finding is not None
     assert "fewer" not in finding.action

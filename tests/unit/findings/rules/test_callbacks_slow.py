@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.support.signals import MS, WHOLE_NS, found, parts, process, work
+from tests.support.signals import MS, WHOLE_NS, found, loop, parts, process
 from tfprobe.findings.signals import ActivitySignal, Waste
 
 
@@ -15,7 +15,7 @@ def test_a_twentieth_of_the_cycle_is_told() -> None:
     cause = Waste("callbacks", "on_train_batch_end", "train.py:12", 0.3 * MS)
     shares = replace(parts(callbacks=0.03, summaries=0.02), causes=(cause,))
 
-    finding = found("callbacks_slow", work(parts=shares))
+    finding = found("callbacks_slow", loop(parts=shares))
 
     assert finding is not None
     assert round(finding.gain.high_ratio, 6) == 0.05
@@ -27,16 +27,16 @@ def test_callbacks_at_the_ends_of_epochs_count() -> None:
     at_epochs = ActivitySignal("callbacks", "CallbackList.on_epoch_end", 3, WHOLE_NS // 20)
     rare = process(activities=(at_epochs,))
 
-    finding = found("callbacks_slow", work(process=rare))
+    finding = found("callbacks_slow", loop(process=rare))
 
     assert finding is not None
     assert any("3 times" in each.text for each in finding.evidence)
-    assert found("callbacks_slow", work(process=rare, is_main=False)) is None
+    assert found("callbacks_slow", loop(process=rare, is_main=False)) is None
 
 
 def test_less_is_not() -> None:
     """A progress bar costs something, too."""
-    assert found("callbacks_slow", work(parts=parts(callbacks=0.049))) is None
+    assert found("callbacks_slow", loop(parts=parts(callbacks=0.049))) is None
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,7 @@ def test_what_is_advised_fits_what_was_seen(part: str, what: str, advised: str) 
     """A progress bar is no TensorBoard, and a callback of the job neither."""
     shares = replace(parts(callbacks=0.1), causes=(Waste(part, what, "", 1.0 * MS),))
 
-    finding = found("callbacks_slow", work(parts=shares))
+    finding = found("callbacks_slow", loop(parts=shares))
 
     assert finding is not None
     assert advised in finding.action
@@ -63,7 +63,7 @@ def test_at_the_ends_of_epochs_there_is_no_batch_to_skip() -> None:
     at_epochs = ActivitySignal("callbacks", "CallbackList.on_epoch_end", 3, WHOLE_NS // 5)
 
     finding = found(
-        "callbacks_slow", work(process=process(activities=(at_epochs,)), parts=parts(callbacks=0.1))
+        "callbacks_slow", loop(process=process(activities=(at_epochs,)), parts=parts(callbacks=0.1))
     )
 
     assert finding is not None
@@ -74,8 +74,8 @@ def test_at_the_ends_of_epochs_there_is_no_batch_to_skip() -> None:
 
 def test_the_bound_has_what_is_fetched_for_callbacks() -> None:
     """Who takes a callback out, or calls it less often, wins the reading of logs, too."""
-    finding = found("callbacks_slow", work(parts=parts(callbacks=0.1, fetch=0.05)))
+    finding = found("callbacks_slow", loop(parts=parts(callbacks=0.1, fetch=0.05)))
 
     assert finding is not None
     assert round(finding.gain.high_ratio, 6) == 0.15
-    assert found("callbacks_slow", work(parts=parts(callbacks=0.04, fetch=0.5))) is None
+    assert found("callbacks_slow", loop(parts=parts(callbacks=0.04, fetch=0.5))) is None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.support.signals import WHOLE_NS, found, loop, process, work
+from tests.support.signals import WHOLE_NS, found, loop, process, timing
 from tfprobe.findings.signals import ActivitySignal, Python, PythonUse
 
 
@@ -32,13 +32,13 @@ def test_the_line_that_saves_is_told_where_it_was_seen() -> None:
     """Between the steps, or as the line that runs the ops of a Saver."""
     saving = process(activities=(_saving(WHOLE_NS // 10),))
     use = PythonUse("update_checkpoint_state", "saver.py:9", "python", 1.0, 1)
-    saver = work(
+    saver = loop(
         process=saving,
-        loop=loop(kind="session_run", name="save/control_dependency:0"),
+        timing=timing(kind="session_run", name="save/control_dependency:0"),
         python=Python((use,), 2, "train.py:26"),
     )
-    steps = work(process=saving, save_source="train.py:7")
+    steps = loop(process=saving, save_source="train.py:7")
 
-    told = [found("checkpoint_stalls", *works) for works in ((steps,), (steps, saver))]
+    told = [found("checkpoint_stalls", *loops) for loops in ((steps,), (steps, saver))]
 
     assert [each.evidence[0].source for each in told if each] == ["train.py:7", "train.py:26"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.support.signals import MS, found, work
+from tests.support.signals import MS, found, loop
 from tfprobe.findings.signals import CopySignal
 
 
@@ -13,7 +13,7 @@ def _copies(count: float, bytes_each: float, exposed_ms: float) -> tuple[CopySig
 
 def test_fifty_small_copies_a_step_are_told() -> None:
     """From 50 on, below 64 KiB each, if they take 3 % of the time."""
-    finding = found("copies_many", work(copies=_copies(50, 1000, 0.3)))
+    finding = found("copies_many", loop(copies=_copies(50, 1000, 0.3)))
 
     assert finding is not None
     assert finding.evidence[0].size_bytes == 1000
@@ -21,9 +21,9 @@ def test_fifty_small_copies_a_step_are_told() -> None:
 
 def test_fewer_are_not() -> None:
     """Forty-nine are within what is usual."""
-    assert found("copies_many", work(copies=_copies(49, 1000, 0.3))) is None
+    assert found("copies_many", loop(copies=_copies(49, 1000, 0.3))) is None
 
 
 def test_large_ones_are_not() -> None:
     """A large copy takes its time for its bytes."""
-    assert found("copies_many", work(copies=_copies(50, 65_536, 0.3))) is None
+    assert found("copies_many", loop(copies=_copies(50, 65_536, 0.3))) is None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.support.signals import MS, found, work
+from tests.support.signals import MS, found, loop
 from tfprobe.findings.signals import CopySignal
 
 
@@ -13,7 +13,7 @@ def _copies(pageable_ms: float) -> tuple[CopySignal, ...]:
 
 def test_three_percent_are_told() -> None:
     """0.3 ms of each cycle of 10 ms: its 8 ms of step are four fifths of the loop."""
-    finding = found("copies_pageable", work(copies=_copies(0.3)))
+    finding = found("copies_pageable", loop(copies=_copies(0.3)))
 
     assert finding is not None
     assert round(finding.gain.high_ratio, 6) == 0.03
@@ -22,4 +22,4 @@ def test_three_percent_are_told() -> None:
 
 def test_less_is_not() -> None:
     """Small inputs may come from anywhere."""
-    assert found("copies_pageable", work(copies=_copies(0.29))) is None
+    assert found("copies_pageable", loop(copies=_copies(0.29))) is None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.signals import MS, found, work
+from tests.support.signals import MS, found, loop
 from tfprobe.findings.signals import Layout, Precision
 
 
@@ -14,7 +14,7 @@ def test_five_percent_of_transposes_are_told(narrow_ms: float, wanted: str) -> N
     layout = Layout(nhwc_ns=2.0 * MS, nchw_ns=0.0, transpose_ns=0.5 * MS)
     precision = Precision(narrow_ns=narrow_ms * MS, wide_ns=2.0 * MS, eligible_ns=0.0)
 
-    finding = found("data_layout", work(layout=layout, precision=precision))
+    finding = found("data_layout", loop(layout=layout, precision=precision))
 
     assert finding is not None
     assert wanted in finding.action
@@ -24,11 +24,11 @@ def test_less_is_not() -> None:
     """The images are turned once in any case."""
     layout = Layout(nhwc_ns=2.0 * MS, nchw_ns=0.0, transpose_ns=0.49 * MS)
 
-    assert found("data_layout", work(layout=layout)) is None
+    assert found("data_layout", loop(layout=layout)) is None
 
 
 def test_transposes_without_convolutions_are_not() -> None:
     """Attention transposes for reasons of its own."""
     layout = Layout(nhwc_ns=0.0, nchw_ns=0.0, transpose_ns=5.0 * MS)
 
-    assert found("data_layout", work(layout=layout)) is None
+    assert found("data_layout", loop(layout=layout)) is None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.support.signals import MS, found, work
+from tests.support.signals import MS, found, loop
 from tfprobe.findings.signals import CodeUse
 
 
@@ -12,7 +12,7 @@ def dense(busy_ms: float) -> CodeUse:
 
 def test_a_twentieth_is_told() -> None:
     """0.5 ms of a step of 8 ms, which are four fifths of the loop."""
-    finding = found("dense_gradient", work(dense=dense(0.5)))
+    finding = found("dense_gradient", loop(dense=dense(0.5)))
 
     assert finding is not None
     assert round(finding.gain.high_ratio, 6) == 0.05
@@ -21,4 +21,4 @@ def test_a_twentieth_is_told() -> None:
 
 def test_less_is_not() -> None:
     """A small table costs next to nothing."""
-    assert found("dense_gradient", work(dense=dense(0.49))) is None
+    assert found("dense_gradient", loop(dense=dense(0.49))) is None

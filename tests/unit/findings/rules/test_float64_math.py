@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.support.signals import MS, found, gpu_ops, work
+from tests.support.signals import MS, found, gpu_ops, loop
 from tfprobe.findings.signals import CodeUse
 
 
@@ -12,7 +12,7 @@ def double(busy_ms: float) -> CodeUse:
 
 def test_a_twentieth_is_told() -> None:
     """Three quarters of their time is the bound, in a step of 8 ms of 10."""
-    finding = found("float64_math", work(double=double(2 / 3)))
+    finding = found("float64_math", loop(double=double(2 / 3)))
 
     assert finding is not None
     assert round(finding.gain.high_ratio, 6) == 0.05
@@ -21,5 +21,5 @@ def test_a_twentieth_is_told() -> None:
 
 def test_less_is_not() -> None:
     """Accelerators have precision_wide."""
-    assert found("float64_math", work(double=double(0.66))) is None
-    assert found("float64_math", work(double=double(4), ops=gpu_ops())) is None
+    assert found("float64_math", loop(double=double(0.66))) is None
+    assert found("float64_math", loop(double=double(4), ops=gpu_ops())) is None

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.signals import WHOLE_NS, found, parts, process, work
+from tests.support.signals import WHOLE_NS, found, loop, parts, process
 from tfprobe.errors import Missing
 from tfprobe.findings.finding import Finding, Severity
 from tfprobe.findings.signals import Python, PythonThread, PythonUse, ThreadUseSignal
@@ -30,7 +30,7 @@ def told(
 ) -> Finding | None:
     use = ThreadUseSignal(steps, delay, changes.pop("is_alone", True), others)
     facts = {"parts": WAITING, "process": process(threads=use), **changes}
-    return found("gil_held", work(**facts))
+    return found("gil_held", loop(**facts))
 
 
 def test_a_thread_that_computes_while_the_steps_wait_is_told() -> None:
@@ -125,4 +125,4 @@ def test_without_the_time_of_threads_it_is_not_checked() -> None:
     """A recording of an earlier version has none."""
     unknown = process(threads=Missing("an earlier version"))
 
-    assert found("gil_held", work(parts=WAITING, process=unknown)) is None
+    assert found("gil_held", loop(parts=WAITING, process=unknown)) is None

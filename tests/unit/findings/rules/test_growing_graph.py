@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.support.signals import MS, found, loop, work
+from tests.support.signals import MS, found, loop, timing
 from tfprobe.findings.finding import Subject
 from tfprobe.findings.signals import Python, PythonUse
 
@@ -10,14 +10,14 @@ LINE = PythonUse("add", "train.py:19", "graph", 0.5, 3)
 
 
 def session(steps: int, name: str, first_seen_ns: int = 0, **changes):
-    own = loop(
+    own = timing(
         kind="session_run",
         name=name,
         steps=steps,
         step_ns=steps * 4 * MS,
         first_seen_ns=first_seen_ns,
     )
-    return work(subject=Subject("node7", 4711, None, "session_run", name), loop=own, **changes)
+    return loop(subject=Subject("node7", 4711, None, "session_run", name), timing=own, **changes)
 
 
 def test_ops_made_between_steps_are_told_with_their_line() -> None:
@@ -28,7 +28,7 @@ def test_ops_made_between_steps_are_told_with_their_line() -> None:
     finding = found("growing_graph", main, *once, processes=[main.process])
 
     assert finding is not None
-    # Half of 200 ms between the steps of the main work, and 20 steps of 4 ms.
+    # Half of 200 ms between the steps of the main loop, and 20 steps of 4 ms.
     assert finding.gain.high_ns == 180 * MS
     assert finding.evidence[0].source == "train.py:19"
 

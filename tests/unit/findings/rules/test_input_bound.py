@@ -12,11 +12,11 @@ from tests.support.signals import (
     WHOLE_NS,
     account,
     found,
+    loop,
     machine,
     ops,
     parts,
     process,
-    work,
 )
 from tfprobe.analysis.account.ledger import Item
 from tfprobe.findings.finding import Severity
@@ -34,7 +34,7 @@ from tfprobe.findings.signals import Input, Waste
 )
 def test_a_twentieth_of_the_cycle_is_told(part: str, label: str) -> None:
     """Waiting for tf.data, feeding, Python's generators and copies are all input."""
-    finding = found("input_bound", work(parts=parts(**{part: 0.05})))
+    finding = found("input_bound", loop(parts=parts(**{part: 0.05})))
 
     assert finding is not None
     assert round(finding.gain.high_ratio, 6) == 0.05
@@ -43,14 +43,14 @@ def test_a_twentieth_of_the_cycle_is_told(part: str, label: str) -> None:
 
 def test_less_is_not() -> None:
     """XProf's lower mark, as ours."""
-    assert found("input_bound", work(parts=parts(input_wait=0.049))) is None
+    assert found("input_bound", loop(parts=parts(input_wait=0.049))) is None
 
 
 def test_the_node_of_the_pipeline_is_named() -> None:
     """With its path, its line, and what makes it faster."""
     slow = Input("Map", 3.0 * MS, "Iterator::Root::Map", ("Map", "Range"), "Do this.", "data.py:9")
 
-    finding = found("input_bound", work(parts=parts(input_wait=0.4), input=slow))
+    finding = found("input_bound", loop(parts=parts(input_wait=0.4), input=slow))
 
     assert finding is not None
     assert (finding.severity, finding.action) == (Severity.CRITICAL, "Do this.")
@@ -62,7 +62,7 @@ def test_a_node_that_was_not_measured_is_only_likely() -> None:
     """Its time is that of the wait, not its own."""
     guessed = Input("Map", 3.0 * MS, "Iterator::Root::Map", (), "Do this.", is_measured=False)
 
-    finding = found("input_bound", work(parts=parts(input_wait=0.4), input=guessed))
+    finding = found("input_bound", loop(parts=parts(input_wait=0.4), input=guessed))
 
     assert finding is not None
     assert finding.evidence[1].text == "waiting, likely (not measured), for Map per step"
@@ -73,7 +73,7 @@ def test_the_line_of_a_generator_is_named() -> None:
     cause = Waste("host_preprocess", "__getitem__", "data.py:9", 2.0 * MS)
     shares = replace(parts(host_preprocess=0.2), causes=(cause,))
 
-    finding = found("input_bound", work(parts=shares))
+    finding = found("input_bound", loop(parts=shares))
 
     assert finding is not None
     assert finding.evidence[1].source == "data.py:9"
@@ -82,7 +82,7 @@ def test_the_line_of_a_generator_is_named() -> None:
 def test_most_of_it_is_more_than_half() -> None:
     """Of three like parts none is most."""
     finding = found(
-        "input_bound", work(parts=parts(input_wait=0.1, feed=0.12, host_preprocess=0.1))
+        "input_bound", loop(parts=parts(input_wait=0.1, feed=0.12, host_preprocess=0.1))
     )
 
     assert finding is not None
@@ -94,7 +94,7 @@ def test_a_feed_of_some_100_us_is_no_alarm() -> None:
     severities = []
     for cycle_ns in (1.0 * MS, 10.0 * MS):
         shares = replace(parts(feed=0.4), cycle_ns=cycle_ns)
-        finding = found("input_bound", work(parts=shares))
+        finding = found("input_bound", loop(parts=shares))
         assert finding is not None
         severities.append(finding.severity)
 
@@ -111,7 +111,7 @@ def test_a_server_that_waits_for_requests_is_no_alarm(
     taken = Waste("input_wait", "get", "server.py:30", 2.0 * MS)
     shares = replace(parts(input_wait=0.8), causes=(taken,))
 
-    finding = found("input_bound", work(parts=shares, ops=ops(has_updates=has_updates)))
+    finding = found("input_bound", loop(parts=shares, ops=ops(has_updates=has_updates)))
 
     assert finding is not None
     assert finding.severity is severity
@@ -121,7 +121,7 @@ def test_elements_that_lie_in_memory_are_a_note() -> None:
     """Nothing in such a pipeline can be made faster: the step is short beside it."""
     ready = Input("MemoryCache", 3.0 * MS, "", ("Prefetch", "Take"), "Do this.", is_ready=True)
 
-    finding = found("input_bound", work(parts=parts(input_wait=0.4), input=ready))
+    finding = found("input_bound", loop(parts=parts(input_wait=0.4), input=ready))
 
     assert finding is not None
     assert finding.severity is Severity.INFO
@@ -135,7 +135,7 @@ def test_handing_over_what_is_prefetched_is_a_note() -> None:
     severities = [
         finding.severity
         for wait, source in ((0.14, handed), (0.15, handed), (0.14, seen))
-        if (finding := found("input_bound", work(parts=parts(input_wait=wait), input=source)))
+        if (finding := found("input_bound", loop(parts=parts(input_wait=wait), input=source)))
     ]
 
     assert severities == [Severity.INFO, Severity.WARNING, Severity.WARNING]
@@ -148,7 +148,7 @@ def test_what_a_generator_takes_over_at_once_is_a_note() -> None:
     severities = [
         finding.severity
         for wait in (0.09, 0.1)
-        if (finding := found("input_bound", work(parts=parts(input_wait=wait), input=taken)))
+        if (finding := found("input_bound", loop(parts=parts(input_wait=wait), input=taken)))
     ]
 
     assert severities == [Severity.INFO, Severity.WARNING]
@@ -161,7 +161,7 @@ def test_ends_of_epochs_wait_for_input_too() -> None:
     waits = parts(input_wait=0.1)
 
     told = [
-        found("input_bound", work(parts=each, process=owner, is_main=is_main))
+        found("input_bound", loop(parts=each, process=owner, is_main=is_main))
         for each, is_main in ((waits, True), (waits, False), (parts(feed=0.1), True))
     ]
 
@@ -174,16 +174,16 @@ def test_python_of_an_input_that_keeps_up_holds_up_the_steps() -> None:
     less = replace(made, python_ns=1.9 * MS)
     outside = parts(idle=0.1, fetch=0.15)
 
-    finding = found("input_bound", work(parts=outside, input=made))
+    finding = found("input_bound", loop(parts=outside, input=made))
 
     assert finding is not None
     assert finding.title == "Python code that produces the input blocks the steps"
     assert (round(finding.gain.high_ratio, 6), finding.evidence[0].source) == (0.25, "data.py:28")
-    handed = found("input_bound", work(parts=parts(idle=0.25, input_wait=0.1), input=made))
+    handed = found("input_bound", loop(parts=parts(idle=0.25, input_wait=0.1), input=made))
     assert handed is not None
     assert handed.title == finding.title
-    assert found("input_bound", work(parts=outside, input=less)) is None
-    assert found("input_bound", work(parts=parts(idle=0.19), input=made)) is None
+    assert found("input_bound", loop(parts=outside, input=less)) is None
+    assert found("input_bound", loop(parts=parts(idle=0.19), input=made)) is None
 
 
 @pytest.mark.parametrize(("beside_ms", "held_ms"), [(2.0, 2.0), (6.0, 4.0)])
@@ -195,7 +195,7 @@ def test_ops_of_the_input_that_leave_too_few_cpus_are_in_the_bound(
     owner = process(machine=machine(cpus=2.0, used_cpus=1.9))
 
     finding = found(
-        "input_bound", work(parts=parts(input_wait=0.4), ops=ops(**beside), process=owner)
+        "input_bound", loop(parts=parts(input_wait=0.4), ops=ops(**beside), process=owner)
     )
 
     assert finding is not None

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.signals import MS, STEPS, found, gpu_ops, machine, ops, parts, process, use, work
+from tests.support.signals import MS, STEPS, found, gpu_ops, loop, machine, ops, parts, process, use
 from tfprobe.errors import Missing
 from tfprobe.findings.finding import Finding, Severity
 from tfprobe.findings.signals import Input, ThreadUseSignal
@@ -39,7 +39,7 @@ def told(beside_ms: float = 4.0, used: dict[str, Any] = FEW, **changes: Any) -> 
         "input": INPUT,
         **changes,
     }
-    return found("input_takes_cpus", work(**facts))
+    return found("input_takes_cpus", loop(**facts))
 
 
 def test_ops_beside_a_step_that_computes_are_told() -> None:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from tests.support.signals import MS, found, gpu_ops, ops, parts, process, use, work
+from tests.support.signals import MS, found, gpu_ops, loop, ops, parts, process, use
 
 LAUNCHING = parts(kernel_launch=0.15)
 
 
 def test_fifteen_percent_are_told() -> None:
     """With the variable that gives launching threads of its own."""
-    finding = found("launch_bound", work(ops=gpu_ops(), parts=LAUNCHING))
+    finding = found("launch_bound", loop(ops=gpu_ops(), parts=LAUNCHING))
 
     assert finding is not None
     assert "TF_GPU_THREAD_MODE=gpu_private" in finding.action
@@ -17,19 +17,19 @@ def test_fifteen_percent_are_told() -> None:
 
 def test_less_is_not() -> None:
     """Between kernels there is always something."""
-    assert found("launch_bound", work(ops=gpu_ops(), parts=parts(kernel_launch=0.149))) is None
+    assert found("launch_bound", loop(ops=gpu_ops(), parts=parts(kernel_launch=0.149))) is None
 
 
 def test_without_an_accelerator_nothing_is_launched() -> None:
     """A recording may still have driver calls."""
-    assert found("launch_bound", work(ops=ops(), parts=LAUNCHING)) is None
+    assert found("launch_bound", loop(ops=ops(), parts=LAUNCHING)) is None
 
 
 def test_a_variable_that_is_set_is_not_advised() -> None:
     """Only what is left to do."""
     has_it = process(settings={"environment": {"TF_GPU_THREAD_MODE": "gpu_private"}})
 
-    finding = found("launch_bound", work(ops=gpu_ops(), parts=LAUNCHING, process=has_it))
+    finding = found("launch_bound", loop(ops=gpu_ops(), parts=LAUNCHING, process=has_it))
 
     assert finding is not None
     assert "TF_GPU_THREAD_MODE" not in finding.action
@@ -40,7 +40,7 @@ def test_one_op_that_takes_it_all_is_named() -> None:
     usual = {"usual_op_ns": 0.01 * MS, "per_step": 20.0}
 
     finding = found(
-        "launch_bound", work(ops=gpu_ops(**usual, host=(use("MatMul", 1.4),)), parts=LAUNCHING)
+        "launch_bound", loop(ops=gpu_ops(**usual, host=(use("MatMul", 1.4),)), parts=LAUNCHING)
     )
 
     assert finding is not None
@@ -53,4 +53,4 @@ def test_launching_that_no_op_explains_is_not_told() -> None:
     """Nobody knows what to do about it."""
     few = gpu_ops(usual_op_ns=0.01 * MS, per_step=20.0, host=(use("MatMul", 0.7),))
 
-    assert found("launch_bound", work(ops=few, parts=LAUNCHING)) is None
+    assert found("launch_bound", loop(ops=few, parts=LAUNCHING)) is None

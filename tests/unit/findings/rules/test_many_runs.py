@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.support.signals import MS, STEPS, found, loop, ops, work
+from tests.support.signals import MS, STEPS, found, loop, ops, timing
 from tfprobe.findings.finding import Subject
 from tfprobe.findings.signals import NO_CAPTURE, Python, PythonUse
 
@@ -10,7 +10,7 @@ LINE = PythonUse("<listcomp>", "train.py:21", "python", 1.0, 1)
 
 
 def run(name: str, *, steps: int = STEPS, step_ms: float = 1, cycle_ms: float = 10, **changes):
-    own = loop(
+    own = timing(
         kind="session_run",
         name=name,
         steps=steps,
@@ -19,7 +19,7 @@ def run(name: str, *, steps: int = STEPS, step_ms: float = 1, cycle_ms: float = 
         usual_gap_ns=(cycle_ms - step_ms) * MS,
     )
     subject = Subject("node7", 4711, None, "session_run", name)
-    return work(**{"subject": subject, "loop": own, "ops": NO_CAPTURE, **changes})
+    return loop(**{"subject": subject, "timing": own, "ops": NO_CAPTURE, **changes})
 
 
 def test_a_run_for_each_metric_is_told_with_the_line() -> None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from tests.support.signals import found, gpu_ops, ops, use, work
+from tests.support.signals import found, gpu_ops, loop, ops, use
 
 
 def test_a_twentieth_of_the_time_is_told() -> None:
     """0.5 ms of each step of 8 ms, which are four fifths of the loop."""
-    finding = found("op_on_host", work(ops=gpu_ops(exposed_host=(use("Unique", 0.5),))))
+    finding = found("op_on_host", loop(ops=gpu_ops(exposed_host=(use("Unique", 0.5),))))
 
     assert finding is not None
     assert "Unique" in finding.title
@@ -16,9 +16,9 @@ def test_a_twentieth_of_the_time_is_told() -> None:
 
 def test_less_is_not() -> None:
     """Some ops live on the host."""
-    assert found("op_on_host", work(ops=gpu_ops(exposed_host=(use("Unique", 0.49),)))) is None
+    assert found("op_on_host", loop(ops=gpu_ops(exposed_host=(use("Unique", 0.49),)))) is None
 
 
 def test_a_job_without_an_accelerator_is_not() -> None:
     """There all ops run on the host."""
-    assert found("op_on_host", work(ops=ops(exposed_host=(use("Unique", 5.0),)))) is None
+    assert found("op_on_host", loop(ops=ops(exposed_host=(use("Unique", 5.0),)))) is None

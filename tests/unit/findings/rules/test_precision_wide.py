@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.support.signals import MS, found, work
+from tests.support.signals import MS, found, loop
 from tfprobe.findings.signals import Precision
 
 
@@ -10,7 +10,7 @@ def test_less_than_a_tenth_in_16_bits_is_told() -> None:
     """The bound is the time of those ops that have a faster form."""
     wide = Precision(narrow_ns=0.09 * MS, wide_ns=0.91 * MS, eligible_ns=0.5 * MS)
 
-    finding = found("precision_wide", work(precision=wide))
+    finding = found("precision_wide", loop(precision=wide))
 
     assert finding is not None
     assert round(finding.gain.high_ratio, 6) == 0.05
@@ -20,11 +20,11 @@ def test_a_tenth_is_not() -> None:
     """Mixed precision is on."""
     mixed = Precision(narrow_ns=0.1 * MS, wide_ns=0.9 * MS, eligible_ns=0.5 * MS)
 
-    assert found("precision_wide", work(precision=mixed)) is None
+    assert found("precision_wide", loop(precision=mixed)) is None
 
 
 def test_compute_without_products_is_not() -> None:
     """Other ops are bound by memory, and keep 32 bits under mixed precision."""
     wide = Precision(narrow_ns=0.0, wide_ns=1.0 * MS, eligible_ns=0.0)
 
-    assert found("precision_wide", work(precision=wide)) is None
+    assert found("precision_wide", loop(precision=wide)) is None

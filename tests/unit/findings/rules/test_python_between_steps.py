@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from tests.support.signals import MS, found, loop, work
+from tests.support.signals import MS, found, loop, timing
 from tfprobe.errors import Missing
 from tfprobe.findings.finding import Severity
 from tfprobe.findings.signals import Python, PythonUse
 
 # Of a loop of 1 s, 200 ms lie between steps.
-EAGER = loop(kind="function", name="train_step")
+EAGER = timing(kind="function", name="train_step")
 
 
 def line(kind: str, ratio: float, calls: int = 1) -> PythonUse:
@@ -20,7 +20,7 @@ def line(kind: str, ratio: float, calls: int = 1) -> PythonUse:
 
 
 def told(*lines: PythonUse, **changes):
-    return found("python_between_steps", work(loop=EAGER, python=Python(lines, 3), **changes))
+    return found("python_between_steps", loop(timing=EAGER, python=Python(lines, 3), **changes))
 
 
 def test_a_twentieth_of_the_loop_is_told() -> None:
@@ -35,7 +35,7 @@ def test_a_twentieth_of_the_loop_is_told() -> None:
 def test_less_is_not() -> None:
     """Nor where nobody watched."""
     assert told(line("python", 0.249)) is None
-    assert found("python_between_steps", work(loop=EAGER, python=Missing("not watched"))) is None
+    assert found("python_between_steps", loop(timing=EAGER, python=Missing("not watched"))) is None
 
 
 @pytest.mark.parametrize(
@@ -87,10 +87,10 @@ def test_one_read_of_a_loss_is_no_element_wise_read(calls: int, is_told: bool) -
 def test_keras_own_loop_and_short_gaps_have_other_rules() -> None:
     """What lies around each step whatever one does is no finding."""
     python = Python((line("python", 0.9),), 3)
-    short = loop(kind="function", usual_gap_ns=0.09 * MS)
+    short = timing(kind="function", usual_gap_ns=0.09 * MS)
 
-    assert found("python_between_steps", work(python=python)) is None
-    assert found("python_between_steps", work(python=python, loop=short)) is None
+    assert found("python_between_steps", loop(python=python)) is None
+    assert found("python_between_steps", loop(python=python, timing=short)) is None
 
 
 def test_the_call_of_the_step_is_none_of_it() -> None:
@@ -105,4 +105,4 @@ def test_the_call_of_the_step_is_none_of_it() -> None:
 
 
 def _stepping(use: PythonUse, step_source: str):
-    return work(loop=EAGER, python=Python((use,), 3, step_source))
+    return loop(timing=EAGER, python=Python((use,), 3, step_source))

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.support.signals import MS, WHOLE_NS, found, loop, ops, process, work
+from tests.support.signals import MS, WHOLE_NS, found, loop, ops, process, timing
 from tfprobe.findings.signals import (
     ActivitySignal,
     Parts,
@@ -20,7 +20,7 @@ LINE = PythonUse("<module>", "train.py:20", "python", 1.0, 1)
 
 
 def small(before_ms: float, kind: str = "session_run", **changes):
-    own = loop(kind=kind, usual_step_ns=1.0 * MS)
+    own = timing(kind=kind, usual_step_ns=1.0 * MS)
     told = Parts(
         {"host_compute": 0.5, "idle": 0.5},
         cycle_ns=10.0 * MS,
@@ -28,7 +28,7 @@ def small(before_ms: float, kind: str = "session_run", **changes):
         causes=(Waste("idle", "before the first op", "", before_ms * MS),),
     )
     python = Python((LINE,), 3, "train.py:19")
-    return work(loop=own, parts=told, python=python, **changes)
+    return loop(timing=own, parts=told, python=python, **changes)
 
 
 def test_three_tenths_are_told_with_the_line_of_the_run() -> None:
@@ -43,11 +43,11 @@ def test_three_tenths_are_told_with_the_line_of_the_run() -> None:
 
 def test_a_run_that_waits_for_a_cpu_is_small_all_the_same() -> None:
     """Beside other processes it lasts long."""
-    usual = loop(kind="session_run", usual_step_ns=50.0 * MS)
+    usual = timing(kind="session_run", usual_step_ns=50.0 * MS)
     crowded = process(threads=ThreadUseSignal(0.1, 0.9, is_alone=False, others=()))
 
-    assert found("session_run_cost", replace(small(3), loop=usual)) is None
-    assert found("session_run_cost", replace(small(3, process=crowded), loop=usual)) is not None
+    assert found("session_run_cost", replace(small(3), timing=usual)) is None
+    assert found("session_run_cost", replace(small(3, process=crowded), timing=usual)) is not None
 
 
 def test_less_is_not() -> None:

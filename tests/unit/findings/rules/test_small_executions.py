@@ -6,16 +6,16 @@ from dataclasses import replace
 
 import pytest
 
-from tests.support.signals import MS, STEPS, WHOLE_NS, found, loop, ops, parts, process, work
+from tests.support.signals import MS, STEPS, WHOLE_NS, found, loop, ops, parts, process, timing
 from tfprobe.errors import Missing
 from tfprobe.findings.signals import ActivitySignal, Input, Python, PythonUse, ThreadUseSignal
 
-SMALL = loop(usual_step_ns=1.0 * MS)
+SMALL = timing(usual_step_ns=1.0 * MS)
 
 
 def test_a_tenth_between_small_steps_is_told() -> None:
     """With the argument that runs several steps in one call."""
-    finding = found("small_executions", work(loop=SMALL, parts=parts(idle=0.1)))
+    finding = found("small_executions", loop(timing=SMALL, parts=parts(idle=0.1)))
 
     assert finding is not None
     assert "steps_per_execution" in finding.action
@@ -25,14 +25,14 @@ def test_less_is_not() -> None:
     """What makes the batch does not count: it stays."""
     shares = parts(idle=0.099, host_preprocess=0.5)
 
-    assert found("small_executions", work(loop=SMALL, parts=shares)) is None
+    assert found("small_executions", loop(timing=SMALL, parts=shares)) is None
 
 
 def test_of_single_steps_a_call_the_calls_count_and_not_the_time_between_them() -> None:
     """A server waits for requests there, and has no steps to put into one execution."""
-    single = loop(kind="predict", usual_step_ns=1.0 * MS)
+    single = timing(kind="predict", usual_step_ns=1.0 * MS)
     calls = ActivitySignal("predict", "model.predict", STEPS, WHOLE_NS // 5)
-    server = work(loop=single, parts=parts(idle=0.7), process=process(activities=(calls,)))
+    server = loop(timing=single, parts=parts(idle=0.7), process=process(activities=(calls,)))
 
     finding = found("small_executions", server)
 
@@ -50,26 +50,26 @@ def test_of_single_steps_a_call_the_calls_count_and_not_the_time_between_them() 
 
 def test_first_calls_do_not_tell_what_a_call_takes() -> None:
     """A single one, which traces and compiles, is no loop of calls."""
-    first = loop(kind="predict", usual_step_ns=2000.0 * MS, steps=1)
+    first = timing(kind="predict", usual_step_ns=2000.0 * MS, steps=1)
     call = ActivitySignal("predict", "model.predict", 1, WHOLE_NS // 2)
-    warmed = work(loop=first, parts=parts(idle=0.7), process=process(activities=(call,)))
+    warmed = loop(timing=first, parts=parts(idle=0.7), process=process(activities=(call,)))
 
     assert found("small_executions", warmed) is None
 
 
 def test_a_step_that_waits_for_a_cpu_is_small_all_the_same() -> None:
     """Beside other processes it lasts long, and Python between steps as well."""
-    usual = loop(usual_step_ns=20.0 * MS)
+    usual = timing(usual_step_ns=20.0 * MS)
     crowded = process(threads=ThreadUseSignal(0.1, 0.8, is_alone=False, others=()))
 
-    assert found("small_executions", work(loop=usual, parts=parts(idle=0.5))) is None
-    beside = work(loop=usual, parts=parts(idle=0.5), process=crowded)
+    assert found("small_executions", loop(timing=usual, parts=parts(idle=0.5))) is None
+    beside = loop(timing=usual, parts=parts(idle=0.5), process=crowded)
     assert found("small_executions", beside) is not None
 
 
 def test_without_a_sample_the_time_between_steps_counts() -> None:
     """It is measured for every step."""
-    unsampled = work(loop=SMALL, parts=Missing("no step was traced"))
+    unsampled = loop(timing=SMALL, parts=Missing("no step was traced"))
 
     finding = found("small_executions", unsampled)
 
@@ -80,20 +80,20 @@ def test_without_a_sample_the_time_between_steps_counts() -> None:
 @pytest.mark.parametrize(
     "other",
     [
-        loop(usual_step_ns=10.1 * MS),
-        loop(usual_step_ns=1.0 * MS, per_execution=32),
-        loop(usual_step_ns=1.0 * MS, kind="function"),
+        timing(usual_step_ns=10.1 * MS),
+        timing(usual_step_ns=1.0 * MS, per_execution=32),
+        timing(usual_step_ns=1.0 * MS, kind="function"),
     ],
 )
 def test_others_are_not(other) -> None:
     """Long steps, several in a call, and loops that are not Keras'."""
-    assert found("small_executions", work(loop=other, parts=parts(idle=0.5))) is None
+    assert found("small_executions", loop(timing=other, parts=parts(idle=0.5))) is None
 
 
 def test_epochs_of_one_batch_have_no_steps_to_put_together() -> None:
     """steps_per_execution joins steps of one epoch."""
     ends = ActivitySignal("callbacks", "CallbackList.on_epoch_end", STEPS, 1)
-    small = work(loop=SMALL, parts=parts(idle=0.3), process=process(activities=(ends,)))
+    small = loop(timing=SMALL, parts=parts(idle=0.3), process=process(activities=(ends,)))
 
     finding = found("small_executions", small)
 
@@ -107,7 +107,7 @@ def test_keras_own_callbacks_and_ready_elements_come_once_for_several_steps() ->
     ready = Input("Map", 1.0 * MS, "Root::Map", (), keeps_up=True)
 
     findings = [
-        found("small_executions", work(loop=SMALL, parts=shares, input=each))
+        found("small_executions", loop(timing=SMALL, parts=shares, input=each))
         for each in (ready, replace(ready, keeps_up=False))
     ]
 
@@ -117,12 +117,12 @@ def test_keras_own_callbacks_and_ready_elements_come_once_for_several_steps() ->
 
 def test_calls_of_single_steps_are_told_however_long_their_steps_are() -> None:
     """The bound is all that they take but for their ops: tracing their pipelines, too."""
-    single = loop(kind="predict", usual_step_ns=20.0 * MS)
+    single = timing(kind="predict", usual_step_ns=20.0 * MS)
     calls = ActivitySignal("predict", "model.predict", STEPS, WHOLE_NS // 5, WHOLE_NS)
 
     finding = found(
         "small_executions",
-        work(loop=single, process=process(activities=(calls,)), ops=ops(busy_ns=1.0 * MS)),
+        loop(timing=single, process=process(activities=(calls,)), ops=ops(busy_ns=1.0 * MS)),
     )
 
     assert finding is not None
@@ -134,7 +134,7 @@ def test_calls_of_fit_with_few_steps_are_told_with_their_line(calls: int, is_sin
     """fit does more around its steps than they are worth, however many are put together."""
     fits = ActivitySignal("train", "model.fit", calls, WHOLE_NS // 2, WHOLE_NS)
     line = PythonUse("fit", "train.py:24", "python", 0.5, 1)
-    signals = work(loop=SMALL, process=process(activities=(fits,)), python=Python((line,), 2))
+    signals = loop(timing=SMALL, process=process(activities=(fits,)), python=Python((line,), 2))
 
     finding = found("small_executions", replace(signals, parts=parts(idle=0.2)))
 
@@ -147,7 +147,7 @@ def test_calls_of_fit_with_few_steps_are_told_with_their_line(calls: int, is_sin
 def test_what_waits_for_the_lock_of_the_input_is_not_saved() -> None:
     """Several steps in one call wait for it as long."""
     made = Input("Generator", 1.0, "", (), keeps_up=True, python_ns=3.0 * MS)
-    small = work(loop=loop(usual_step_ns=2.0 * MS), parts=parts(idle=0.4))
+    small = loop(timing=timing(usual_step_ns=2.0 * MS), parts=parts(idle=0.4))
 
     alone = found("small_executions", small)
     beside = found("small_executions", replace(small, input=made))

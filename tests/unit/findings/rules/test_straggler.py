@@ -6,15 +6,15 @@ from dataclasses import replace
 
 import pytest
 
-from tests.support.signals import MS, found, loop, parts, process, work
+from tests.support.signals import MS, found, loop, parts, process, timing
 from tfprobe.errors import Missing
 from tfprobe.findings.finding import Subject
-from tfprobe.findings.signals import Turns, WorkSignals
+from tfprobe.findings.signals import LoopSignals, Turns
 
 
-def _rank(rank: int | None, **changes) -> WorkSignals:
+def _rank(rank: int | None, **changes) -> LoopSignals:
     subject = Subject("node7", 4711 + (rank or 0), rank, "fit", "model")
-    return work(subject=subject, process=process(subject=subject), **changes)
+    return loop(subject=subject, process=process(subject=subject), **changes)
 
 
 LAST = Turns(matched=20, last_ratio=0.6, waiting_ns=0.1 * MS)
@@ -69,8 +69,8 @@ def test_of_many_ranks_that_differ_the_last_is_no_outlier() -> None:
 
 def test_a_long_first_step_makes_nobody_late() -> None:
     """A chief restores and traces in it. The others waited for that one step alone."""
-    long_first = loop(step_ns=100 * 16 * MS)
-    late = _rank(1, parts=parts(collectives=0.2), turns=LAST, loop=long_first)
+    long_first = timing(step_ns=100 * 16 * MS)
+    late = _rank(1, parts=parts(collectives=0.2), turns=LAST, timing=long_first)
     waiting = _rank(0, parts=parts(collectives=0.2), turns=OTHER)
 
     assert found("straggler", waiting, late) is None
@@ -78,9 +78,9 @@ def test_a_long_first_step_makes_nobody_late() -> None:
 
 def test_the_gain_is_of_steps_as_they_usually_are() -> None:
     """A first step that is eight times the others would have made it larger."""
-    long_first = loop(step_ns=100 * 16 * MS)
-    late = _rank(1, parts=parts(collectives=0.1), turns=LAST, loop=long_first)
-    waiting = _rank(0, parts=parts(collectives=0.3), turns=OTHER, loop=long_first)
+    long_first = timing(step_ns=100 * 16 * MS)
+    late = _rank(1, parts=parts(collectives=0.1), turns=LAST, timing=long_first)
+    waiting = _rank(0, parts=parts(collectives=0.3), turns=OTHER, timing=long_first)
 
     finding = found("straggler", waiting, late)
 
@@ -118,17 +118,17 @@ def test_ranks_that_were_not_seen_to_meet_are_not_compared_by_samples() -> None:
 def test_a_difference_within_what_gaps_usually_vary_is_not_told() -> None:
     """Without samples only the time between steps is known, and that varies by itself."""
     times = {"usual_step_ns": 6.0 * MS, "usual_gap_ns": 4.0 * MS}
-    wild, calm = loop(**times, gap_spread_ns=1.5 * MS), loop(gap_spread_ns=0.5 * MS)
+    wild, calm = timing(**times, gap_spread_ns=1.5 * MS), timing(gap_spread_ns=0.5 * MS)
 
-    assert found("straggler", _rank(0, loop=wild), _rank(1, loop=calm)) is None
-    assert found("straggler", _rank(0, loop=loop(**times)), _rank(1, loop=calm)) is not None
+    assert found("straggler", _rank(0, timing=wild), _rank(1, timing=calm)) is None
+    assert found("straggler", _rank(0, timing=timing(**times)), _rank(1, timing=calm)) is not None
 
 
 def test_without_samples_the_time_between_steps_tells() -> None:
     """In a cluster nothing may be sampled: the late one is late to the step, others wait in it."""
     nothing = Missing("no step was traced")
-    late = _rank(0, parts=nothing, loop=loop(usual_step_ns=2.0 * MS, usual_gap_ns=8.0 * MS))
-    waiting = _rank(1, parts=nothing, loop=loop(usual_step_ns=9.0 * MS, usual_gap_ns=1.0 * MS))
+    late = _rank(0, parts=nothing, timing=timing(usual_step_ns=2.0 * MS, usual_gap_ns=8.0 * MS))
+    waiting = _rank(1, parts=nothing, timing=timing(usual_step_ns=9.0 * MS, usual_gap_ns=1.0 * MS))
 
     finding = found("straggler", late, waiting)
 
@@ -138,25 +138,26 @@ def test_without_samples_the_time_between_steps_tells() -> None:
 
 def test_ranks_that_do_not_wait_for_each_other_are_not_late() -> None:
     """One takes longer between its steps, and nobody's step is longer for it."""
-    slower = loop(usual_step_ns=8.0 * MS, usual_gap_ns=4.0 * MS)
-    others = [loop(usual_step_ns=8.0 * MS, usual_gap_ns=1.0 * MS) for _ in range(2)]
-    quicker = loop(usual_step_ns=6.0 * MS, usual_gap_ns=1.0 * MS)
+    slower = timing(usual_step_ns=8.0 * MS, usual_gap_ns=4.0 * MS)
+    others = [timing(usual_step_ns=8.0 * MS, usual_gap_ns=1.0 * MS) for _ in range(2)]
+    quicker = timing(usual_step_ns=6.0 * MS, usual_gap_ns=1.0 * MS)
 
     assert (
-        found("straggler", *(_rank(at, loop=each) for at, each in enumerate([slower, *others])))
+        found("straggler", *(_rank(at, timing=each) for at, each in enumerate([slower, *others])))
         is None
     )
-    assert found("straggler", _rank(0, loop=slower), _rank(1, loop=quicker)) is None
+    assert found("straggler", _rank(0, timing=slower), _rank(1, timing=quicker)) is None
 
 
 def test_of_three_ranks_both_others_wait_for_a_late_one() -> None:
     """One alone with a longer step is slow itself, and the others wait for it between theirs."""
-    slow = loop(usual_step_ns=10.0 * MS, usual_gap_ns=1.0 * MS)
-    waiting = loop(usual_step_ns=5.0 * MS, usual_gap_ns=6.0 * MS)
+    slow = timing(usual_step_ns=10.0 * MS, usual_gap_ns=1.0 * MS)
+    waiting = timing(usual_step_ns=5.0 * MS, usual_gap_ns=6.0 * MS)
 
     assert (
         found(
-            "straggler", *(_rank(at, loop=each) for at, each in enumerate([slow, waiting, waiting]))
+            "straggler",
+            *(_rank(at, timing=each) for at, each in enumerate([slow, waiting, waiting])),
         )
         is None
     )
@@ -164,7 +165,7 @@ def test_of_three_ranks_both_others_wait_for_a_late_one() -> None:
 
 def test_processes_without_ranks_are_not_compared() -> None:
     """Two jobs beside each other do not wait for each other."""
-    one = work(parts=parts(collectives=0.5))
-    other = work(subject=Subject("node8", 1, None, "fit", "model"), parts=parts())
+    one = loop(parts=parts(collectives=0.5))
+    other = loop(subject=Subject("node8", 1, None, "fit", "model"), parts=parts())
 
     assert found("straggler", one, other) is None

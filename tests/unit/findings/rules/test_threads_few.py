@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tests.support.signals import MS, found, gpu_ops, machine, ops, parts, process, work
+from tests.support.signals import MS, found, gpu_ops, loop, machine, ops, parts, process
 from tfprobe.errors import Missing
 from tfprobe.findings.finding import Subject
 
 
-def _work(threads: int, **changes):
+def _loop(threads: int, **changes):
     settings = {"intra_op_threads": threads, "cpus": 4}
-    return work(process=process(settings=settings, machine=machine(**changes)))
+    return loop(process=process(settings=settings, machine=machine(**changes)))
 
 
 def test_one_thread_on_four_cpus_is_told() -> None:
     """The bound is the time of ops, but for the quarter that four threads would take."""
-    finding = found("threads_few", replace(_work(1), parts=parts(idle=0.2)))
+    finding = found("threads_few", replace(_loop(1), parts=parts(idle=0.2)))
 
     assert finding is not None
     assert round(finding.gain.high_ratio, 6) == 0.6
@@ -26,13 +26,13 @@ def test_one_thread_on_four_cpus_is_told() -> None:
 
 def test_as_many_as_tensorflow_makes_are_not() -> None:
     """0 stands for one a CPU; three of four are few enough to be meant."""
-    assert found("threads_few", _work(0)) is None
-    assert found("threads_few", _work(3)) is None
+    assert found("threads_few", _loop(0)) is None
+    assert found("threads_few", _loop(3)) is None
 
 
 def test_processes_that_share_a_machine_are_not() -> None:
     """Four processes on four CPUs are right to take one thread each."""
-    alone = _work(1)
+    alone = _loop(1)
     others = [
         replace(alone.process, subject=Subject(host="node7", pid=pid)) for pid in (1, 2, 3, 4)
     ]
@@ -43,13 +43,13 @@ def test_processes_that_share_a_machine_are_not() -> None:
 
 def test_ops_that_run_beside_each_other_are_not() -> None:
     """The process keeps its CPUs busy already."""
-    assert found("threads_few", _work(1, used_cpus=3.2)) is None
-    assert found("threads_few", _work(1, used_cpus=1.1)) is not None
+    assert found("threads_few", _loop(1, used_cpus=3.2)) is None
+    assert found("threads_few", _loop(1, used_cpus=1.1)) is not None
 
 
 def test_tiny_ops_and_kernels_are_not() -> None:
     """No thread helps them."""
-    one = _work(1)
+    one = _loop(1)
 
     assert found("threads_few", replace(one, ops=ops(large_ns=0.5 * MS))) is None
     assert found("threads_few", replace(one, ops=gpu_ops())) is None

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.signals import found, machine, parts, process, work
+from tests.support.signals import found, loop, machine, parts, process
 from tfprobe.errors import Missing
 
 
-def _work(allowed: float, **settings):
-    return work(process=process(settings=settings, machine=machine(cpus=allowed)))
+def _loop(allowed: float, **settings):
+    return loop(process=process(settings=settings, machine=machine(cpus=allowed)))
 
 
 def test_two_threads_a_cpu_are_told() -> None:
     """With the variables that set them, and at most half of what they wait to win."""
-    finding = found("threads_oversubscribed", _work(4.0, intra_op_threads=8))
+    finding = found("threads_oversubscribed", _loop(4.0, intra_op_threads=8))
 
     assert finding is not None
     assert "TF_NUM_INTRAOP_THREADS=4" in finding.action
@@ -23,12 +23,12 @@ def test_two_threads_a_cpu_are_told() -> None:
 
 def test_fewer_are_not() -> None:
     """One more than CPUs does no harm."""
-    assert found("threads_oversubscribed", _work(4.0, intra_op_threads=7)) is None
+    assert found("threads_oversubscribed", _loop(4.0, intra_op_threads=7)) is None
 
 
 def test_a_cgroup_that_allows_less_than_the_machine_has_is_told() -> None:
     """TensorFlow makes a thread for each CPU it sees, whatever the cgroup allows."""
-    finding = found("threads_oversubscribed", _work(2.0, intra_op_threads=0, cpus=64))
+    finding = found("threads_oversubscribed", _loop(2.0, intra_op_threads=0, cpus=64))
 
     assert finding is not None
     assert "64 threads for 2 CPUs" in finding.evidence[0].text
@@ -37,7 +37,7 @@ def test_a_cgroup_that_allows_less_than_the_machine_has_is_told() -> None:
 def test_a_short_run_knows_its_cpus_by_what_the_job_saw() -> None:
     """Pulses come once a second; the settings are read at the first sample."""
     settings = {"intra_op_threads": 64, "cpus": 2}
-    short = work(process=process(settings=settings, machine=Missing("too short")))
+    short = loop(process=process(settings=settings, machine=Missing("too short")))
 
     assert found("threads_oversubscribed", short) is not None
 
@@ -48,7 +48,7 @@ def test_a_short_run_knows_its_cpus_by_what_the_job_saw() -> None:
 )
 def test_openmp_counts(threads: str, told: bool) -> None:
     """By its variable, where that is a number."""
-    finding = found("threads_oversubscribed", _work(4.0, environment={"OMP_NUM_THREADS": threads}))
+    finding = found("threads_oversubscribed", _loop(4.0, environment={"OMP_NUM_THREADS": threads}))
 
     assert (finding is not None) == told
 
@@ -59,7 +59,7 @@ def test_what_was_won_is_no_more_than_the_bound_nor_less_than_half(
 ) -> None:
     """32 threads on 2 CPUs against 2, measured in TensorFlow 1.15 and 2.21."""
     process_signals = process(settings={"intra_op_threads": 32}, machine=machine(cpus=2.0))
-    slow = work(process=process_signals, parts=parts(idle=1 - compute_ratio))
+    slow = loop(process=process_signals, parts=parts(idle=1 - compute_ratio))
 
     finding = found("threads_oversubscribed", slow)
 
@@ -76,7 +76,7 @@ def test_threads_that_were_seen_taking_turns_have_more_to_win(
         settings={"intra_op_threads": 64}, machine=machine(cpus=2.0, switches_per_s=switches)
     )
 
-    finding = found("threads_oversubscribed", work(process=owner, parts=parts(idle=0.051)))
+    finding = found("threads_oversubscribed", loop(process=owner, parts=parts(idle=0.051)))
 
     assert finding is not None
     assert round(finding.gain.high_ratio, 3) == bound_ratio

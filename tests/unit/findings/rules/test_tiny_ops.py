@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.signals import MS, found, gpu_ops, ops, work
+from tests.support.signals import MS, found, gpu_ops, loop, ops
 
 
 def _tiny(per_step: float, large_ms: float):
@@ -13,7 +13,7 @@ def _tiny(per_step: float, large_ms: float):
 
 def test_three_tenths_of_a_step_are_told() -> None:
     """The bound is when no op ran that is worth its scheduling."""
-    finding = found("tiny_ops", work(ops=_tiny(50, 5.6)))
+    finding = found("tiny_ops", loop(ops=_tiny(50, 5.6)))
 
     assert finding is not None
     assert round(finding.gain.high_ratio, 6) == 0.24
@@ -21,7 +21,7 @@ def test_three_tenths_of_a_step_are_told() -> None:
 
 def test_no_op_costs_more_to_schedule_than_50_us() -> None:
     """Of 8 ms without a large op 100 ops account for 5: what else there was is not known."""
-    finding = found("tiny_ops", work(ops=_tiny(100, 0.0)))
+    finding = found("tiny_ops", loop(ops=_tiny(100, 0.0)))
 
     assert finding is not None
     assert round(finding.gain.high_ratio, 6) == 0.5
@@ -30,39 +30,39 @@ def test_no_op_costs_more_to_schedule_than_50_us() -> None:
 @pytest.mark.parametrize(("per_step", "large_ms"), [(49, 5.6), (50, 5.61)])
 def test_less_is_not(per_step: float, large_ms: float) -> None:
     """Few ops, or little time between the large ones."""
-    assert found("tiny_ops", work(ops=_tiny(per_step, large_ms))) is None
+    assert found("tiny_ops", loop(ops=_tiny(per_step, large_ms))) is None
 
 
 def test_ops_that_were_not_traced_are_known_by_the_graph() -> None:
     """TensorFlow 2 leaves cheap ops out of its traces; the graph has them."""
     seen = ops(per_step=2.0, span_ns=0.1 * MS, large_ns=1.0 * MS)
 
-    finding = found("tiny_ops", work(ops=seen, nodes=1000))
+    finding = found("tiny_ops", loop(ops=seen, nodes=1000))
 
     assert finding is not None
     assert round(finding.gain.high_ratio, 6) == 0.7
-    assert found("tiny_ops", work(ops=seen, nodes=800)) is None
+    assert found("tiny_ops", loop(ops=seen, nodes=800)) is None
 
 
 def test_with_an_accelerator_launch_bound_looks_at_it() -> None:
     """The host's ops are launches there."""
     tiny = gpu_ops(per_step=500.0, span_ns=8.0 * MS, large_ns=0.0)
 
-    assert found("tiny_ops", work(ops=tiny)) is None
+    assert found("tiny_ops", loop(ops=tiny)) is None
 
 
 def test_a_step_that_had_no_cpu_has_no_tiny_ops() -> None:
     """Its ops stood apart because their thread did not run."""
     paused = ops(per_step=50, span_ns=8.0 * MS, large_ns=4.0 * MS, paused_ns=3.0 * MS)
 
-    assert found("tiny_ops", work(ops=paused)) is None
+    assert found("tiny_ops", loop(ops=paused)) is None
 
 
 def test_a_traced_step_longer_than_the_usual_one_hides_no_tiny_ops() -> None:
     """The larger ops take a third of its 27 ms, and so of the usual 8 ms."""
     traced = ops(per_step=1000, step_ns=30.0 * MS, span_ns=27.0 * MS, large_ns=9.0 * MS)
 
-    finding = found("tiny_ops", work(ops=traced))
+    finding = found("tiny_ops", loop(ops=traced))
 
     assert finding is not None
     assert round(finding.gain.high_ratio, 3) == 0.533
@@ -70,7 +70,7 @@ def test_a_traced_step_longer_than_the_usual_one_hides_no_tiny_ops() -> None:
 
 def test_the_line_that_made_most_ops_is_named() -> None:
     """That is where they are put together."""
-    finding = found("tiny_ops", work(ops=_tiny(50, 5.6), ops_source="net.py:16"))
+    finding = found("tiny_ops", loop(ops=_tiny(50, 5.6), ops_source="net.py:16"))
 
     assert finding is not None
     assert finding.evidence[0].source == "net.py:16"

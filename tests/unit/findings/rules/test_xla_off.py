@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.signals import MS, found, gpu_ops, ops, process, use, work
+from tests.support.signals import MS, found, gpu_ops, loop, ops, process, use
 from tfprobe.findings.finding import Severity
 
 OFF = process(settings={"jit": False, "environment": {}})
@@ -12,7 +12,7 @@ OFF = process(settings={"jit": False, "environment": {}})
 
 def test_fifteen_percent_are_told() -> None:
     """1.5 ms of each step of 8 ms, which are four fifths of the loop."""
-    finding = found("xla_off", work(ops=gpu_ops(fusible_ns=1.5 * MS), process=OFF))
+    finding = found("xla_off", loop(ops=gpu_ops(fusible_ns=1.5 * MS), process=OFF))
 
     assert finding is not None
     assert finding.severity is Severity.WARNING
@@ -21,23 +21,23 @@ def test_fifteen_percent_are_told() -> None:
 
 def test_less_is_not() -> None:
     """Compiling takes time, too."""
-    assert found("xla_off", work(ops=gpu_ops(fusible_ns=1.49 * MS), process=OFF)) is None
+    assert found("xla_off", loop(ops=gpu_ops(fusible_ns=1.49 * MS), process=OFF)) is None
 
 
 def test_on_the_host_nothing_is_told() -> None:
     """There grappler and oneDNN have fused what is common, and XLA is slower as often as not."""
-    assert found("xla_off", work(ops=ops(fusible_ns=4.0 * MS), process=OFF)) is None
+    assert found("xla_off", loop(ops=ops(fusible_ns=4.0 * MS), process=OFF)) is None
 
 
 @pytest.mark.parametrize(
     "on",
     [
-        work(ops=gpu_ops(fusible_ns=4.0 * MS), process=process(settings={"jit": True})),
-        work(
+        loop(ops=gpu_ops(fusible_ns=4.0 * MS), process=process(settings={"jit": True})),
+        loop(
             ops=gpu_ops(fusible_ns=4.0 * MS),
             process=process(settings={"environment": {"TF_XLA_FLAGS": "--tf_xla_auto_jit=2"}}),
         ),
-        work(ops=gpu_ops(fusible_ns=4.0 * MS, host=(use("_XlaRun", 1.0),)), process=OFF),
+        loop(ops=gpu_ops(fusible_ns=4.0 * MS, host=(use("_XlaRun", 1.0),)), process=OFF),
     ],
 )
 def test_where_it_is_on_nothing_is_told(on) -> None:

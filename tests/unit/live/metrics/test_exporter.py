@@ -51,8 +51,8 @@ def value(answer: MetricsAnswer, name: str, *more: str) -> Any:
     return found[0] if found else None
 
 
-def with_works(*works: Any) -> FleetLook:
-    return looks.fleet(looks.run([looks.process(works)]))
+def with_loops(*loops: Any) -> FleetLook:
+    return looks.fleet(looks.run([looks.process(loops)]))
 
 
 def test_two_servers_share_a_look():
@@ -112,7 +112,7 @@ def test_nobody_waits_for_ever(monkeypatch):
 
 def test_a_counter_never_goes_down():
     """A step that raises is noted before it is counted: for a moment there seems to be one less."""
-    runs = Runs(*(with_works(looks.steps(count)) for count in (100, 99, 101)))
+    runs = Runs(*(with_loops(looks.steps(count)) for count in (100, 99, 101)))
 
     counts = [value(runs.answer(), "tfprobe_steps_total", "loss") for _ in range(3)]
 
@@ -122,7 +122,7 @@ def test_a_counter_never_goes_down():
 def test_a_histogram_never_goes_down_in_any_bucket():
     """And stays one: its buckets rise, and the last is its count."""
     fast, slow = durations([1_000_000] * 9), durations([9_000_000_000] * 5)
-    runs = Runs(*(with_works(looks.steps(9, times=times)) for times in (fast, slow)))
+    runs = Runs(*(with_loops(looks.steps(9, times=times)) for times in (fast, slow)))
 
     first, second = (
         value(runs.answer(), "tfprobe_step_duration_seconds", "loss") for _ in range(2)
@@ -136,8 +136,13 @@ def test_a_histogram_never_goes_down_in_any_bucket():
 
 def test_a_gauge_goes_down():
     """Memory that was given back is not held."""
-    pulses = [looks.pulse(resident_bytes=size) for size in (200, 100)]
-    runs = Runs(*(looks.fleet(looks.run([looks.process(pulses=(each,))])) for each in pulses))
+    resource_samples = [looks.resource_sample(resident_bytes=size) for size in (200, 100)]
+    runs = Runs(
+        *(
+            looks.fleet(looks.run([looks.process(resource_samples=(each,))]))
+            for each in resource_samples
+        )
+    )
 
     name = "tfprobe_process_resident_memory_bytes"
     assert [value(runs.answer(), name) for _ in range(2)] == [200, 100]
@@ -146,7 +151,7 @@ def test_a_gauge_goes_down():
 def test_a_run_that_vanishes_takes_its_series_with_it():
     """Nothing is told of what is not there, and nothing of it is kept."""
     empty = FleetLook("/runs", NOW_NS, ())
-    runs = Runs(with_works(looks.steps(100)), empty, with_works(looks.steps(50)))
+    runs = Runs(with_loops(looks.steps(100)), empty, with_loops(looks.steps(50)))
 
     counts = [value(runs.answer(), "tfprobe_steps_total", "loss") for _ in range(3)]
 

@@ -55,7 +55,7 @@ def test_what_is_longer_than_the_last_bound_is_in_the_last_bucket():
 
 
 def test_threads_are_counted_together():
-    """A work that runs in several threads is one to whoever watches it."""
+    """A loop that runs in several threads is one to whoever watches it."""
     told = histogram([durations([1_000_000] * 3), durations([2_000_000])])
 
     assert isinstance(told, Histogram)

@@ -14,7 +14,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from tests.support import looks, promlint
 from tests.support.looks import NOW_NS, SECOND_NS
-from tests.support.profiles import timed_work
+from tests.support.profiles import timed_loop
 from tests.support.rundir import UNIX_NS
 from tfprobe.errors import Missing
 from tfprobe.live.metrics.exporter import FAMILIES, Exporter
@@ -25,7 +25,7 @@ from tfprobe.runs.liveness import STATES
 
 OPENMETRICS = "application/openmetrics-text; version=1.0.0"
 PROCESS = {"run": "20261120-200418-train-4f2a9c", "host": "node7", "process": "4711-1"}
-WORK = {**PROCESS, "kind": "session_run", "name": "loss"}
+LOOP = {**PROCESS, "kind": "session_run", "name": "loss"}
 MS = 1_000_000
 HOSTILE = 'a "quoted\\ name"\nwith lines\r\x00\udcff and {braces="x"} # é'
 
@@ -51,9 +51,11 @@ def value(look: FleetLook, name: str, labels: dict[str, str] | None = None, **li
 
 def full() -> FleetLook:
     """A look with every metric in it."""
-    machine = looks.pulse(process=None, host="node7", devices=(looks.device(),))
-    used = looks.pulse(throttled_ns=SECOND_NS, memory_limit_bytes=1 << 30)
-    one = looks.process([looks.steps(), looks.steps(kind="fit", name="net")], pulses=(used,))
+    machine = looks.resource_sample(process=None, host="node7", devices=(looks.device(),))
+    used = looks.resource_sample(throttled_ns=SECOND_NS, memory_limit_bytes=1 << 30)
+    one = looks.process(
+        [looks.steps(), looks.steps(kind="fit", name="net")], resource_samples=(used,)
+    )
     other = looks.process(folder="4712-1", pid=4712, rank=1, role="worker")
     return looks.fleet(looks.run([one, other], machines=(machine,)))
 
@@ -109,7 +111,7 @@ def test_steps_are_counted_and_timed():
     found = values(looks.fleet())
 
     def of(name: str, **more: str) -> float:
-        return found[name, frozenset({**WORK, **more}.items())]
+        return found[name, frozenset({**LOOP, **more}.items())]
 
     assert of("tfprobe_steps_total") == 100
     assert of("tfprobe_step_duration_seconds_count") == 100
@@ -120,17 +122,17 @@ def test_steps_are_counted_and_timed():
 
 def test_works_of_several_threads_are_one():
     """A thread has a name that nobody knows, and a pool has many of them."""
-    works = [looks.steps(10, index=i, thread=f"Thread-{i}") for i in range(3)]
+    loops = [looks.steps(10, index=i, thread=f"Thread-{i}") for i in range(3)]
 
-    assert value(looks.fleet(looks.run([looks.process(works)])), "tfprobe_steps_total", WORK) == 30
+    assert value(looks.fleet(looks.run([looks.process(loops)])), "tfprobe_steps_total", LOOP) == 30
 
 
 def test_further_works_are_one_together():
     """The first so many to be seen keep their names, so that no counter ever loses a part."""
-    works = [looks.steps(10, index=i, name=f"fetch{i}") for i in range(5)]
-    look = looks.fleet(looks.run([looks.process(works)]))
+    loops = [looks.steps(10, index=i, name=f"fetch{i}") for i in range(5)]
+    look = looks.fleet(looks.run([looks.process(loops)]))
 
-    found = values(look, most_works=2)
+    found = values(look, most_loops=2)
 
     steps = {dict(labels)["name"]: n for (name, labels), n in found.items()
              if name == "tfprobe_steps_total"}  # fmt: skip
@@ -139,9 +141,9 @@ def test_further_works_are_one_together():
 
 def test_names_are_cut():
     """The fetches of a session may be 256 bytes long; what is cut alike is counted together."""
-    works = [looks.steps(10, index=i, name="x" * 200 + str(i)) for i in range(2)]
+    loops = [looks.steps(10, index=i, name="x" * 200 + str(i)) for i in range(2)]
 
-    found = values(looks.fleet(looks.run([looks.process(works)])))
+    found = values(looks.fleet(looks.run([looks.process(loops)])))
 
     (steps,) = [(dict(labels)["name"], n) for (name, labels), n in found.items()
                 if name == "tfprobe_steps_total"]  # fmt: skip
@@ -192,7 +194,7 @@ def test_a_process_is_told_for_an_hour_after_its_end(state, after_s, is_told):
     end_ns = UNIX_NS + process.process.hooks.wall_ns
     look = looks.fleet(looks.run([process], state=state), at_unix_ns=end_ns + after_s * SECOND_NS)
 
-    assert (value(look, "tfprobe_steps_total", WORK) is not None) is is_told
+    assert (value(look, "tfprobe_steps_total", LOOP) is not None) is is_told
     assert value(look, "tfprobe_left_out_processes", {"reason": "finished"}) == (not is_told)
     assert value(look, "tfprobe_runs", {"state": state}) == 1
 
@@ -242,7 +244,7 @@ def last_step(process: ProcessLook) -> float:
 def test_the_last_step_is_told_as_a_moment():
     """By the moment that the process has noted on both clocks, so that it does not tremble."""
     process = looks.process()
-    end_ns = int(process.works[0].recent.end_ns[-1])
+    end_ns = int(process.loops[0].recent.end_ns[-1])
 
     offset_ns = process.process.unix_minus_monotonic_ns
     assert last_step(process) == pytest.approx((offset_ns + end_ns) / 1e9, abs=1e-6)
@@ -253,7 +255,7 @@ def test_a_clock_that_was_set_meanwhile_is_seen_through():
     process = looks.process()
     hour_ns = 3600 * SECOND_NS
     facts = replace(process.process, unix_minus_monotonic_ns=UNIX_NS + hour_ns)
-    end_ns = int(process.works[0].recent.end_ns[-1])
+    end_ns = int(process.loops[0].recent.end_ns[-1])
 
     moment_s = last_step(replace(process, process=facts))
 
@@ -263,7 +265,7 @@ def test_a_clock_that_was_set_meanwhile_is_seen_through():
 def test_the_last_step_of_a_process_that_ended_stays_where_it_was():
     """It is not read again, so that its own clock stands still while ours goes on."""
     process = looks.process(state="finished")
-    end_ns = int(process.works[0].recent.end_ns[-1])
+    end_ns = int(process.loops[0].recent.end_ns[-1])
     run = looks.run([process], state="finished")
 
     look = looks.fleet(run, at_unix_ns=NOW_NS + 600 * SECOND_NS)
@@ -299,7 +301,7 @@ def test_what_makes_no_progress_has_times_and_no_goodput():
 def test_what_is_missing_has_no_series():
     """Never 0: an alert on little memory would fire."""
     bare = looks.process(
-        [], pulses=(), shares=Missing("none"), wall_time=Missing("none"),
+        [], resource_samples=(), shares=Missing("none"), wall_time=Missing("none"),
         request=Missing("none"), hooks=Missing("gone"),
         now_mono_ns=Missing("gone"), unix_minus_monotonic_ns=Missing("gone"),
     )  # fmt: skip
@@ -357,14 +359,14 @@ def test_samples_that_are_left_are_told_once_the_process_knows(request_, left):
 
 def test_accelerators_are_told_by_their_latest_pulse():
     """Whatever order the lines came in."""
-    pulses = [
-        looks.pulse(process=None, host="node7", at_ns=NOW_NS + at,
+    resource_samples = [
+        looks.resource_sample(process=None, host="node7", at_ns=NOW_NS + at,
                     devices=(looks.device(utilization_ratio=ratio),))
         for at, ratio in ((2, 0.5), (1, 0.9))
     ]  # fmt: skip
     labels = {"run": PROCESS["run"], "host": "node7", "device": "0"}
 
-    look = looks.fleet(looks.run(machines=pulses))
+    look = looks.fleet(looks.run(machines=resource_samples))
 
     assert value(look, "tfprobe_accelerator_utilization_ratio", labels) == 0.5
     assert value(look, "tfprobe_accelerator_memory_used_bytes", labels) == 1 << 30
@@ -382,11 +384,11 @@ def test_no_runs_are_no_error():
 def test_silence_is_told_by_what_is_usual():
     """Three times the longest that lay between two steps; nothing of a process that has ended."""
     steps = [10 * MS] * 50 + [2 * SECOND_NS] + [10 * MS] * 50
-    work = timed_work(steps, MS)
-    now_ns = int(work.recent.end_ns[-1]) + 6 * (2 * SECOND_NS + MS)
+    loop = timed_loop(steps, MS)
+    now_ns = int(loop.recent.end_ns[-1]) + 6 * (2 * SECOND_NS + MS)
 
     def ratio(state: str) -> Any:
-        silent = looks.process([work], now_mono_ns=now_ns, state=state)
+        silent = looks.process([loop], now_mono_ns=now_ns, state=state)
         return value(looks.fleet(looks.run([silent])), "tfprobe_process_silence_ratio", PROCESS)
 
     assert ratio("running") == pytest.approx(6)

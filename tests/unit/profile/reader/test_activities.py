@@ -11,8 +11,8 @@ from tests.support.rundir import (
     HOST,
     MONO_NS,
     UNIX_NS,
+    WrittenLoop,
     WrittenProcess,
-    WrittenWork,
     write_run,
 )
 from tfprobe.profile.reader.run_reader import load
@@ -31,8 +31,8 @@ def _line(kind: str, name: str, start_ns: int, end_ns: int | None, **more: int) 
 def profile_of(tmp_path):
     """Read a run of one process with these activities."""
 
-    def read(*lines: str, works: Sequence[WrittenWork] = ()):
-        process = WrittenProcess(header={20: MONO_NS + 1000}, works=works)
+    def read(*lines: str, loops: Sequence[WrittenLoop] = ()):
+        process = WrittenProcess(header={20: MONO_NS + 1000}, loops=loops)
         root = write_run(tmp_path / "r1", [process])
         (folder,) = (root / HOST).iterdir()
         (folder / "activities.jsonl").write_text("".join(lines))
@@ -78,15 +78,15 @@ def test_one_that_ended_is_there_once(profile_of):
 def test_each_trace_of_a_function_is_counted(profile_of):
     """steps.bin has the retraces of its last look; a function that is gone by the end had more."""
     steps = [(MONO_NS + at, MONO_NS + at + 5) for at in (10, 20, 30, 40)]
-    works = [
-        WrittenWork(kind="function", name="train_step", steps=steps, retraces=1),
-        WrittenWork(kind="function", name="other", steps=steps, retraces=2),
-        WrittenWork(kind="fit", name="train_step", steps=steps),
+    loops = [
+        WrittenLoop(kind="function", name="train_step", steps=steps, retraces=1),
+        WrittenLoop(kind="function", name="other", steps=steps, retraces=2),
+        WrittenLoop(kind="fit", name="train_step", steps=steps),
     ]
 
-    profile = profile_of(_line("trace", "train_step", 10, 14, count=4), works=works)
+    profile = profile_of(_line("trace", "train_step", 10, 14, count=4), loops=loops)
 
-    assert [work.retraces for work in profile.works] == [3, 2, 0]
+    assert [loop.retraces for loop in profile.loops] == [3, 2, 0]
 
 
 def test_lines_that_are_no_activities_are_a_problem_with_its_place(profile_of):

@@ -49,7 +49,7 @@ def test_marked_steps_of_an_xspace_are_captures(tmp_path: Path) -> None:
 
     assert steps_of(found) == [(7, 0, 50), (8, 60, 40)]
     assert found.executions.capture.tolist() == [0, 1]
-    assert (found.works[0].times.count, found.works[0].recent.first_step) == (2, 7)
+    assert (found.loops[0].times.count, found.loops[0].recent.first_step) == (2, 7)
 
 
 def test_calls_of_the_dearest_function_are_steps_where_none_is_marked(tmp_path: Path) -> None:

@@ -19,8 +19,8 @@ from tests.support.rundir import (
     HOST,
     MONO_NS,
     UNIX_NS,
+    WrittenLoop,
     WrittenProcess,
-    WrittenWork,
     regular_steps,
     steps_bin,
     write_json,
@@ -58,21 +58,21 @@ class Job:
         write_process(self.root, WrittenProcess(pid=pid, **parts))
 
     def step(self, pid: int, *counts: int, header: Mapping[int, int] | None = None) -> None:
-        """Let each work have so many steps; the file stays the one it was."""
-        works = [
-            WrittenWork(name=f"work{i}", kind="function", steps=regular_steps(count))
+        """Let each loop have so many steps; the file stays the one it was."""
+        loops = [
+            WrittenLoop(name=f"work{i}", kind="function", steps=regular_steps(count))
             for i, count in enumerate(counts)
         ]
         path = self.process(pid) / "steps.bin"
         path.touch()
         with path.open("r+b") as file:
-            file.write(steps_bin(works, header))
+            file.write(steps_bin(loops, header))
 
-    def sample(self, pid: int, step: int, *, work: int = 0, suffix: str = METADATA) -> None:
+    def sample(self, pid: int, step: int, *, loop: int = 0, suffix: str = METADATA) -> None:
         """Capture a step: first under another name, then the event, then what came after it."""
-        self.capture(pid, name(step, work, suffix), CONTENTS[suffix])
-        self.tell(pid, "events", sample(step, work, suffix))
-        self.tell(pid, "gaps", gap(step, work))
+        self.capture(pid, name(step, loop, suffix), CONTENTS[suffix])
+        self.tell(pid, "events", sample(step, loop, suffix))
+        self.tell(pid, "gaps", gap(step, loop))
 
     def capture(self, pid: int, file: str, content: bytes) -> None:
         folder = self.process(pid) / "captures"
@@ -87,18 +87,18 @@ class Job:
             file.write(text)
 
 
-def name(step: int, work: int = 0, suffix: str = METADATA) -> str:
-    return f"{step:06d}-function-{work}.{suffix}"
+def name(step: int, loop: int = 0, suffix: str = METADATA) -> str:
+    return f"{step:06d}-function-{loop}.{suffix}"
 
 
-def sample(step: int, work: int = 0, suffix: str = METADATA) -> dict[str, Any]:
+def sample(step: int, loop: int = 0, suffix: str = METADATA) -> dict[str, Any]:
     return {
         "unix_ns": UNIX_NS,
         "mono_ns": MONO_NS,
         "event": "sample",
-        "work": work,
+        "work": loop,
         "step": step,
-        "capture": name(step, work, suffix),
+        "capture": name(step, loop, suffix),
         "level": "full",
         "start_ns": MONO_NS + step * 1000,
         "end_ns": MONO_NS + step * 1000 + 100_000,
@@ -108,9 +108,9 @@ def sample(step: int, work: int = 0, suffix: str = METADATA) -> dict[str, Any]:
     }
 
 
-def gap(step: int, work: int = 0) -> dict[str, Any]:
+def gap(step: int, loop: int = 0) -> dict[str, Any]:
     return {
-        "work": work,
+        "work": loop,
         "step": step,
         "start_ns": MONO_NS + 100,
         "end_ns": MONO_NS + 1100,
@@ -133,7 +133,7 @@ def activity(kind: str, start: int, end: int | None, count: int = 1) -> dict[str
     }
 
 
-def pulse(at: int) -> dict[str, Any]:
+def resource_sample(at: int) -> dict[str, Any]:
     return {"mono_ns": MONO_NS + at, "steps": at, "resident_bytes": 1000 + at, "load_1min": 0.5}
 
 
@@ -146,7 +146,7 @@ def machine(at: int) -> str:
 def job(tmp_path: Path) -> Job:
     """A job whose first process has made some steps, of which one was traced."""
     job = Job(write_run(tmp_path / "run", interpreters=[f"{HOST}\t4711\t1\t3.11.7\t/python"]))
-    job.begin(4711, works=[WrittenWork(name="work0", kind="function")])
+    job.begin(4711, loops=[WrittenLoop(name="work0", kind="function")])
     job.step(4711, 20)
     job.sample(4711, 7)
     return job
@@ -162,7 +162,7 @@ def loaded(job: Job, **options: Any) -> Any:
 
 def begin_sibling(job: Job) -> None:
     """Start a process that stands before the first one."""
-    job.begin(1234, works=[WrittenWork(steps=regular_steps(3))])
+    job.begin(1234, loops=[WrittenLoop(steps=regular_steps(3))])
 
 
 def begin_fork(job: Job) -> None:
@@ -205,7 +205,7 @@ CHANGES: dict[str, Callable[[Job], object]] = {
     "more steps than the ring holds": lambda job: job.step(4711, 9000),
     "another work": lambda job: job.step(4711, 25, 4),
     "a later capture": lambda job: job.sample(4711, 9),
-    "a capture before the others": lambda job: job.sample(4711, 3, work=1),
+    "a capture before the others": lambda job: job.sample(4711, 3, loop=1),
     "a trace": lambda job: job.sample(4711, 11, suffix=XSPACE),
     "a capture without its event": lambda job: job.capture(4711, name(4), CONTENTS[METADATA]),
     "the event of a capture": lambda job: job.tell(4711, "events", sample(15)),
@@ -229,7 +229,7 @@ CHANGES: dict[str, Callable[[Job], object]] = {
     "an activity that ends": lambda job: job.tell(4711, "activities", activity("train", 5, 50)),
     "traces": lambda job: job.tell(4711, "activities", activity("trace", 1, 2, count=4)),
     "no activity": lambda job: job.write(4711, "activities", "\n{}\nnonsense\n"),
-    "pulses": lambda job: [job.tell(4711, "pulses", pulse(at)) for at in (5, 2)],
+    "pulses": lambda job: [job.tell(4711, "pulses", resource_sample(at)) for at in (5, 2)],
     "no pulse": lambda job: job.write(4711, "pulses", "[]\n"),
     "a machine": machine_file,
     "settings": lambda job: job.tell(
@@ -244,7 +244,7 @@ CHANGES: dict[str, Callable[[Job], object]] = {
     ),
     "no log": lambda job: (job.process(4711) / "gaps.jsonl").unlink(),
     "another steps file": lambda job: (job.process(4711) / "steps.bin").write_bytes(
-        steps_bin([WrittenWork(steps=regular_steps(2))], {8: UNIX_NS + 5})
+        steps_bin([WrittenLoop(steps=regular_steps(2))], {8: UNIX_NS + 5})
     ),
     "half a steps file": lambda job: os.truncate(job.process(4711) / "steps.bin", 5000),
     "no steps file": lambda job: (job.process(4711) / "steps.bin").unlink(),

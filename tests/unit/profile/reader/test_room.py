@@ -11,8 +11,8 @@ from tests.support.plain import plain
 from tests.support.rundir import (
     BOOT_ID,
     HOST,
+    WrittenLoop,
     WrittenProcess,
-    WrittenWork,
     regular_steps,
     write_run,
 )
@@ -31,7 +31,7 @@ def written(root: Path, processes: int, captures: int) -> RunFolder:
     every = [
         WrittenProcess(
             pid=100 + at,
-            works=[WrittenWork(steps=regular_steps(captures), sampled=range(captures))],
+            loops=[WrittenLoop(steps=regular_steps(captures), sampled=range(captures))],
             captures={name(step): content(NODES) for step in range(captures)},
         )
         for at in range(processes)
@@ -123,11 +123,11 @@ def test_captures_that_cannot_be_decoded_do_not_end_it(tmp_path):
 
 
 def test_works_that_are_sampled_seldom_are_there_too():
-    """The newest of each work comes before the second newest of any."""
+    """The newest of each loop comes before the second newest of any."""
     files = [[file("eval-0", 1), file("train-1", 0), file("train-2", 0), file("train-3", 0)]]
 
     assert newest_within(files, 2, 1.0) == [frozenset({"eval-0", "train-3"})]
 
 
-def file(name: str, work: int) -> CaptureFile:
-    return CaptureFile(name=name, work=work, bytes=1, rows=1)
+def file(name: str, loop: int) -> CaptureFile:
+    return CaptureFile(name=name, loop=loop, bytes=1, rows=1)

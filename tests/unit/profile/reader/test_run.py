@@ -10,8 +10,8 @@ from tests.support.rundir import (
     HOST,
     MONO_NS,
     UNIX_NS,
+    WrittenLoop,
     WrittenProcess,
-    WrittenWork,
     regular_steps,
     write_run,
 )
@@ -49,18 +49,18 @@ def test_a_capture_has_its_step_from_the_event(tmp_path):
     profile = loaded(tmp_path, process)
 
     (capture,) = profile.captures
-    assert (capture.step, capture.work, capture.level) == (2, 0, "full")
+    assert (capture.step, capture.loop, capture.level) == (2, 0, "full")
     assert (capture.start_ns, capture.duration_ns, capture.plain_ns) == (UNIX_NS, 100_000, 90_000)
     assert profile.executions.start_ns.tolist() == [UNIX_NS + 10_000]
 
 
 def test_without_its_event_a_capture_has_its_step_from_the_ring(tmp_path):
     """A log lost with a full disk costs the reason of a sample, not the sample."""
-    work = WrittenWork(steps=regular_steps(5, step_ns=70_000, gap_ns=0))
+    loop = WrittenLoop(steps=regular_steps(5, step_ns=70_000, gap_ns=0))
 
-    (capture,) = loaded(tmp_path, WrittenProcess(works=[work], captures={NAME: METADATA})).captures
+    (capture,) = loaded(tmp_path, WrittenProcess(loops=[loop], captures={NAME: METADATA})).captures
 
-    assert (capture.step, capture.work) == (2, 0)
+    assert (capture.step, capture.loop) == (2, 0)
     assert (capture.start_ns, capture.duration_ns) == (UNIX_NS + 140_000, 70_000)
 
 
@@ -105,7 +105,7 @@ def test_a_lost_steps_file_leaves_the_captures(tmp_path):
 
     profile = load(RunFolder(root), ELSEWHERE)
 
-    assert (len(profile.works), len(profile.captures)) == (0, 1)
+    assert (len(profile.loops), len(profile.captures)) == (0, 1)
     assert "steps.bin" in profile.problems[0].what
 
 
@@ -160,12 +160,12 @@ def test_the_state_of_a_running_job_is_live(tmp_path):
 
 def test_steps_have_their_place_on_the_wall_clock(tmp_path):
     """The moment that steps.bin has on both clocks turns monotonic times into unix ones."""
-    process = WrittenProcess(works=[WrittenWork(steps=regular_steps(3))])
+    process = WrittenProcess(loops=[WrittenLoop(steps=regular_steps(3))])
 
     found = loaded(tmp_path, process)
 
     assert found.processes[0].unix_minus_monotonic_ns == UNIX_NS - MONO_NS
-    assert found.works[0].first_seen_ns == UNIX_NS
+    assert found.loops[0].first_seen_ns == UNIX_NS
 
 
 GAP = {
@@ -182,20 +182,20 @@ GAP = {
 
 def test_a_process_lived_until_its_last_step(tmp_path):
     """The header tells of its latest sample, or of 1024 steps ago; a kill may come much later."""
-    work = WrittenWork(steps=regular_steps(30, step_ns=1_000_000, gap_ns=0))
+    loop = WrittenLoop(steps=regular_steps(30, step_ns=1_000_000, gap_ns=0))
     header = {19: MONO_NS, 20: MONO_NS + 2_000_000}
 
-    (process,) = loaded(tmp_path, WrittenProcess(works=[work], header=header)).processes
+    (process,) = loaded(tmp_path, WrittenProcess(loops=[loop], header=header)).processes
 
     assert isinstance(process.hooks, Hooks)
-    assert process.hooks.wall_ns == work.steps[-1][1] - MONO_NS
+    assert process.hooks.wall_ns == loop.steps[-1][1] - MONO_NS
 
 
 def test_gaps_are_on_the_wall_clock(tmp_path):
     """What a thread did after a step stands beside the step, with lines one can open."""
     (gap,) = loaded(tmp_path, WrittenProcess(gaps=[GAP])).gaps
 
-    assert (gap.process, gap.work, gap.step, gap.cut, gap.cost_ns) == (0, 0, 2, True, 20)
+    assert (gap.process, gap.loop, gap.step, gap.cut, gap.cost_ns) == (0, 0, 2, True, 20)
     assert (gap.start_ns, gap.duration_ns) == (UNIX_NS + 500, 300)
     (main, sleep) = gap.calls
     assert (main.parent, main.file, main.line, main.self_ns) == (None, "/job/train.py", 3, 100)

@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 
 from tests.support.asked_tables import asked
-from tests.support.rundir import WrittenProcess, WrittenWork, regular_steps, write_run
+from tests.support.rundir import WrittenLoop, WrittenProcess, regular_steps, write_run
 
 
 def _write(runs: Path, at: int, step_us: int, **manifest: object) -> Path:
-    work = WrittenWork(steps=regular_steps(100, step_ns=step_us * 1000))
+    loop = WrittenLoop(steps=regular_steps(100, step_ns=step_us * 1000))
     started = {"started": f"2026-11-20T20:{at:02}:00+00:00"}
     return write_run(
-        runs / f"r{at}", [WrittenProcess(works=[work])], manifest={**started, **manifest}
+        runs / f"r{at}", [WrittenProcess(loops=[loop])], manifest={**started, **manifest}
     )
 
 

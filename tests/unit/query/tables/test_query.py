@@ -153,10 +153,10 @@ def test_a_join_reads_all_of_its_tables(run: Path) -> None:
 def test_ten_thousand_works_are_rows(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Many works are as exact as one."""
     profile = load(RunFolder(run), this_machine())
-    (work,) = profile.works
-    works = tuple(replace(work, index=at, name=f"w{at}") for at in range(10_000))
+    (loop,) = profile.loops
+    loops = tuple(replace(loop, index=at, name=f"w{at}") for at in range(10_000))
     monkeypatch.setattr(
-        "tfprobe.query.tables.loader.load_shard", lambda *_, **__: replace(profile, works=works)
+        "tfprobe.query.tables.loader.load_shard", lambda *_, **__: replace(profile, loops=loops)
     )
 
     _, rows = asked("select count(*), count(distinct name), sum(duration_sum_ns) from works", run)

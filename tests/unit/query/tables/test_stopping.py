@@ -20,7 +20,7 @@ class Connection:
         self.left = asked_before_it_ends
         self.ended = threading.Event()
 
-    def work(self) -> None:
+    def loop(self) -> None:
         """Be interrupted from the keyboard, and work on."""
         signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
         self.ended.wait()
@@ -38,7 +38,7 @@ def test_a_query_is_asked_to_stop_until_it_does(monkeypatch: pytest.MonkeyPatch)
     connection = Connection(asked_before_it_ends=3)
 
     with pytest.raises(KeyboardInterrupt) as stopped:
-        interruptibly(connection, connection.work)
+        interruptibly(connection, connection.loop)
 
     assert (type(stopped.value), connection.left) == (KeyboardInterrupt, 0)
 
@@ -49,7 +49,7 @@ def test_a_query_that_goes_on_all_the_same_is_told(monkeypatch: pytest.MonkeyPat
     connection = Connection(asked_before_it_ends=-1)
 
     with pytest.raises(StillWorking):
-        interruptibly(connection, connection.work)
+        interruptibly(connection, connection.loop)
 
     connection.ended.set()
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.rundir import UNIX_NS, WrittenProcess, WrittenWork, regular_steps, write_run
+from tests.support.rundir import UNIX_NS, WrittenLoop, WrittenProcess, regular_steps, write_run
 
 if "CI" not in os.environ:
     pytest.importorskip("fsspec", reason="fsspec is not here")
@@ -25,7 +25,7 @@ def run(tmp_path: Path) -> Path:
         WrittenProcess(
             pid=100 + rank,
             host=f"node{rank}",
-            works=[WrittenWork(steps=regular_steps(10), sampled=[3])],
+            loops=[WrittenLoop(steps=regular_steps(10), sampled=[3])],
             header={11: 2, 12: UNIX_NS + 10**9},
             captures={"000003-session_run-0.run_metadata.pb": b"rank %d" % rank},
         )

@@ -113,7 +113,7 @@ def test_a_run_that_grows_is_followed(web, run, cache) -> None:
     shutil.copytree(run / "node1", run / "node2")
     (steps,) = run.glob("node0/*/steps.bin")
     words = bytearray(steps.read_bytes())
-    words[(512 + 1) * 8] = 11  # steps of the first work
+    words[(512 + 1) * 8] = 11  # steps of the first loop
     steps.write_bytes(words)
     os.utime(steps, (2_000_000_000, 2_000_000_000))
 
@@ -146,7 +146,7 @@ def test_mirrors_are_private(storage, cache) -> None:
 
 @pytest.mark.slow
 def test_zeros_take_no_room(web, run, cache) -> None:
-    """steps.bin is as long as all the works it could hold."""
+    """steps.bin is as long as all the loops it could hold."""
     (steps,) = run.glob("node0/*/steps.bin")
     os.truncate(steps, 40_000_000)
 

@@ -56,7 +56,7 @@ def test_a_run_is_pushed_to_a_directory(run, tmp_path) -> None:
 
 
 def test_the_empty_part_of_steps_is_left_behind(run, place, cache) -> None:
-    """It is as long as all the works it could hold."""
+    """It is as long as all the loops it could hold."""
     for steps in run.glob("*/*/steps.bin"):
         os.truncate(steps, 40_000_000)
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from tests.support.open_runs import ToldRun
-from tests.support.profiles import Step, op, profile, timed_work
+from tests.support.profiles import Step, op, profile, timed_loop
 from tfprobe.errors import NoAnswer
 from tfprobe.profile.profile import Profile
 from tfprobe.web import answers
@@ -26,7 +26,7 @@ def training(times: float) -> Profile:
         Step([op("MatMul", 0, round(60 * times)), op("Relu", 60, 20)], duration_us=200)
         for _ in range(8)
     ]
-    return profile(steps, works=[timed_work(steps_ns.tolist())])
+    return profile(steps, loops=[timed_loop(steps_ns.tolist())])
 
 
 def opened(before: Profile, after: Profile) -> ToldRun:
@@ -49,14 +49,14 @@ def test_what_grew_is_told_with_how_sure_that_is():
     found = asked(opened(training(1), training(1.5)), **{"with": "r2"})
 
     assert found["is_significant"]
-    (work,) = found["works"]
-    step = work["measures"][0]
+    (loop,) = found["works"]
+    step = loop["measures"][0]
     assert step["change_ratio"] == pytest.approx(0.5, abs=0.02)
     assert step["low_ratio"] < 0.5 < step["high_ratio"]
-    assert work["ops"]["types"][0]["name"] == "MatMul"
-    assert work["ops"]["types"][0]["delta_ns"] == pytest.approx(30_000)
-    assert work["parts"][0]["label"] == "host compute"
-    assert work["cause"] == "The cause is the program: MatMul changed most, while Relu hardly did."
+    assert loop["ops"]["types"][0]["name"] == "MatMul"
+    assert loop["ops"]["types"][0]["delta_ns"] == pytest.approx(30_000)
+    assert loop["parts"][0]["label"] == "host compute"
+    assert loop["cause"] == "The cause is the program: MatMul changed most, while Relu hardly did."
 
 
 def test_a_run_is_as_it_is_itself():
@@ -89,7 +89,7 @@ def test_one_file_holds_one_run():
 
 def test_runs_without_a_kind_of_step_in_common_say_so():
     """There is nothing to compare."""
-    other = profile(works=[timed_work([MS] * 20, kind="function", name="f")])
+    other = profile(loops=[timed_loop([MS] * 20, kind="function", name="f")])
 
     found = asked(opened(training(1), other), **{"with": "r2"})
 

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from tests.support.open_runs import ToldRun
-from tests.support.profiles import Step, op, process, profile, timed_work
+from tests.support.profiles import Step, op, process, profile, timed_loop
 from tests.support.rundir import MONO_NS, UNIX_NS
 from tfprobe.findings import engine
 from tfprobe.profile.graph import TracedLoop
@@ -28,7 +28,7 @@ def retraced() -> Profile:
     times = [100 * MS if at % 5 == 0 else 10 * MS for at in range(100)]
     return profile(
         [Step([op("MatMul", 0, 9_000)], duration_us=10_000)],
-        works=[timed_work(times, kind="function", name="step", retraces=20, sampled=[7])],
+        loops=[timed_loop(times, kind="function", name="step", retraces=20, sampled=[7])],
         processes=[process(unix_minus_monotonic_ns=UNIX_NS - MONO_NS)],
     )
 
@@ -39,7 +39,7 @@ def test_findings_come_in_the_order_of_the_engine():
 
     found = asked(told)
 
-    sampled = ToldRun(told).sampled(told.works[0])
+    sampled = ToldRun(told).sampled(told.loops[0])
     assert isinstance(sampled, TracedLoop)
     expected = [each.rule for each in engine.advise(told, [sampled]).findings]
     assert [each["rule"] for each in found["findings"]] == expected
@@ -75,7 +75,7 @@ def test_a_gain_is_a_bound_in_time_and_share():
 
 def test_rules_without_anything_to_go_by_say_why():
     """No step was traced: most rules cannot tell."""
-    found = asked(profile(works=[timed_work([10 * MS] * 50)]))
+    found = asked(profile(loops=[timed_loop([10 * MS] * 50)]))
 
     assert found["missing"].startswith("no step was traced")
     assert {"input_bound", "tiny_ops"} <= {each["rule"] for each in found["unchecked"]}

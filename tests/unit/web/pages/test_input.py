@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from tests.support.open_runs import ToldRun
-from tests.support.profiles import Span, Step, op, profile, work
+from tests.support.profiles import Span, Step, loop, op, profile
 from tests.unit.analysis.input.test_verdict import ROOT, call, step
 from tfprobe.profile.capture_tables import SpanKind
 from tfprobe.profile.profile import Profile
@@ -23,7 +23,7 @@ def told(made: Profile, **arguments: str) -> dict[str, Any]:
 
 
 def sampled(*steps: Step, **changes: Any) -> Profile:
-    return profile(steps, works=[work(remembered=4, sampled=len(steps))], **changes)
+    return profile(steps, loops=[loop(remembered=4, sampled=len(steps))], **changes)
 
 
 def test_the_bottleneck_is_told_with_its_remedy_and_the_path_to_it() -> None:
@@ -97,7 +97,7 @@ def test_without_tf_data_its_absence_is_the_answer() -> None:
 
 def test_a_work_that_was_not_sampled_says_so() -> None:
     """Step times alone tell nothing of what steps wait for."""
-    document = told(profile(works=[work()]))
+    document = told(profile(loops=[loop()]))
 
     assert document["input"] is None
     assert document["missing"] == "No step of this loop was traced."

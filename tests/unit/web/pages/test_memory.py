@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from tests.support.open_runs import ToldRun
-from tests.support.profiles import Step, process, profile, work
-from tests.support.tiers import pulse
+from tests.support.profiles import Step, loop, process, profile
+from tests.support.tiers import resource_sample
 from tests.unit.analysis.memory.test_whole import BFC, GPU, KIB, STEP, Event, allocations
 from tfprobe.errors import UsageError
 from tfprobe.profile.profile import Profile
@@ -23,7 +23,7 @@ HOSTILE = '<script>alert("1")</script>\u202e' + "x" * 1000
 
 
 def recorded(*steps: tuple[Event, ...], **changes: Any) -> Profile:
-    made = profile([Step([]) for _ in steps], works=[work(sampled=len(steps))], **changes)
+    made = profile([Step([]) for _ in steps], loops=[loop(sampled=len(steps))], **changes)
     return replace(made, allocations=allocations(steps))
 
 
@@ -95,7 +95,9 @@ def test_of_very_many_holders_the_rest_is_counted() -> None:
 
 def test_a_run_without_steps_tells_of_its_processes() -> None:
     """Their memory was measured, whether or not a step came."""
-    made = profile(pulses=[pulse(at, resident_bytes=at * KIB) for at in range(1, 4)])
+    made = profile(
+        resource_samples=[resource_sample(at, resident_bytes=at * KIB) for at in range(1, 4)]
+    )
 
     document = told(made)
 
@@ -110,7 +112,7 @@ def test_a_run_without_steps_tells_of_its_processes() -> None:
 
 def test_nothing_measured_is_told_with_its_reasons() -> None:
     """There is no table of dashes."""
-    document = told(profile(works=[work()]))
+    document = told(profile(loops=[loop()]))
 
     assert document["chosen"] is None
     assert document["missing"]["allocators"] == "no step of this loop was traced"
@@ -120,9 +122,11 @@ def test_nothing_measured_is_told_with_its_reasons() -> None:
 
 def test_a_host_over_a_long_time_keeps_its_highest_moments() -> None:
     """100,000 pulses are 2,000 points; the one that was highest is among them."""
-    pulses = [pulse(at, resident_bytes=99_999 if at == 51_111 else 7) for at in range(100_000)]
+    resource_samples = [
+        resource_sample(at, resident_bytes=99_999 if at == 51_111 else 7) for at in range(100_000)
+    ]
 
-    found = told(profile(pulses=pulses))["over_time"]
+    found = told(profile(resource_samples=resource_samples))["over_time"]
 
     (line,) = found["lines"]
     assert len(line["resident_bytes"]) == memory.MOST_MOMENTS
@@ -132,8 +136,10 @@ def test_a_host_over_a_long_time_keeps_its_highest_moments() -> None:
 
 def test_of_many_processes_those_with_most_memory_are_drawn() -> None:
     """All are in the table."""
-    pulses = [pulse(1, process=at, resident_bytes=at + 1) for at in range(40)]
-    made = profile(processes=[process(index=at) for at in range(40)], pulses=pulses)
+    resource_samples = [resource_sample(1, process=at, resident_bytes=at + 1) for at in range(40)]
+    made = profile(
+        processes=[process(index=at) for at in range(40)], resource_samples=resource_samples
+    )
 
     document = told(made)
 

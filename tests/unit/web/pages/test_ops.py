@@ -79,7 +79,7 @@ def test_what_is_not_recorded_is_null_with_its_reason() -> None:
 
 @pytest.mark.parametrize("page", ["ops", "scopes", "code", "graph"])
 def test_a_work_that_was_not_sampled_says_so(page: str) -> None:
-    """Beside the works that one may choose instead."""
+    """Beside the loops that one may choose instead."""
     run = PricedRun(*RUN)
     run.told = Missing("no step of this loop was traced")
 

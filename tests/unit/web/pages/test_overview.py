@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.support.open_runs import ToldRun
-from tests.support.profiles import Step, op, process, profile, timed_work, work
+from tests.support.profiles import Step, loop, op, process, profile, timed_loop
 from tests.support.rundir import MONO_NS, UNIX_NS
 from tfprobe.errors import Missing
 from tfprobe.profile.profile import Problem, Profile, Run
@@ -32,7 +32,7 @@ def training(**changes: Any) -> Profile:
     times[40] = 300 * MS
     steps = [Step([op("MatMul", 0, 60), op("Relu", 60, 20)], duration_us=100)]
     facts: dict[str, Any] = {
-        "works": [timed_work(times, sampled=[5])],
+        "loops": [timed_loop(times, sampled=[5])],
         "processes": [process(unix_minus_monotonic_ns=UNIX_NS - MONO_NS)],
     }
     return profile(steps, **{**facts, **changes})
@@ -51,10 +51,10 @@ def test_the_overview_tells_of_the_steps_of_the_work_with_most_time():
 
 def test_the_overview_charts_the_loop_and_not_an_initialisation():
     """The first call of a function traces and compiles, which may take longer than the training."""
-    init = work([5000 * MS, MS], kind="function", name="init", index=0)
-    train = work([10 * MS] * 100, kind="function", name="train_step", index=1)
+    init = loop([5000 * MS, MS], kind="function", name="init", index=0)
+    train = loop([10 * MS] * 100, kind="function", name="train_step", index=1)
 
-    found = asked("overview", profile(works=[init, train]))
+    found = asked("overview", profile(loops=[init, train]))
 
     assert found["main"]["name"] == "train_step"
     assert [each["name"] for each in found["works"]] == ["train_step", "init"]
@@ -62,7 +62,7 @@ def test_the_overview_charts_the_loop_and_not_an_initialisation():
 
 def test_a_run_without_steps_says_so():
     """TensorFlow was imported, and no step was taken."""
-    found = asked("overview", profile(works=[]))
+    found = asked("overview", profile(loops=[]))
 
     assert found["main"] == {"missing": "no step has been recorded"}
     assert found["steps"] == 0
@@ -118,10 +118,10 @@ def test_the_answer_stands_in_the_shares():
 
 def test_of_several_kinds_of_step_no_time_a_step_is_told():
     """A mean of training and evaluation would be of neither."""
-    several = training(works=[timed_work([10 * MS] * 20), work(index=1)])
-    steps = [Step([op("A", 0, 10)], work=0), Step([op("B", 0, 10)], work=1)]
+    several = training(loops=[timed_loop([10 * MS] * 20), loop(index=1)])
+    steps = [Step([op("A", 0, 10)], loop=0), Step([op("B", 0, 10)], loop=1)]
 
-    found = asked("shares", profile(steps, works=several.works))["breakdown"]
+    found = asked("shares", profile(steps, loops=several.loops))["breakdown"]
 
     assert found["works"] == 2
     assert found["cycle_ns"] is None
@@ -151,10 +151,10 @@ def test_what_could_not_be_read_is_told():
 def test_a_hostile_run_makes_no_large_document():
     """A thousand works and processes, each with a name of 100 KB."""
     name = "<script>" * 12_500
-    works = [replace(work(name=name), process=at, index=0) for at in range(1_000)]
+    loops = [replace(loop(name=name), process=at, index=0) for at in range(1_000)]
     processes = [process(index=at, pid=at + 1) for at in range(1_000)]
 
-    found = asked("overview", profile(works=works, processes=processes))
+    found = asked("overview", profile(loops=loops, processes=processes))
 
     assert len(json.dumps(found)) < 1_000_000
     assert (len(found["processes"]), found["processes_in_all"]) == (64, 1_000)
@@ -162,7 +162,7 @@ def test_a_hostile_run_makes_no_large_document():
 
 def test_samples_that_cannot_be_read_are_not_called_none():
     """The captures are there, and torn."""
-    torn = profile(works=[work(sampled=2)], problems=(Problem("3.pb", "torn"),))
+    torn = profile(loops=[loop(sampled=2)], problems=(Problem("3.pb", "torn"),))
 
     found = asked("shares", torn)["breakdown"]
 

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from tests.support.open_runs import ToldRun
-from tests.support.profiles import process, profile, timed_work, work
+from tests.support.profiles import loop, process, profile, timed_loop
 from tests.support.rundir import MONO_NS, UNIX_NS
-from tests.support.tiers import SECOND_NS, activity, device_pulse, pulse
+from tests.support.tiers import SECOND_NS, activity, device_resource_sample, resource_sample
 from tfprobe.errors import Missing, UsageError
-from tfprobe.profile.profile import Process, Profile, Work
+from tfprobe.profile.profile import Loop, Process, Profile
 from tfprobe.web.pages import processes
 from tfprobe.web.params import Params
 
@@ -41,19 +41,21 @@ def ranks(count: int, **changes: Any) -> tuple[Process, ...]:
     )
 
 
-def stepped(process: int, steps_ms: Sequence[float], **changes: Any) -> Work:
-    return timed_work([round(each * MS) for each in steps_ms], process=process, **changes)
+def stepped(process: int, steps_ms: Sequence[float], **changes: Any) -> Loop:
+    return timed_loop([round(each * MS) for each in steps_ms], process=process, **changes)
 
 
 def test_a_process_is_told_with_its_work_and_what_it_used() -> None:
     """The rate is from the first step to the last, pauses included."""
     busy = {"cpus": 8, "cpu_limit": 2.0, "memory_limit_bytes": 64, "machine_memory_bytes": 128}
-    pulses = [
-        pulse(at, user_ns=at * SECOND_NS, system_ns=0, peak_resident_bytes=32, **busy)
+    resource_samples = [
+        resource_sample(at, user_ns=at * SECOND_NS, system_ns=0, peak_resident_bytes=32, **busy)
         for at in range(3)
     ]
 
-    (row,) = told(profile(works=[stepped(0, [9] * 10, gaps_ns=MS)], pulses=pulses))["processes"]
+    (row,) = told(
+        profile(loops=[stepped(0, [9] * 10, gaps_ns=MS)], resource_samples=resource_samples)
+    )["processes"]
 
     assert (row["host"], row["pid"], row["state"]) == ("node7", 4711, "finished")
     assert (row["work"], row["work_title"], row["steps"]) == (0, "session_run loss", 10)
@@ -74,14 +76,14 @@ def test_what_is_not_known_of_a_process_has_its_reason() -> None:
 
 
 def test_the_dearest_work_of_several_processes_is_compared() -> None:
-    """A work of one process alone is not, however dear."""
-    works = [
+    """A loop of one process alone is not, however dear."""
+    loops = [
         stepped(0, [10, 10]),
         stepped(1, [10, 20]),
         stepped(0, [900], index=1, name="alone"),
     ]
 
-    document = told(profile(works=works, processes=ranks(2)))
+    document = told(profile(loops=loops, processes=ranks(2)))
 
     assert [each["name"] for each in document["groups"]] == ["loss"]
     found = document["ranks"]
@@ -93,16 +95,16 @@ def test_the_dearest_work_of_several_processes_is_compared() -> None:
 
 def test_of_several_threads_the_busiest_stands_for_its_process() -> None:
     """A process is one row."""
-    works = [stepped(0, [10]), stepped(0, [10, 10], index=1), stepped(1, [10, 10])]
+    loops = [stepped(0, [10]), stepped(0, [10, 10], index=1), stepped(1, [10, 10])]
 
-    lanes = told(profile(works=works, processes=ranks(2)))["ranks"]["lanes"]
+    lanes = told(profile(loops=loops, processes=ranks(2)))["ranks"]["lanes"]
 
     assert [(lane["process"], lane["work"]) for lane in lanes] == [(0, 1), (1, 2)]
 
 
 def test_one_process_is_compared_with_nobody() -> None:
     """With the reason in place of a map."""
-    found = told(profile(works=[work()]))["ranks"]
+    found = told(profile(loops=[loop()]))["ranks"]
 
     assert found["lanes"] == []
     assert "nothing to compare" in found["missing"]
@@ -126,17 +128,22 @@ def test_lives_count_from_the_first_moment_of_all() -> None:
 
 def test_hardware_is_that_of_a_host_or_of_all() -> None:
     """Curves of several stand on one axis of time."""
-    pulses = [
-        pulse(at, process=number, resident_bytes=100 + number, user_ns=at, system_ns=0)
+    resource_samples = [
+        resource_sample(at, process=number, resident_bytes=100 + number, user_ns=at, system_ns=0)
         for at in range(3)
         for number in (0, 9)
     ]
     machine = [
-        pulse(at, process=None, host=host, devices=(device_pulse(), device_pulse(1)))
+        resource_sample(
+            at,
+            process=None,
+            host=host,
+            devices=(device_resource_sample(), device_resource_sample(1)),
+        )
         for at in range(3)
         for host in ("node0", "node1")
     ]
-    made = profile(processes=ranks(16), pulses=(*pulses, *machine))
+    made = profile(processes=ranks(16), resource_samples=(*resource_samples, *machine))
 
     both, one = told(made)["hardware"], told(made, host="node1")["hardware"]
 
@@ -159,7 +166,7 @@ def test_a_machine_without_accelerators_says_so() -> None:
 def test_nonsense_is_refused(arguments: dict[str, str]) -> None:
     """With a sentence."""
     with pytest.raises(UsageError):
-        told(profile(works=[work()]), **arguments)
+        told(profile(loops=[loop()]), **arguments)
 
 
 def test_thousands_of_processes_are_cut() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.support.open_runs import ToldRun
-from tests.support.profiles import op, process, profile, timed_work
+from tests.support.profiles import op, process, profile, timed_loop
 from tests.support.rank_steps import write_rank_steps
 from tests.support.rundir import BOOT_ID, HOST
 from tests.unit.export.test_aligned_timeline import REDUCE, ranks
@@ -80,10 +80,10 @@ def test_a_missing_rank_and_the_clocks_are_told(run) -> None:
 
 def test_slowest_and_fastest_of_each_step_are_columns() -> None:
     """All of one step, with whose the slowest was."""
-    works = [timed_work([(10 + at) * MS] * 6, process=at, name="fit") for at in range(3)]
+    loops = [timed_loop([(10 + at) * MS] * 6, process=at, name="fit") for at in range(3)]
     processes = [process(index=at, pid=at, rank=at) for at in range(3)]
 
-    found = told(profile(works=works, processes=processes))["steps"]
+    found = told(profile(loops=loops, processes=processes))["steps"]
 
     assert found["slowest"] == [2] * len(found["step"])
     assert set(found["least_ns"]) == {10 * MS}

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from tests.support.open_runs import ToldRun
-from tests.support.profiles import Step, op, process, profile, timed_work, work
+from tests.support.profiles import Step, loop, op, process, profile, timed_loop
 from tests.support.rundir import MONO_NS, UNIX_NS
 from tfprobe.errors import NoAnswer, UsageError
 from tfprobe.profile.profile import Profile, RecentSteps
@@ -32,7 +32,7 @@ def training(count: int = 100, **changes: Any) -> Profile:
     times = [10 * MS] * count
     times[40] = 300 * MS
     facts: dict[str, Any] = {
-        "works": [timed_work(times, sampled=[5])],
+        "loops": [timed_loop(times, sampled=[5])],
         "processes": [process(unix_minus_monotonic_ns=UNIX_NS - MONO_NS)],
     }
     found = profile([Step([op("MatMul", 20, 60)], duration_us=100)], **{**facts, **changes})
@@ -41,10 +41,10 @@ def training(count: int = 100, **changes: Any) -> Profile:
 
 def forgetful(first_step: int, count: int) -> Profile:
     """Return a run that remembers the last steps alone."""
-    recent = timed_work([10 * MS] * count).recent
+    recent = timed_loop([10 * MS] * count).recent
     kept = RecentSteps(first_step, recent.start_ns, recent.end_ns, recent.sampled, recent.raised)
-    told = timed_work([10 * MS] * count, recent=kept, executed=first_step + count)
-    return training(works=[told])
+    told = timed_loop([10 * MS] * count, recent=kept, executed=first_step + count)
+    return training(loops=[told])
 
 
 def test_steps_are_told_by_distribution_curve_and_outliers():
@@ -146,7 +146,7 @@ def test_a_step_that_was_not_recorded_has_no_parts():
 
 def test_a_work_without_a_recorded_step_says_so():
     """Only its step times are known."""
-    found = asked("parts", profile(works=[work()]))
+    found = asked("parts", profile(loops=[loop()]))
 
     assert found["missing"] == "no step of this loop was traced"
 
@@ -157,9 +157,9 @@ def test_a_million_steps_make_a_small_document():
     ends = MONO_NS + np.cumsum(times + 1000)
     marks = np.zeros(len(times), dtype=np.bool_)
     recent = RecentSteps(0, ends - times, ends, marks, marks)
-    told = work([10 * MS] * 10, recent=recent, executed=1_000_000)
+    told = loop([10 * MS] * 10, recent=recent, executed=1_000_000)
 
-    found = asked("steps", training(works=[told]))
+    found = asked("steps", training(loops=[told]))
 
     assert len(json.dumps(found)) < 300_000
     assert found["series"]["steps_each"] == 500

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from tests.support.open_runs import ToldRun
-from tests.support.profiles import Span, Step, op, process, profile, work
+from tests.support.profiles import Span, Step, loop, op, process, profile
 from tests.support.rundir import UNIX_NS
 from tfprobe.errors import NoAnswer, UsageError
 from tfprobe.profile.activities import Activity, Gap
@@ -42,7 +42,7 @@ def _recorded(**changes: Any) -> Profile:
         Span(SpanKind.FUNCTION_CALL, "train_step", 0, 90, lane="python"),
         Span(SpanKind.LAUNCH, "cuLaunchKernel", 11, 2, lane="tf_Compute/6167580136691581643"),
     ]
-    found = profile([Step(rows, spans=told)], works=[work()], **changes)
+    found = profile([Step(rows, spans=told)], loops=[loop()], **changes)
     spans = replace(found.spans, correlation=np.array([0, 9]))
     return replace(found, spans=spans)
 
@@ -51,7 +51,7 @@ def _receiving(count: int) -> Profile:
     """A thread that computes, and `count` receives that wait on it at once."""
     lane = "tf_Compute/6167580136691581643"
     receives = [op("_Recv", 0, 50 + at)._replace(lane=lane) for at in range(count)]
-    return profile([Step([op("MatMul", 10, 5)._replace(lane=lane), *receives])], works=[work()])
+    return profile([Step([op("MatMul", 10, 5)._replace(lane=lane), *receives])], loops=[loop()])
 
 
 def _ask(found: Profile, of: Any = step_timeline.document, **arguments: Any) -> Any:  # Any: JSON
@@ -148,7 +148,7 @@ def test_the_same_step_of_other_ranks_is_beside_it() -> None:
     """With its collectives, where its clock says that it was at about that time."""
     first = profile(
         [Step([op("MatMul", 0, 10)]), Step([op("CollectiveReduceV2", 30, 40), op("Add", 0, 5)])],
-        works=[work(), work(process=1)],
+        loops=[loop(), loop(process=1)],
         processes=[process(rank=0), process(index=1, pid=99, rank=1)],
     )
     far = replace(first.captures[1], process=1, step=0, start_ns=UNIX_NS + 5_000)
@@ -185,7 +185,7 @@ def test_a_window_is_asked_for_by_its_times() -> None:
 
 def test_captures_are_listed_with_their_works() -> None:
     """The one that is drawn first is the newest of the work with most time."""
-    found = _ask(profile([Step([op("A", 0, 1)]), Step([op("B", 0, 1)])], works=[work()]))
+    found = _ask(profile([Step([op("A", 0, 1)]), Step([op("B", 0, 1)])], loops=[loop()]))
 
     assert found["chosen"] == 1
     assert [(each["capture"], each["step"], each["slices"]) for each in found["captures"]] == [
@@ -241,11 +241,11 @@ def test_hostile_names_stay_text_and_short() -> None:
         op("Op", 10 * at, 5)._replace(name=name, lane=name, device=name, op_type=name)
         for at, name in enumerate(HOSTILE)
     ]
-    found = _ask(profile([Step(rows)], works=[work()]), capture=0)
+    found = _ask(profile([Step(rows)], loops=[loop()]), capture=0)
 
     assert len(json.dumps(found)) < 30_000
     assert {HOSTILE[0], HOSTILE[1], HOSTILE[3]} <= set(found["names"])
-    told = _ask(profile([Step(rows)], works=[work()]), slices.document, capture=0, slice="r2")
+    told = _ask(profile([Step(rows)], loops=[loop()]), slices.document, capture=0, slice="r2")
     assert len(told["name"]) == 2_001
 
 
@@ -272,7 +272,7 @@ def test_a_thousand_threads_are_cut_to_the_fullest() -> None:
     """And how many are left out is told."""
     rows = [op("A", at % 90, 1)._replace(lane=f"worker/{at % 500:06}") for at in range(1_000)]
 
-    found = _ask(profile([Step(rows)], works=[work()]), capture=0)
+    found = _ask(profile([Step(rows)], loops=[loop()]), capture=0)
 
     assert len(found["tracks"]) == 300
     assert found["tracks_left_out"] == 201
@@ -281,7 +281,7 @@ def test_a_thousand_threads_are_cut_to_the_fullest() -> None:
 def _million() -> Profile:
     """A step of 100 ms with a million ops on ten threads, each followed by a pause of a tenth."""
     count = 1_000_000
-    base = profile([Step([op("A", 0, 1)], duration_us=100_000)], works=[work()])
+    base = profile([Step([op("A", 0, 1)], duration_us=100_000)], loops=[loop()])
     names = [f"layer_{at}/op" for at in range(1000)]
     at = np.arange(count)
     nothing = np.zeros(count, dtype=np.int64)

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from tests.support.open_runs import ToldRun
-from tests.support.profiles import Step, op, process, profile, work
+from tests.support.profiles import Step, loop, op, process, profile
 from tests.unit.analysis.distributed.test_collectives import recorded, reduce
 from tests.unit.analysis.transfers.test_transfers import PAGEABLE, copy, kernel
 from tfprobe.profile.activities import Call, Gap
@@ -24,7 +24,7 @@ def told(made: Profile, **arguments: str) -> dict[str, Any]:
 
 def test_a_cpu_has_no_bus_and_the_page_says_so() -> None:
     """Three sentences, no wall of dashes."""
-    document = told(profile([Step([op("MatMul", 0, 9)])], works=[work(sampled=1)]))
+    document = told(profile([Step([op("MatMul", 0, 9)])], loops=[loop(sampled=1)]))
 
     assert [document[name] for name in ("transfers", "collectives", "sends")] == [None] * 3
     assert document["missing"] == {
@@ -41,7 +41,7 @@ def test_copies_are_told_by_direction_and_by_op() -> None:
         kernel("k", 50, 100),
     ]
 
-    document = told(profile([Step(rows)], works=[work(sampled=1)]))
+    document = told(profile([Step(rows)], loops=[loop(sampled=1)]))
 
     (flow,) = document["transfers"]["directions"]
     assert (flow["direction"], flow["count"], flow["hidden_ratio"]) == ("host_to_device", 1, 0.5)
@@ -54,7 +54,7 @@ def test_of_very_many_causes_the_dearest_are_told() -> None:
     """And how many more there are."""
     rows = [copy(f"op<b>{at}", at, 1, Place.HOST_TO_DEVICE, detail=PAGEABLE) for at in range(1_500)]
 
-    document = told(profile([Step(rows)], works=[work(sampled=1)]))
+    document = told(profile([Step(rows)], loops=[loop(sampled=1)]))
 
     assert len(document["transfers"]["causes"]) == transfers.MOST_CAUSES
     assert document["transfers"]["more_causes"] == 500
@@ -62,8 +62,8 @@ def test_of_very_many_causes_the_dearest_are_told() -> None:
 
 def test_the_ranks_of_a_work_meet_in_its_collectives() -> None:
     """Whichever of them is asked for, all of them are compared."""
-    works = [work(process=at, sampled=1) for at in range(2)]
-    made = recorded({0: [[reduce(0, 100)]], 1: [[reduce(70, 30)]]}, works=works)
+    loops = [loop(process=at, sampled=1) for at in range(2)]
+    made = recorded({0: [[reduce(0, 100)]], 1: [[reduce(70, 30)]]}, loops=loops)
 
     documents = [told(made, work=str(at)) for at in range(2)]
 
@@ -82,7 +82,7 @@ def test_values_that_python_asks_for_are_told_with_their_line() -> None:
     )
     gap = Gap(0, 0, 1, 0, 5_000, 0, False, calls)
 
-    syncs = told(profile(works=[work()], gaps=(gap,)))["syncs"]
+    syncs = told(profile(loops=[loop()], gaps=(gap,)))["syncs"]
 
     assert (syncs["source"], syncs["ns_per_gap"]) == ("/home/ada/train.py:14", 5_000)
     assert syncs["sync_wait_ratio"] is None
@@ -91,6 +91,6 @@ def test_values_that_python_asks_for_are_told_with_their_line() -> None:
 
 def test_a_work_that_was_not_sampled_moves_nothing_known() -> None:
     """The reason is the same for all of it."""
-    document = told(profile(works=[work()], processes=[process()]))
+    document = told(profile(loops=[loop()], processes=[process()]))
 
     assert set(document["missing"].values()) == {"no step of this loop was traced"}

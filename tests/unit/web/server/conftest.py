@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.asking import Answer, Browser
 from tests.support.captures import CPU, Node, run_metadata
-from tests.support.rundir import WrittenProcess, WrittenWork, regular_steps, write_run
+from tests.support.rundir import WrittenLoop, WrittenProcess, regular_steps, write_run
 from tfprobe.web.server.app import Pages
 from tfprobe.web.server.auth import Keys
 from tfprobe.web.server.hosts import hosts_of
@@ -50,7 +50,7 @@ def exchange(browser: Browser, token: object) -> Answer:
 def write(root: Path) -> Path:
     """Write a run with one capture."""
     process = WrittenProcess(
-        works=[WrittenWork(steps=regular_steps(10), sampled=[3])],
+        loops=[WrittenLoop(steps=regular_steps(10), sampled=[3])],
         events=[{"kind": "sample", "work": 0, "step": 3, "capture": "3.run_metadata.pb"}],
         captures={"3.run_metadata.pb": run_metadata({CPU: [Node("a", 10, 20)]})},
     )

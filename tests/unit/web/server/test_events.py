@@ -76,8 +76,8 @@ def test_only_what_is_new_is_told(runs):
     async def test() -> None:
         async with listening(Events(runs.look, every_s=0)) as hear:
             await hear()
-            work = looks.steps(101)
-            runs.now = looks.fleet(looks.run([looks.process([work])], id="r2"), looks.run(id="r1"))
+            loop = looks.steps(101)
+            runs.now = looks.fleet(looks.run([looks.process([loop])], id="r2"), looks.run(id="r1"))
             news = await hear()
 
             runs.now = looks.fleet(looks.run(id="r1"))

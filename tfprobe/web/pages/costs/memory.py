@@ -11,7 +11,7 @@ from tfprobe.analysis.memory.host_memory import HostMemory, host_memory
 from tfprobe.analysis.memory.memory_peak import HELD_BYS, HeldBy, Holder, Piece, Variable, variables
 from tfprobe.analysis.memory.memory_summary import Lasting, MemorySummary, lasting, memories
 from tfprobe.errors import Missing, NoAnswer
-from tfprobe.profile.profile import Work
+from tfprobe.profile.profile import Loop
 from tfprobe.report.documents.memory_document import growth_document
 from tfprobe.web.opened import OpenRun
 from tfprobe.web.pages.loop_choice import Alike, alike, chosen_document, known, process_document
@@ -35,19 +35,19 @@ def document(run: OpenRun, question: Params) -> Document:
     `hosts`; `by=` is what pieces are counted for.
     """
     by = _by(question)
-    work = _work(run, question)
+    loop = _loop(run, question)
     found: Alike | Missing = Missing("no step has been recorded")
-    if work is not None:
-        found = alike(run, work)
+    if loop is not None:
+        found = alike(run, loop)
     allocators = _allocators(run, found, by)
     hosts = run.made("host_memory", lambda: host_memory(run.profile))
     parts = {"allocators": allocators, "hosts": hosts}
     return {
-        **({"work": None, "works": []} if work is None else chosen_document(run, work)),
+        **({"work": None, "works": []} if loop is None else chosen_document(run, loop)),
         "by": by,
         "bys": list(HELD_BYS),
-        **_of_allocators(run, allocators, question, work),
-        "variables": _variables(run, found, work),
+        **_of_allocators(run, allocators, question, loop),
+        "variables": _variables(run, found, loop),
         "hosts": [] if isinstance(hosts, Missing) else [_host(each) for each in hosts[:MOST_HOSTS]],
         "over_time": None if isinstance(hosts, Missing) else _over_time(hosts),
         "more_hosts": 0 if isinstance(hosts, Missing) else max(len(hosts) - MOST_HOSTS, 0),
@@ -60,10 +60,10 @@ def _by(question: Params) -> HeldBy:
     return next(each for each in HELD_BYS if each == word)
 
 
-def _work(run: OpenRun, question: Params) -> Work | None:
-    """Return the work that is asked for; a run without steps still has processes with memory."""
+def _loop(run: OpenRun, question: Params) -> Loop | None:
+    """Return the loop that is asked for; a run without steps still has processes with memory."""
     try:
-        return run.work(question)
+        return run.loop(question)
     except NoAnswer:
         return None
 
@@ -73,22 +73,22 @@ def _allocators(
 ) -> tuple[MemorySummary, ...] | Missing:
     if isinstance(found, Missing):
         return found
-    work = found.sampled[0].work
+    loop = found.sampled[0].loop
     return run.made(
-        ("memories", work.kind, work.name, by),
+        ("memories", loop.kind, loop.name, by),
         lambda: memories(found.profile, found.sampled, found.origins, by, moments=MOST_MOMENTS),
     )
 
 
 def _of_allocators(
-    run: OpenRun, found: tuple[MemorySummary, ...] | Missing, question: Params, work: Work | None
+    run: OpenRun, found: tuple[MemorySummary, ...] | Missing, question: Params, loop: Loop | None
 ) -> Document:
     if isinstance(found, Missing):
         return {"allocators": [], "more_allocators": 0, "chosen": None}
     most = len(found) - 1
     at = question.whole("at", default=-1, least=0, most=most)
     if at < 0:
-        own = [each for each in found if work is not None and each.process == work.process]
+        own = [each for each in found if loop is not None and each.process == loop.process]
         at = found.index(max(own or found, key=lambda each: each.peak.bytes))
     shown = [_allocator(run, number, each) for number, each in enumerate(found[:MOST_ALLOCATORS])]
     return {
@@ -184,22 +184,22 @@ def _piece(found: Piece) -> Document:
     }
 
 
-def _variables(run: OpenRun, found: Alike | Missing, work: Work | None) -> Document:
+def _variables(run: OpenRun, found: Alike | Missing, loop: Loop | None) -> Document:
     none: Document = {
         "parameters_bytes": None,
         "optimizer_state_bytes": None,
         "list": [],
         "more": 0,
     }
-    if isinstance(found, Missing) or work is None:
+    if isinstance(found, Missing) or loop is None:
         return none | {"missing": found.reason if isinstance(found, Missing) else "no work"}
     nodes = found.sampled[0].graph.nodes
     held: Lasting | Missing = run.made(
-        ("lasting", work.kind, work.name), lambda: lasting(found.sampled)
+        ("lasting", loop.kind, loop.name), lambda: lasting(found.sampled)
     )
     if isinstance(held, Missing):
         return none | {"missing": held.reason}
-    every = run.made(("variables", work.kind, work.name), lambda: variables(nodes))
+    every = run.made(("variables", loop.kind, loop.name), lambda: variables(nodes))
     return {
         "parameters_bytes": held.parameters_bytes,
         "optimizer_state_bytes": held.optimizer_state_bytes,

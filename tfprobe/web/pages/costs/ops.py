@@ -1,4 +1,4 @@
-"""The ops of a work: by type or each by itself, and how the time is split among them and devices.
+"""The ops of a loop: by type or each by itself, and how the time is split among them and devices.
 
 `by` says which; `type` asks for the nodes of one op alone, `device` for what ran on one device, by
 its place in the list of devices.

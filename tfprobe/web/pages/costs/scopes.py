@@ -1,4 +1,4 @@
-"""What the scopes of a work cost, or its layers: a tree by the parts of names, down from `at`."""
+"""What the scopes of a loop cost, or its layers: a tree by the parts of names, down from `at`."""
 
 from __future__ import annotations
 

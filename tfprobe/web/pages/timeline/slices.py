@@ -8,7 +8,7 @@ import numpy as np
 
 from tfprobe.analysis.core.collective_ops import launches
 from tfprobe.analysis.core.source_lines import SourceLines
-from tfprobe.analysis.timeline.slice_categories import CATEGORIES, work_of
+from tfprobe.analysis.timeline.slice_categories import CATEGORIES, loop_of
 from tfprobe.analysis.timeline.tracks import Laid, TrackSource
 from tfprobe.errors import Missing, NoAnswer
 from tfprobe.profile.capture_tables import Executions, Place, SpanKind
@@ -130,12 +130,12 @@ def _link(relation: str, slice_id: str, name: str) -> Document:
 def _node(run: OpenRun, laid: Laid, name: str) -> Document:
     """Return scope, shapes and code of the op that ran, as far as the graph knows it."""
     nothing: Document = {"node": None, "scope": "", "inputs": [], "outputs": [], "code": []}
-    work = work_of(run.profile, laid.capture)
-    found = Missing("its work is unknown") if work is None else run.sampled(work, with_shapes=True)
+    loop = loop_of(run.profile, laid.capture)
+    found = Missing("its work is unknown") if loop is None else run.sampled(loop, with_shapes=True)
     if isinstance(found, Missing):
         return nothing
     nodes = run.made(
-        ("nodes", run.profile.works.index(found.work)),
+        ("nodes", run.profile.loops.index(found.loop)),
         lambda: {node.name: node for node in found.graph.nodes},
     )
     known = known_name(name, nodes)

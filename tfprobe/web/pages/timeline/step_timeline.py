@@ -18,11 +18,11 @@ from tfprobe.analysis.breakdown.row_kinds import names
 from tfprobe.analysis.core.intervals import Intervals, covered_ns, union
 from tfprobe.analysis.timeline.lanes import Window, drawn
 from tfprobe.analysis.timeline.rank_timeline import same_step
-from tfprobe.analysis.timeline.slice_categories import CATEGORIES, NUMBER, PartBand, work_of
+from tfprobe.analysis.timeline.slice_categories import CATEGORIES, NUMBER, PartBand, loop_of
 from tfprobe.analysis.timeline.tracks import Laid, Track, TrackSource, lay_out
 from tfprobe.errors import Missing, NoAnswer
 from tfprobe.profile.capture_tables import Place
-from tfprobe.profile.profile import Capture, Profile, Work
+from tfprobe.profile.profile import Capture, Loop, Profile
 from tfprobe.profile.reader.traced_steps import captures_of
 from tfprobe.profile.tables import Int64s
 from tfprobe.web.opened import OpenRun
@@ -145,11 +145,11 @@ def _kept(run: OpenRun, capture: Capture) -> tuple[Laid, Document]:
 
 def _fixed(profile: Profile, laid: Laid) -> Document:
     step = laid.capture
-    process, work, whole = profile.processes[step.process], work_of(profile, step), _whole(laid)
+    process, loop, whole = profile.processes[step.process], loop_of(profile, step), _whole(laid)
     return {
         "capture": step.index,
         "step": step.step,
-        "work": None if work is None else _work(profile, work),
+        "work": None if loop is None else _loop(profile, loop),
         "process": step.process,
         "host": process.host,
         "label": process.label,
@@ -175,19 +175,19 @@ def _captures(run: OpenRun, question: Params) -> Document:
     profile = run.profile
     if not profile.captures:
         raise NoAnswer("No step of this run was traced: there is nothing to draw.")
-    works = list(profile.works)
+    loops = list(profile.loops)
     process = question.whole("process", default=-1, least=0, most=len(profile.processes) - 1)
     found = list(profile.captures)
     if question.text("work"):
-        found = list(captures_of(run.work(question), profile))
+        found = list(captures_of(run.loop(question), profile))
     if process >= 0:
         found = [each for each in found if each.process == process]
-    dearest = next((work for work in run.works() if captures_of(work, profile)), None)
+    dearest = next((loop for loop in run.loops() if captures_of(loop, profile)), None)
     mine = captures_of(dearest, profile) if dearest is not None else profile.captures
     wanted = [each for each in mine if each in found] or found
     slices = np.bincount(profile.executions.capture, minlength=len(profile.captures))
     slices += np.bincount(profile.spans.capture, minlength=len(profile.captures))
-    number = {(work.process, work.index): at for at, work in enumerate(works)}
+    number = {(loop.process, loop.index): at for at, loop in enumerate(loops)}
     return {
         "chosen": wanted[-1].index if wanted else None,
         "captures_left_out": max(len(found) - MOST_CAPTURES, 0),
@@ -202,7 +202,7 @@ def _captures(run: OpenRun, question: Params) -> Document:
             }
             for each in found[-MOST_CAPTURES:]
         ],
-        "works": [_work(profile, work) for work in works if captures_of(work, profile)],
+        "works": [_loop(profile, loop) for loop in loops if captures_of(loop, profile)],
         "processes": [
             {"process": each.index, "host": each.host, "label": each.label, "rank": each.rank}
             for each in profile.processes
@@ -211,14 +211,14 @@ def _captures(run: OpenRun, question: Params) -> Document:
 
 
 def _number_of(capture: Capture, number: dict[tuple[int, int], int]) -> int | None:
-    if isinstance(capture.work, Missing):
+    if isinstance(capture.loop, Missing):
         return None
-    return number.get((capture.process, capture.work))
+    return number.get((capture.process, capture.loop))
 
 
-def _work(profile: Profile, work: Work) -> Document:
-    at = profile.works.index(work)
-    return {"work": at, "process": work.process, "kind": work.kind, "name": cut(work.name)}
+def _loop(profile: Profile, loop: Loop) -> Document:
+    at = profile.loops.index(loop)
+    return {"work": at, "process": loop.process, "kind": loop.kind, "name": cut(loop.name)}
 
 
 def _whole(laid: Laid) -> Window:

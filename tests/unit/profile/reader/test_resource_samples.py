@@ -23,7 +23,10 @@ METADATA = run_metadata({CPU: [Node("a", 10, 20, "a = MatMul()")]})
 def _load(tmp_path, *events: dict[str, object], **files: list[dict[str, object]]):
     root = write_run(tmp_path / "r1", [WrittenProcess(events=events, captures={CAPTURE: METADATA})])
     (folder,) = (root / HOST).iterdir()
-    places = {"pulses": folder / "pulses.jsonl", "machine": root / "machine" / f"{HOST}.jsonl"}
+    places = {
+        "resource_samples": folder / "pulses.jsonl",
+        "machine": root / "machine" / f"{HOST}.jsonl",
+    }
     (root / "machine").mkdir()
     for name, lines in files.items():
         places[name].write_text("".join(json.dumps(line) + "\n" for line in lines))
@@ -34,11 +37,15 @@ def test_a_pulse_is_on_the_wall_clock(tmp_path):
     """What was not told is missing, with the reason."""
     line = {"mono_ns": MONO_NS + 9, "steps": 4, "user_ns": 7, "cpu_limit": 0.5}
 
-    (pulse,) = _load(tmp_path, pulses=[line]).pulses
+    (resource_sample,) = _load(tmp_path, resource_samples=[line]).resource_samples
 
-    assert (pulse.process, pulse.at_ns, pulse.steps) == (0, UNIX_NS + 9, 4)
-    assert (pulse.user_ns, pulse.cpu_limit) == (7, 0.5)
-    assert isinstance(pulse.resident_bytes, Missing)
+    assert (resource_sample.process, resource_sample.at_ns, resource_sample.steps) == (
+        0,
+        UNIX_NS + 9,
+        4,
+    )
+    assert (resource_sample.user_ns, resource_sample.cpu_limit) == (7, 0.5)
+    assert isinstance(resource_sample.resident_bytes, Missing)
 
 
 def test_threads_are_on_the_wall_clock(tmp_path):
@@ -56,7 +63,10 @@ def test_threads_are_on_the_wall_clock(tmp_path):
         {"mono_ns": MONO_NS + 11, "steps": 6},
     ]
 
-    first, second, older = (pulse.thread_times for pulse in _load(tmp_path, pulses=lines).pulses)
+    first, second, older = (
+        resource_sample.thread_times
+        for resource_sample in _load(tmp_path, resource_samples=lines).resource_samples
+    )
 
     assert not isinstance(first, Missing)
     assert first.since_ns == UNIX_NS + 2
@@ -75,18 +85,22 @@ def test_accelerators_are_a_machines(tmp_path):
     """A sample of NVML belongs to a host, not to a process."""
     line = {"unix_ns": UNIX_NS, "devices": [{"index": 1, "name": "H200", "power_watts": 90.5}]}
 
-    (pulse,) = _load(tmp_path, machine=[line]).pulses
+    (resource_sample,) = _load(tmp_path, machine=[line]).resource_samples
 
-    (device,) = pulse.devices
-    assert (pulse.process, pulse.host, pulse.at_ns) == (None, HOST, UNIX_NS)
+    (device,) = resource_sample.devices
+    assert (resource_sample.process, resource_sample.host, resource_sample.at_ns) == (
+        None,
+        HOST,
+        UNIX_NS,
+    )
     assert (device.index, device.name, device.power_watts) == (1, "H200", 90.5)
     assert isinstance(device.utilization_ratio, Missing)
-    assert isinstance(pulse.user_ns, Missing)
+    assert isinstance(resource_sample.user_ns, Missing)
 
 
 def test_lines_that_are_no_pulses_are_a_problem_with_its_place(tmp_path):
     """In the process's file and in the machine's."""
-    profile = _load(tmp_path, pulses=[{}], machine=[{}, {}])
+    profile = _load(tmp_path, resource_samples=[{}], machine=[{}, {}])
 
     told = [(problem.where, problem.what) for problem in profile.problems]
     (folder,) = [process.folder for process in profile.processes]
