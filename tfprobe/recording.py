@@ -218,11 +218,13 @@ def news(profile: Profile, before: Profile | None = None) -> News:
             for capture in profile.captures
             if (*_key(profile.processes[capture.process]), capture.file) not in old.captures
         ),
-        appeared=tuple(each for each in profile.processes if _key(each) not in old.processes),
+        appeared=tuple(
+            process for process in profile.processes if _key(process) not in old.processes
+        ),
         ended=tuple(
-            each
-            for each in profile.processes
-            if each.state in ENDED and old.processes.get(_key(each)) not in ENDED
+            process
+            for process in profile.processes
+            if process.state in ENDED and old.processes.get(_key(process)) not in ENDED
         ),
     )
 
@@ -234,9 +236,9 @@ class _Old:
         processes = () if profile is None else profile.processes
         loops = () if profile is None else profile.loops
         captures = () if profile is None else profile.captures
-        self.processes = {_key(each): each.state for each in processes}
+        self.processes = {_key(process): process.state for process in processes}
         self.loops = {(*_key(processes[loop.process]), loop.index): loop for loop in loops}
-        self.captures = {(*_key(processes[each.process]), each.file) for each in captures}
+        self.captures = {(*_key(processes[capture.process]), capture.file) for capture in captures}
 
 
 def _new_steps(profile: Profile, old: _Old) -> list[NewSteps]:

@@ -26,7 +26,7 @@ _HOMES = (
 def interpreter(version: str, *modules: str) -> Path | None:
     """Return a working interpreter of a version such as "3.6" that imports `modules`, or None."""
     for path in _candidates(version):
-        if loops(path, version, modules):
+        if works(path, version, modules):
             return path
     return None
 
@@ -44,7 +44,7 @@ def python_path(version: str) -> str:
     return sys.executable if version == "this" else str(need_interpreter(version))
 
 
-def loops(path: Path, version: str, modules: tuple[str, ...] = ()) -> bool:
+def works(path: Path, version: str, modules: tuple[str, ...] = ()) -> bool:
     """Say whether an interpreter runs and is of this version: a shim of pyenv may do neither."""
     lines = ["import sys", *(f"import {module}" for module in modules)]
     ask = "; ".join([*lines, "sys.stdout.write('%d.%d' % sys.version_info[:2])"])

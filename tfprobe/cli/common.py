@@ -202,7 +202,7 @@ def warn_of_problems(profile: Profile | Report) -> None:
 
     What is odd about its ranks is no part that is lost: `report` and `ranks` tell of it.
     """
-    problems = [each for each in profile.problems if each.where != RANKS]
+    problems = [problem for problem in profile.problems if problem.where != RANKS]
     count = len(problems)
     if count:
         first = problems[0]

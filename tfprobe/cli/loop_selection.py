@@ -58,7 +58,7 @@ def read(
         found = [sampled(folder, profile, each, with_shapes=True) for each in alike]
     common.warn_of_problems(profile)
     with_steps = tuple(each for each in found if each.captures)
-    captures = tuple(capture for each in with_steps for capture in each.captures)
+    captures = tuple(capture for step in with_steps for capture in step.captures)
     # In the order of the whole profile, in which their rows are.
     kept = tuple(sorted(captures, key=lambda capture: capture.index))
     return LoopSelection(folder.id, profile.only(kept), profile, with_steps)

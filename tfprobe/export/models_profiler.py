@@ -66,14 +66,14 @@ def models_profiler(
     """
     models = _models(loops)
     op_stats: _Object = {}
-    for each in steps:
-        model = models[each.process.index, each.loop.index]
-        name = f"{_file_name(model)}_step_{each.step}"
-        yield f"timeline/{name}", step_timeline(each.devices)
-        yield f"step_stats/{name}", each.text or _step_stats_text(each.devices)
-        of_step = op_stats.setdefault(model, {}).setdefault(str(each.step), {})
-        place = of_step.setdefault(_place(each.process, loops), {})
-        for device, label in zip(each.devices, _device_labels(each.devices), strict=True):
+    for step in steps:
+        model = models[step.process.index, step.loop.index]
+        name = f"{_file_name(model)}_step_{step.step}"
+        yield f"timeline/{name}", step_timeline(step.devices)
+        yield f"step_stats/{name}", step.text or _step_stats_text(step.devices)
+        of_step = op_stats.setdefault(model, {}).setdefault(str(step.step), {})
+        place = of_step.setdefault(_place(step.process, loops), {})
+        for device, label in zip(step.devices, _device_labels(step.devices), strict=True):
             _add_nodes(place.setdefault(label, {}), device.nodes)
     tiers = all_tiers.gather(profile)
     yield (
@@ -139,7 +139,7 @@ def _place(process: Process, loops: Sequence[tuple[Process, Loop]]) -> str:
 def _device_labels(devices: Sequence[DeviceStats]) -> list[str]:
     """Return `CPU`, or `CPU:0` and the like where several would be called that."""
     # ".../device:GPU:1/stream:all" is GPU, or GPU:1, with its stream behind it.
-    longest = [re.sub(r".*/(?:device:)?", "", _root(each.device)) for each in devices]
+    longest = [re.sub(r".*/(?:device:)?", "", _root(device.device)) for device in devices]
     shortest = [re.sub(r"^host:|:\d+$", "", label) for label in longest]
     ambiguous = {
         short
@@ -147,8 +147,8 @@ def _device_labels(devices: Sequence[DeviceStats]) -> list[str]:
         if len({each for each, other in zip(longest, shortest, strict=True) if other == short}) > 1
     }
     return [
-        (label if short in ambiguous else short) + each.device[len(_root(each.device)) :]
-        for each, label, short in zip(devices, longest, shortest, strict=True)
+        (label if short in ambiguous else short) + device.device[len(_root(device.device)) :]
+        for device, label, short in zip(devices, longest, shortest, strict=True)
     ]
 
 
@@ -165,11 +165,11 @@ def _add_nodes(found: _Object, nodes: Iterable[NodeStats]) -> None:
         entry["duration"] += node.duration_us
         if node.outputs:
             entry["output"] = {
-                str(each.slot): {
-                    "shape": None if isinstance(each.shape, Missing) else list(each.shape),
-                    "type": each.dtype.removeprefix("DT_").capitalize(),
+                str(output.slot): {
+                    "shape": None if isinstance(output.shape, Missing) else list(output.shape),
+                    "type": output.dtype.removeprefix("DT_").capitalize(),
                 }
-                for each in node.outputs
+                for output in node.outputs
             }
         if not isinstance(node.total_bytes, Missing):
             entry["total_bytes"] = (entry["total_bytes"] or 0) + node.total_bytes
@@ -259,13 +259,13 @@ def app_stats(
         _add_steps(found, loop, models[process.index, loop.index])
     steps = _step_names(found)
     unplaced = 0
-    for each in profile.activities:
-        process = profile.processes[each.process]
-        at = _step_at(profile.loops, process, each)
+    for activity in profile.activities:
+        process = profile.processes[activity.process]
+        at = _step_at(profile.loops, process, activity)
         if at is None:
             unplaced += 1
             continue
-        _add(found.setdefault(at, {}), each, _key(each, named(process), steps))
+        _add(found.setdefault(at, {}), activity, _key(activity, named(process), steps))
     return {str(step): found[step] for step in sorted(found)}, unplaced
 
 

@@ -103,7 +103,7 @@ def full_message(
     for stack in code_stacks(view):
         path = _path(stack, tables)
         for at in stack.nodes:
-            values = [int(costs.rows[at][each]) for each in columns]
+            values = [int(costs.rows[at][column]) for column in columns]
             if any(values):
                 samples.append(sample(path, values, _labels(profile, at), tables))
     types = [SAMPLE_TYPES[name] for name in chosen]
@@ -125,7 +125,7 @@ class _EngineSamples:
     def add(self, branch: Branch, path: tuple[int, ...]) -> None:
         nodes = self._profile.graph.nodes
         for leaf in _leaves(branch):
-            for at in sorted(leaf.members, key=lambda each: nodes[each].name):
+            for at in sorted(leaf.members, key=lambda member: nodes[member].name):
                 name = nodes[at].name
                 while name in self._by_name:
                     name += "@"
@@ -230,8 +230,8 @@ def _path(stack: Stack, tables: PprofTables) -> list[int]:
     """Return the locations of a stack, innermost first."""
     if not stack.is_known:
         return [tables.nowhere(UNKNOWN)]
-    lines = [each for each in reversed(stack.branches) if isinstance(each, Line)]
-    return [tables.line(each) for each in lines] or [tables.nowhere(NOWHERE)]
+    lines = [branch for branch in reversed(stack.branches) if isinstance(branch, Line)]
+    return [tables.line(line) for line in lines] or [tables.nowhere(NOWHERE)]
 
 
 def _leaves(branch: Branch) -> list[Line]:

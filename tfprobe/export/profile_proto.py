@@ -122,8 +122,8 @@ def _write_record(written: Any, record: Record) -> None:
     written.devices.extend(sorted({*record.accelerator, *record.cpu}))
     for use in record.memory:
         _write_memory(written.memory_execs.add(), use)
-    for each in record.allocations:
-        written.allocations.add(alloc_micros=each.at_us, alloc_bytes=each.bytes)
+    for allocation in record.allocations:
+        written.allocations.add(alloc_micros=allocation.at_us, alloc_bytes=allocation.bytes)
 
 
 def _write_spans(written: Any, spans_by_device: Mapping[str, tuple[Span, ...]]) -> None:

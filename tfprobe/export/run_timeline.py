@@ -69,8 +69,10 @@ class _Timeline:
         self._met = met_rows(together)
         # JSON text of each interned string, so that it is escaped once.
         self._texts = [json.dumps(text) for text in self._rows.strings.values]
-        self._process_of = np.array([each.process for each in profile.captures], dtype=np.int64)
-        starts_ns = [each.start_ns for each in profile.captures]
+        self._process_of = np.array(
+            [capture.process for capture in profile.captures], dtype=np.int64
+        )
+        starts_ns = [capture.start_ns for capture in profile.captures]
         if len(self._rows):
             starts_ns.append(int(self._rows.start_ns.min()))
         self.start_ns = min(starts_ns, default=0)
@@ -233,7 +235,7 @@ def _by_op(rows: Executions, chosen: npt.NDArray[np.intp]) -> dict[tuple[int, in
     captures, names = rows.capture[order], rows.name[order]
     cuts = np.flatnonzero((np.diff(captures) != 0) | (np.diff(names) != 0)) + 1
     groups = np.split(order, cuts)
-    return {(int(rows.capture[each[0]]), int(rows.name[each[0]])): each for each in groups}
+    return {(int(rows.capture[group[0]]), int(rows.name[group[0]])): group for group in groups}
 
 
 def _order(process: Process) -> tuple[bool, int, int]:

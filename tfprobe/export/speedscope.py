@@ -87,7 +87,7 @@ class Frames:
         branches = stack.branches
         if branches and branches[-1].name == node.name and not branches[-1].children:
             branches = branches[:-1]  # of a scope view: the node would stand below itself
-        numbers = [self._of_branch(each) for each in branches]
+        numbers = [self._of_branch(branch) for branch in branches]
         if not stack.is_known:
             numbers.append(self.number(UNKNOWN))
         return [*numbers, self.number(f"{node.name} [{node.op}]")]
@@ -138,8 +138,8 @@ def stacks_speedscope(trees: Sequence[ProcessTrees], *, name: str) -> str:
     """Return a file with a profile for each thread, and for each phase of the main thread."""
     frames = Frames()
     profiles = []
-    for each in trees:
-        for part in (*_threads(each), *_phases(each)):
+    for tree in trees:
+        for part in (*_threads(tree), *_phases(tree)):
             weighed = [
                 ([frames.number(frame.function, frame.file, frame.line) for frame in stack], own_ns)
                 for stack, own_ns in stacks_of(part.tree)
@@ -155,10 +155,10 @@ def stacks_pprof(trees: Sequence[ProcessTrees], *, comments: Sequence[str] = ())
     """Return a profile of time; labels name process, thread and, of the main thread, the phase."""
     tables = PprofTables()
     samples = []
-    for each in trees:
-        phases = list(_phases(each))
-        main = "" if isinstance(each.main, Missing) else _title(each.main.id, each.main.name)
-        others = [part for part in _threads(each) if not phases or part.thread != main]
+    for tree in trees:
+        phases = list(_phases(tree))
+        main = "" if isinstance(tree.main, Missing) else _title(tree.main.id, tree.main.name)
+        others = [part for part in _threads(tree) if not phases or part.thread != main]
         for part in (*phases, *others):
             labels = [("process", part.process), ("thread", part.thread)]
             labels += [("phase", part.phase)] if part.phase else []

@@ -214,10 +214,10 @@ def _redrawn(devices: Sequence[DeviceStats], op_time: OpTime) -> Sequence[Device
         start_us, end_us = spans.get(name, (kernel.start_us, kernel.end_us))
         spans[name] = min(start_us, kernel.start_us), max(end_us, kernel.end_us)
     return [
-        replace(each, nodes=tuple(_stretched(node, spans, op_time) for node in each.nodes))
-        if "/stream:all" not in each.device and "/job" in each.device
-        else each
-        for each in devices
+        replace(device, nodes=tuple(_stretched(node, spans, op_time) for node in device.nodes))
+        if "/stream:all" not in device.device and "/job" in device.device
+        else device
+        for device in devices
     ]
 
 

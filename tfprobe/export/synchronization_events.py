@@ -56,7 +56,7 @@ class MetRows:
                 yield self.row_of[send], self.row_of[receive]
 
     def _with(self, at: int, group: int) -> str:
-        others = [self._who(each) for each in self.members[group] if each != at]
+        others = [self._who(member) for member in self.members[group] if member != at]
         left = len(others) - _MOST_NAMED
         return ", ".join(others[:_MOST_NAMED]) + (f" and {left} more" if left > 0 else "")
 
@@ -94,7 +94,9 @@ def _candidates(
     together: Aligned, rows: Executions, names: set[int]
 ) -> Iterator[tuple[int, tuple[int, int, int]]]:
     chosen = np.flatnonzero(np.isin(rows.name, list(names)))
-    process_of = np.array([each.process for each in together.profile.captures], dtype=np.int64)
+    process_of = np.array(
+        [capture.process for capture in together.profile.captures], dtype=np.int64
+    )
     process = process_of[rows.capture[chosen]].tolist() if len(chosen) else []
     columns = process, rows.name[chosen].tolist(), rows.start_ns[chosen].tolist()
     return zip(chosen.tolist(), zip(*columns, strict=True), strict=True)
@@ -115,13 +117,13 @@ def clock_document(together: Aligned) -> list[Document]:
     """Return the clocks of all processes, as metadata of a file."""
     return [
         {
-            "process": short_name(each),
-            "host": each.host,
-            "pid": each.number,
-            "rank": each.rank,
-            **_clock(together, each.index),
+            "process": short_name(process),
+            "host": process.host,
+            "pid": process.number,
+            "rank": process.rank,
+            **_clock(together, process.index),
         }
-        for each in together.profile.processes
+        for process in together.profile.processes
     ]
 
 

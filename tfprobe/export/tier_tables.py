@@ -60,9 +60,9 @@ def _runtime(item: Runtime | Missing) -> Iterator[str]:
         yield f"Unknown: {item.reason}."
         return
     yield from _head("call", "kind", "a step", "total ms", "mean ms", "max ms", texts=2)
-    for each in item.calls[:_SHOWN]:
-        times = (_ms(each.total_ns), _ms(each.mean_ns), _ms(each.max_ns))
-        yield _row(each.name, each.kind.name.lower(), f"{each.count_per_step:.1f}", *times)
+    for call in item.calls[:_SHOWN]:
+        times = (_ms(call.total_ns), _ms(call.mean_ns), _ms(call.max_ns))
+        yield _row(call.name, call.kind.name.lower(), f"{call.count_per_step:.1f}", *times)
     launches = item.launches
     if isinstance(launches, KernelLaunches) and not isinstance(launches.p50_delay_ns, Missing):
         yield from ("", _launches(launches))

@@ -170,8 +170,8 @@ def _add_memory(
 def _live(profile: GraphProfile, at: int, step: int) -> dict[int, int]:
     """Return the bytes a node holds from each moment on."""
     changes = {0: max(map(_persistent_bytes, profile.records[at].values()), default=0)}
-    for each in profile.records[at][step].allocations:
-        changes[each.at_us] = changes.get(each.at_us, 0) + each.bytes
+    for allocation in profile.records[at][step].allocations:
+        changes[allocation.at_us] = changes.get(allocation.at_us, 0) + allocation.bytes
     held, live = 0, {}
     for at_us in sorted(changes):
         held += changes[at_us]

@@ -89,21 +89,21 @@ def advise(
 
 def judge(signals: Signals, thresholds: Thresholds = DEFAULTS) -> Advice:
     """Return the advice that the rules give on signals."""
-    pytorch = {each.subject for each in signals.loops if each.is_pytorch}
-    releases = {each.subject: each.release for each in signals.processes}
-    releases |= {each.subject: each.process.release for each in signals.loops}
+    pytorch = {loop.subject for loop in signals.loops if loop.is_pytorch}
+    releases = {process.subject: process.release for process in signals.processes}
+    releases |= {loop.subject: loop.process.release for loop in signals.loops}
     known: dict[Subject, LoopSignals | ProcessSignals] = {
-        each.subject: each for each in signals.processes
+        process.subject: process for process in signals.processes
     }
-    known |= {each.subject: each for each in signals.loops}
+    known |= {loop.subject: loop for loop in signals.loops}
     findings: list[Finding] = []
     unchecked: list[Unchecked] = []
     for rule in RULES:
         verdicts = list(rule.check(signals, thresholds))
         found = [
-            _weighed(replace(each, rule=rule.name), known.get(each.subject), rule, thresholds)
-            for each in verdicts
-            if isinstance(each, Finding)
+            _weighed(replace(verdict, rule=rule.name), known.get(verdict.subject), rule, thresholds)
+            for verdict in verdicts
+            if isinstance(verdict, Finding)
         ]
         findings += _merged(
             [
@@ -113,7 +113,7 @@ def judge(signals: Signals, thresholds: Thresholds = DEFAULTS) -> Advice:
                 for each in found
             ]
         )
-        reasons = [each.reason for each in verdicts if isinstance(each, Missing)]
+        reasons = [verdict.reason for verdict in verdicts if isinstance(verdict, Missing)]
         if verdicts and len(reasons) == len(verdicts):
             unchecked.append(Unchecked(rule.name, reasons[0]))
     ordered = tuple(sorted(findings, key=_order))
@@ -156,8 +156,8 @@ def _in_names(finding: Finding, release: Release | Missing) -> Finding:
 def top(advice: Advice, count: int = TOP) -> tuple[Finding, ...]:
     """Return the findings that a report of one screen has room for: of each part the first."""
     first: dict[tuple[Subject, str], Finding] = {}
-    for each in advice.findings:
-        first.setdefault((each.subject, each.part or each.rule), each)
+    for finding in advice.findings:
+        first.setdefault((finding.subject, finding.part or finding.rule), finding)
     return tuple(first.values())[:count]
 
 
@@ -171,16 +171,16 @@ def together(findings: Iterable[Finding]) -> Gain | Missing:
     """
     loops: dict[_Loop, dict[_PartOfLoop, Gain]] = {}
     unlikely: list[Gain] = []
-    for each in findings:
-        if isinstance(each.gain, Missing) or each.part in _NOT_OF_A_LOOP:
+    for finding in findings:
+        if isinstance(finding.gain, Missing) or finding.part in _NOT_OF_A_LOOP:
             continue
-        if not each.gain.low_ns:
-            unlikely.append(each.gain)
+        if not finding.gain.low_ns:
+            unlikely.append(finding.gain)
             continue
-        by_part = loops.setdefault(_loop(each.subject, each.gain), {})
-        key = (each.subject.kind, each.subject.name, each.part or each.rule)
-        if key not in by_part or each.gain.high_ratio > by_part[key].high_ratio:
-            by_part[key] = each.gain
+        by_part = loops.setdefault(_loop(finding.subject, finding.gain), {})
+        key = (finding.subject.kind, finding.subject.name, finding.part or finding.rule)
+        if key not in by_part or finding.gain.high_ratio > by_part[key].high_ratio:
+            by_part[key] = finding.gain
     if not loops:
         return Missing("no finding has a gain in time")
     likely = max((_sum(by_part.values()) for by_part in loops.values()), key=_bound)
@@ -208,7 +208,7 @@ def _bound(gain: Gain) -> float:
 def document(advice: Advice) -> Document:
     """Return advice as documents show it."""
     return {
-        "findings": [finding_document(each) for each in advice.findings],
+        "findings": [finding_document(finding) for finding in advice.findings],
         "together": gain_document(advice.together),
         "unchecked": [{"rule": each.rule, "reason": each.reason} for each in advice.unchecked],
     }
@@ -225,12 +225,14 @@ def _order(finding: Finding) -> tuple[int, int, int, str]:
 def _merged(findings: list[Finding]) -> Iterator[Finding]:
     """Make one finding of those about the same kind of loop in several processes."""
     groups: dict[tuple[str, str, str], list[Finding]] = {}
-    for each in findings:
-        groups.setdefault((each.title, each.subject.kind, each.subject.name), []).append(each)
+    for finding in findings:
+        groups.setdefault((finding.title, finding.subject.kind, finding.subject.name), []).append(
+            finding
+        )
     for group in groups.values():
         first, *others = sorted(group, key=_order)
         if others:
-            also = Evidence(f"the same in {_named(each.subject for each in others)}")
+            also = Evidence(f"the same in {_named(other.subject for other in others)}")
             first = replace(first, evidence=(*first.evidence, also))
         yield first
 
@@ -238,9 +240,12 @@ def _merged(findings: list[Finding]) -> Iterator[Finding]:
 def _named(subjects: Iterable[Subject]) -> str:
     """Name processes by rank where they have one, else by host and pid; threads of one once."""
     names = dict.fromkeys(
-        titled(f"pid {each.pid}" if each.rank is None else f"rank {each.rank}", each.program)
-        + (f" on {each.host}" if each.rank is None else "")
-        for each in subjects
+        titled(
+            f"pid {subject.pid}" if subject.rank is None else f"rank {subject.rank}",
+            subject.program,
+        )
+        + (f" on {subject.host}" if subject.rank is None else "")
+        for subject in subjects
     )
     return ", ".join(names)
 

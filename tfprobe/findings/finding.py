@@ -133,5 +133,5 @@ def _evidence(each: Evidence) -> Document:
 
 def _told(value: Evidence | Subject) -> Document:
     """Return the fields that say something."""
-    pairs = ((each.name, getattr(value, each.name)) for each in fields(value))
+    pairs = ((field.name, getattr(value, field.name)) for field in fields(value))
     return {name: given for name, given in pairs if given not in (None, "", ())}

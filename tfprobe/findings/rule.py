@@ -49,4 +49,4 @@ def of_processes(name: str, check: Callable[[ProcessSignals, Thresholds], Verdic
 
 def lacking(*signals: object) -> Missing:
     """Return the first of these signals that is missing."""
-    return next(each for each in signals if isinstance(each, Missing))
+    return next(signal for signal in signals if isinstance(signal, Missing))

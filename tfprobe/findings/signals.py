@@ -554,7 +554,7 @@ class LoopSignals:
     @property
     def is_of_session(self) -> bool:
         """Say whether its traced steps ran in a Session, as all of Keras' do in graph mode."""
-        return any(each.capture.endswith(".run_metadata.pb") for each in self.samples)
+        return any(sample.capture.endswith(".run_metadata.pb") for sample in self.samples)
 
     def sample(self) -> tuple[Evidence, ...]:
         """Return a traced step to open, where there is one."""

@@ -66,10 +66,10 @@ def _runs(document: ParsedEvents, boxes: list[_Box]) -> Iterator[Marker]:
     for event in document.events:
         if event.get("ph") == "X" and event_args(event).get("name") == "_SOURCE":
             sources[document.process(event)].append(event_times_ns(event)[0])
-    count = max((len(each) for each in sources.values()), default=0)
+    count = max((len(source) for source in sources.values()), default=0)
     if count < 2:
         return
-    complete = [sorted(each) for each in sources.values() if len(each) == count]
+    complete = [sorted(source) for source in sources.values() if len(source) == count]
     starts_ns = [min(each) for each in zip(*complete, strict=True)]
     for number, (start_ns, next_ns) in enumerate(pairwise([*starts_ns, _END_NS])):
         ends_ns = [

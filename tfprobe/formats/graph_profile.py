@@ -235,7 +235,10 @@ def nodes_and_functions(content: bytes) -> tuple[list[Node], frozenset[str]]:
     graph = parse(content, "tfprobe.graph.GraphDef")
     functions = graph.library.function
     calls = FunctionCalls(graph)
-    bodies = [("", graph.node), *((each.signature.name, each.node_def) for each in functions)]
+    bodies = [
+        ("", graph.node),
+        *((function.signature.name, function.node_def) for function in functions),
+    ]
     used: dict[str, tuple[str, ...]] = {}
     for name, body in bodies:
         for node in body:

@@ -78,9 +78,10 @@ def _record(record: Any) -> Record:
         end_us=record.latest_end_micros,
         accelerator=_spans(record.accelerator_execs),
         cpu=_spans(record.cpu_execs),
-        memory=tuple(_memory_use(each) for each in record.memory_execs),
+        memory=tuple(_memory_use(memory_exec) for memory_exec in record.memory_execs),
         allocations=tuple(
-            Allocation(each.alloc_micros, each.alloc_bytes) for each in record.allocations
+            Allocation(allocation.alloc_micros, allocation.alloc_bytes)
+            for allocation in record.allocations
         ),
     )
 

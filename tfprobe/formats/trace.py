@@ -45,7 +45,7 @@ class Trace:
             spans=replace(self.spans, start_ns=self.spans.start_ns + by_ns),
             allocations=replace(self.allocations, at_ns=self.allocations.at_ns + by_ns),
             markers=tuple(
-                replace(each, start_ns=each.start_ns + by_ns, end_ns=each.end_ns + by_ns)
-                for each in self.markers
+                replace(marker, start_ns=marker.start_ns + by_ns, end_ns=marker.end_ns + by_ns)
+                for marker in self.markers
             ),
         )

@@ -154,4 +154,4 @@ def find_reader(environment: Mapping[str, str]) -> str | None:
     path = environment.get("PATH", "")
     folders = [os.path.dirname(sys.executable), *filter(None, path.split(os.pathsep))]
     candidates = (Path(folder, "py-spy") for folder in folders)
-    return next((str(each) for each in candidates if os.access(each, os.X_OK)), None)
+    return next((str(candidate) for candidate in candidates if os.access(candidate, os.X_OK)), None)

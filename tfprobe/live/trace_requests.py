@@ -50,7 +50,7 @@ class TraceRequest:
             before, answers = answers, self.answers()
             if _news(answers) != _news(before):
                 news_at_s = time.monotonic()
-        if any(each.answer is RequestAnswer.TAKEN and not each.is_met for each in answers):
+        if any(answer.answer is RequestAnswer.TAKEN and not answer.is_met for answer in answers):
             # Why a step is not recorded is written a moment after the order was taken.
             time.sleep(LOOK_S)
             answers = self.answers()
@@ -97,7 +97,7 @@ def document(given: TraceRequest, answers: Sequence[ProcessAnswer]) -> dict[str,
         "run": given.run.id,
         "dir": str(given.run.root),
         "steps": given.steps,
-        "processes": [_answer_document(each) for each in answers],
+        "processes": [_answer_document(answer) for answer in answers],
     }
 
 
@@ -139,7 +139,7 @@ def _path(folder: ProcessFolder) -> str:
 
 
 def _news(answers: Answers) -> list[tuple[RequestAnswer, int]]:
-    return [(each.answer, len(each.captures)) for each in answers]
+    return [(answer.answer, len(answer.captures)) for answer in answers]
 
 
 def _answer_document(answer: ProcessAnswer) -> dict[str, Any]:
@@ -154,6 +154,7 @@ def _answer_document(answer: ProcessAnswer) -> dict[str, Any]:
         "request": None if isinstance(answer.request, Missing) else answer.request,
         "steps_before": None if isinstance(answer.executed, Missing) else answer.executed,
         "captures": [
-            {"work": each.loop, "step": each.step, "file": each.file} for each in answer.captures
+            {"work": capture.loop, "step": capture.step, "file": capture.file}
+            for capture in answer.captures
         ],
     }

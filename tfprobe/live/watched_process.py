@@ -136,7 +136,9 @@ class _Made(Generic[S, T]):
         known = self._made if by == self._by else {}
         self._by = by
         # The thing is kept beside what was made of it, so that its id is nobody else's.
-        self._made = {id(each): known.get(id(each)) or (each, make(each)) for each in sources}
+        self._made = {
+            id(source): known.get(id(source)) or (source, make(source)) for source in sources
+        }
         return tuple(made for _, made in self._made.values())
 
 

@@ -235,15 +235,15 @@ class StackSamples:
     @property
     def count(self) -> int:
         """Return how many stacks were read, of all threads."""
-        return sum(each.samples for each in self.chunks)
+        return sum(chunk.samples for chunk in self.chunks)
 
     @property
     def lasted_ns(self) -> int:
         """Return how long it was sampled."""
-        return sum(each.end_ns - each.start_ns for each in self.chunks)
+        return sum(chunk.end_ns - chunk.start_ns for chunk in self.chunks)
 
     @property
     def rates_per_s(self) -> tuple[int, int]:
         """Return the lowest and the highest rate of samples of each thread; 0 where none ran."""
-        rates = [each.rate_per_s for each in self.chunks]
+        rates = [chunk.rate_per_s for chunk in self.chunks]
         return min(rates, default=0), max(rates, default=0)

@@ -57,7 +57,7 @@ class Program:
 
 def programs(processes: Sequence[ProgramFacts]) -> tuple[Program, ...]:
     """Return what each process runs, in their order."""
-    commands = [_command(each) for each in processes]
+    commands = [_command(process) for process in processes]
     names = _names(commands)
     titles = _numbered(processes, _titles(processes, commands, names), names)
     groups = _groups(processes, commands)
@@ -109,13 +109,13 @@ def _of_option(letter: str, value: str, arguments: tuple[str, ...]) -> _Command:
 
 def _names(commands: Sequence[_Command]) -> list[str]:
     """Return the scripts without their directories, but where two are told apart by them."""
-    short = {each.script: PurePath(each.script).name for each in commands}
+    short = {command.script: PurePath(command.script).name for command in commands}
     times = Counter(short.values())
     return [
-        short[each.script]
-        if times[short[each.script]] == 1
-        else str(PurePath(*PurePath(each.script).parts[-2:]))
-        for each in commands
+        short[command.script]
+        if times[short[command.script]] == 1
+        else str(PurePath(*PurePath(command.script).parts[-2:]))
+        for command in commands
     ]
 
 
@@ -124,8 +124,8 @@ def _titles(
 ) -> list[str]:
     """Return names with the arguments that not all of a script have."""
     of_script: dict[str, list[int]] = {}
-    for at, each in enumerate(commands):
-        of_script.setdefault(each.script, []).append(at)
+    for at, command in enumerate(commands):
+        of_script.setdefault(command.script, []).append(at)
     titles = list(names)
     for members in of_script.values():
         if _are_told_by_ranks([processes[at] for at in members], [commands[at] for at in members]):
@@ -156,11 +156,11 @@ def _numbered(
 
 def _are_told_by_ranks(processes: Sequence[ProgramFacts], commands: Sequence[_Command]) -> bool:
     """Say whether ranks tell all of these apart, so that no rank has two sets of arguments."""
-    if any(each.rank is None for each in processes):
+    if any(process.rank is None for process in processes):
         return False
     seats = {
-        (each.role, each.rank, command.arguments)
-        for each, command in zip(processes, commands, strict=True)
+        (process.role, process.rank, command.arguments)
+        for process, command in zip(processes, commands, strict=True)
     }
     return len(seats) == len({seat[:2] for seat in seats})
 
@@ -168,12 +168,12 @@ def _are_told_by_ranks(processes: Sequence[ProgramFacts], commands: Sequence[_Co
 def _options(arguments: Sequence[str]) -> list[str]:
     """Return each option with its value; what is none stands alone."""
     found: list[str] = []
-    for each in arguments:
+    for argument in arguments:
         takes_value = bool(found) and found[-1].startswith("-") and not set("= ") & set(found[-1])
-        if takes_value and not (each.startswith("-") and not _is_number(each)):
-            found[-1] += f" {each}"
+        if takes_value and not (argument.startswith("-") and not _is_number(argument)):
+            found[-1] += f" {argument}"
         else:
-            found.append(each)
+            found.append(argument)
     return found
 
 
@@ -193,8 +193,8 @@ def _groups(processes: Sequence[ProgramFacts], commands: Sequence[_Command]) -> 
     """Number the groups of processes that do one job in parallel, by their first members."""
     rows: dict[Hashable, list[int]] = {}
     heirs = _heirs(processes)
-    for at, each in enumerate(processes):
-        rows.setdefault(_job(at, each, commands[at], is_heir=at in heirs), []).append(at)
+    for at, process in enumerate(processes):
+        rows.setdefault(_job(at, process, commands[at], is_heir=at in heirs), []).append(at)
     found = [0] * len(processes)
     for members in rows.values():
         for group in _at_one_time([(at, processes[at]) for at in members]):
@@ -221,14 +221,14 @@ def _job(at: int, facts: ProgramFacts, command: _Command, *, is_heir: bool) -> H
 def _heirs(processes: Sequence[ProgramFacts]) -> set[int]:
     """Return those that have their rank from a process that started them."""
     claimants: dict[Hashable, list[ProgramFacts]] = {}
-    for each in processes:
-        if each.rank is not None:
-            claimants.setdefault(_claim(each), []).append(each)
+    for process in processes:
+        if process.rank is not None:
+            claimants.setdefault(_claim(process), []).append(process)
     return {
         at
-        for at, each in enumerate(processes)
-        if each.rank is not None
-        and any(_may_inherit(each, other) for other in claimants[_claim(each)])
+        for at, process in enumerate(processes)
+        if process.rank is not None
+        and any(_may_inherit(process, other) for other in claimants[_claim(process)])
     }
 
 
@@ -277,7 +277,7 @@ def _life(facts: ProgramFacts) -> tuple[float, float]:
 
 def _at_one_time(members: Sequence[tuple[int, ProgramFacts]]) -> list[list[int]]:
     """Divide processes into those that lived at one time; of a rank the latest start counts."""
-    starts = sorted(members, key=lambda each: -each[1].started_unix_ns)
+    starts = sorted(members, key=lambda member: -member[1].started_unix_ns)
     earlier: Counter[Hashable] = Counter()
     order: list[tuple[int, float, int, ProgramFacts]] = []
     for at, facts in starts:
@@ -321,9 +321,9 @@ def heads(claims: Sequence[Claim]) -> list[int]:
     Left out are who was started by another of them, and who has no steps, as the TensorBoard that
     a rank's script starts.
     """
-    pids = {(each.machine, each.pid) for each in claims}
+    pids = {(claim.machine, claim.pid) for claim in claims}
     return [
         at
-        for at, each in enumerate(claims)
-        if each.has_steps and not each.is_fork and (each.machine, each.ppid) not in pids
+        for at, claim in enumerate(claims)
+        if claim.has_steps and not claim.is_fork and (claim.machine, claim.ppid) not in pids
     ]

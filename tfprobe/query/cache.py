@@ -118,7 +118,7 @@ def identity_beside(run: RunFolder) -> str:
     """
     manifest = [fact for fact in _facts(os.fspath(run.root)) if fact[0] == run.manifest.name]
     directories = (run.launches, run.boot, run.machine("").parent)
-    return digest(manifest, *(sorted(_facts(os.fspath(each))) for each in directories))
+    return digest(manifest, *(sorted(_facts(os.fspath(directory))) for directory in directories))
 
 
 @functools.cache
@@ -129,7 +129,7 @@ def this_program() -> str:
     """
     root = Path(tfprobe.__file__).parent
     files = sorted(root.rglob("*.py"))
-    facts = [(os.fspath(each.relative_to(root)), _seen(each)) for each in files]
+    facts = [(os.fspath(file.relative_to(root)), _seen(file)) for file in files]
     return digest(tfprobe.__version__, facts)
 
 

@@ -65,7 +65,7 @@ def plain(kind: Any) -> Codec:
     if isinstance(kind, type) and issubclass(kind, Enum):
         return Codec(lambda value: value.value, functools.partial(_enum, kind), _is(kind))
     if is_dataclass(kind) and isinstance(kind, type):
-        return _record(kind, [each.name for each in fields(kind)])
+        return _record(kind, [field.name for field in fields(kind)])
     if isinstance(kind, type) and issubclass(kind, tuple) and hasattr(kind, "_fields"):
         return _record(kind, list(kind._fields))
     raise TypeError(f"Values of {kind} have no plain form.")
@@ -103,12 +103,12 @@ def _union(given: Sequence[Any]) -> Codec:
     kinds = [plain(each) for each in given]
 
     def write(value: Any) -> Any:
-        for at, each in enumerate(kinds):
-            if each.holds(value):
-                return [at, each.write(value)]
+        for at, kind in enumerate(kinds):
+            if kind.holds(value):
+                return [at, kind.write(value)]
         raise NotEncodable(f"{value!r:.60} is none of {given}")
 
-    readers = [each.read for each in kinds]
+    readers = [kind.read for kind in kinds]
 
     def read(value: Any) -> Any:
         at, content = _list(value, 2)
@@ -116,7 +116,7 @@ def _union(given: Sequence[Any]) -> Codec:
             raise NotEncodable(f"{at!r:.60} is no number of a type")
         return readers[at](content)
 
-    return Codec(write, read, lambda value: any(each.holds(value) for each in kinds))
+    return Codec(write, read, lambda value: any(kind.holds(value) for kind in kinds))
 
 
 def _row(kind: type, given: Sequence[Any], make: Callable[..., Any]) -> Codec:

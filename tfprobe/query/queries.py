@@ -198,11 +198,11 @@ def beside(
     `steps` by these alone, the first and the last.
     """
     shards = shards_of(folder, here)
-    size_bytes = sum(capture_bytes(each.process) for each in shards)
+    size_bytes = sum(capture_bytes(shard.process) for shard in shards)
     told = ask(QUESTION, shards, choose(len(shards), size_bytes), watch)
     parts = [each for each in told if not isinstance(each, FailedShard)]
     if steps is not None:
-        parts = [rank_parts.within(each, *steps) for each in parts]
+        parts = [rank_parts.within(part, *steps) for part in parts]
     lost = tuple(each.problem() for each in told if isinstance(each, FailedShard))
     return ProcessParts(rank_comparison.merge(parts, named=named), lost)
 

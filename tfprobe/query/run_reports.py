@@ -82,7 +82,7 @@ class _Asking:
         rest = [at for at in range(len(asked)) if at not in found]
         if rest:
             folders = (asked[at].shard.process for at in rest)
-            known = [self.files[each] for each in folders if each in self.files]
+            known = [self.files[folder] for folder in folders if folder in self.files]
             runner = self.choose(len(rest), sum(each.capture_bytes for each in known))
             answers = ask_each([asked[at] for at in rest], runner, watch)
             found.update(zip(rest, answers, strict=True))
@@ -105,7 +105,7 @@ def answer(
     Raises NoAnswer when no process has that rank.
     """
     # Looked at before all else: what changes while it is read is another run at the next look.
-    files = {each: files_of(each) for each in folder.processes()}
+    files = {process: files_of(process) for process in folder.processes()}
     program = digest(this_program(), here.host, here.boot_id, here.pid_namespace)
     about = digest(_VERSION, rank, limits)
     beside = identity_beside(folder)
@@ -125,7 +125,7 @@ def answer(
 
 def _is_lasting(entry: RunEntry, told: Sequence[ProcessSummary | FailedShard]) -> bool:
     """Say whether nothing of an answer will be otherwise while no file is."""
-    states = {entry.state, *(each.state for each in entry.processes)}
+    states = {entry.state, *(process.state for process in entry.processes)}
     return not states.intersection(LIVE) and not any(isinstance(each, FailedShard) for each in told)
 
 
@@ -171,7 +171,7 @@ def _most_sampled_ns(shard: Shard) -> int:
         loops = read_steps(shard.process.steps).loops
     except UnreadableInput:
         return 0
-    return max((each.steps.sum_ns for each in loops if each.sampled), default=0)
+    return max((loop.steps.sum_ns for loop in loops if loop.sampled), default=0)
 
 
 def _merged(
@@ -180,14 +180,14 @@ def _merged(
     """Return the answer of all that was told, in which what is lost is said to be."""
     parts = [each for each in told if isinstance(each, ProcessSummary)]
     lost = tuple(each.problem() for each in told if isinstance(each, FailedShard))
-    hosts = [each.process.host for part in parts for each in part.report.processes]
+    hosts = [process.process.host for part in parts for process in part.report.processes]
     rest = rest_of(entry, hosts)
     whole = run_report.merge(rest.run, [each.report for each in parts], run_report.beside(rest))
     if lost:
         silences = whole.silences if parts else ()
         whole = replace(whole, problems=(*whole.problems, *lost), silences=silences)
     signals = [each.signals for each in parts]
-    processes = [each.process for each in whole.processes]
+    processes = [process.process for process in whole.processes]
     where = run_report.met([each.report for each in parts])
     ranks_met = met(gather.attending(signals), processes, where)
     return RunReport(whole, rules.judge(gather.merge(signals, ranks_met), limits))

@@ -63,7 +63,7 @@ def shards_of(run: RunFolder, here: Machine, *, rank: int | None = None) -> tupl
 
 def shards_in(entry: RunEntry, *, rank: int | None = None) -> tuple[Shard, ...]:
     """Return the shards of a run that was looked at; see `shards_of`."""
-    chosen = [each for each in entry.processes if rank is None or _rank(each) == rank]
+    chosen = [process for process in entry.processes if rank is None or _rank(process) == rank]
     if rank is not None and not chosen:
         raise no_rank(entry.folder, rank, map(_rank, entry.processes))
     known = programs_of(entry.processes)

@@ -77,7 +77,9 @@ class RunEntry:
     def hosts(self) -> tuple[str, ...]:
         """Where it ran: the launcher's host first, then those of its processes."""
         launchers = [each.host for each in _known(self.manifest, self.launches)]
-        return tuple(dict.fromkeys((*launchers, *(each.folder.host for each in self.processes))))
+        return tuple(
+            dict.fromkeys((*launchers, *(process.folder.host for process in self.processes)))
+        )
 
     @property
     def active_unix_ns(self) -> int | Missing:
@@ -254,7 +256,7 @@ def _end_of_others(processes: tuple[ProcessEntry, ...]) -> str:
 def _by_end(processes: Sequence[ProcessEntry]) -> list[ProcessEntry]:
     """Sort processes by their ends: those of one boot by the clock that nobody can set."""
     manifests = [each.manifest for each in processes]
-    boots = {None if isinstance(each, Missing) else each.boot_id for each in manifests}
+    boots = {None if isinstance(manifest, Missing) else manifest.boot_id for manifest in manifests}
     is_one_boot = len(boots) == 1 and None not in boots
 
     def end_ns(process: ProcessEntry) -> int:
@@ -297,7 +299,9 @@ def has_ended(entry: RunEntry, here: Machine) -> bool:
     """Say whether a run is known to be over; of one on another machine that may never be known."""
     if entry.state in ENDED or isinstance(entry.manifest, Missing):
         return entry.state in ENDED
-    if not all(each.state in ENDED or ended_unread(each, here) for each in entry.processes):
+    if not all(
+        process.state in ENDED or ended_unread(process, here) for process in entry.processes
+    ):
         return False
     # Nothing tells how it ended, and who would have started something is gone.
     known = _known(entry.manifest, entry.launches)

@@ -351,7 +351,7 @@ class Launches:
 
     def exits(self, names: Sequence[str] | None = None) -> tuple[LaunchExit, ...]:
         """Return how launches ended whose launchers stayed to see it."""
-        return tuple(each for each in self._records(names) if isinstance(each, LaunchExit))
+        return tuple(record for record in self._records(names) if isinstance(record, LaunchExit))
 
     def _records(self, names: Sequence[str] | None) -> list[RunManifest | LaunchExit | None]:
         names = self._names() if names is None else names[:MOST_LAUNCHES]

@@ -85,7 +85,7 @@ def _check_place(target: RunFolder) -> None:
     why = None
     if target.id == LATEST or target.id.startswith(TEMPORARY_PREFIX):
         why = f"{target.id} is no name of a run"
-    inside = next((each for each in target.root.parents if RunFolder(each).is_run()), None)
+    inside = next((parent for parent in target.root.parents if RunFolder(parent).is_run()), None)
     if inside is not None:
         why = f"{inside} is a run itself"
     if why is not None:

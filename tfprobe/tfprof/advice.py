@@ -124,8 +124,8 @@ def _dear_ops(profile: GraphProfile, of_steps: Costs) -> Iterator[str]:
 
 def _dear_scopes(profile: GraphProfile, of_steps: Costs) -> Iterator[str]:
     shown = scope(profile, of_steps, _choice(max_depth=100, least_us=100))
-    for place, each in enumerate(shown.children[:_TOP], 1):
-        yield f"top {place} graph node: {each.branch.name}, {_times(each.branch.own)}"
+    for place, child in enumerate(shown.children[:_TOP], 1):
+        yield f"top {place} graph node: {child.branch.name}, {_times(child.branch.own)}"
 
 
 def _first_fork(shown: TreeNode) -> TreeNode:
@@ -146,7 +146,9 @@ def _dear_lines(start: TreeNode) -> Iterator[str]:
 def _dearest(shown: TreeNode) -> list[TreeNode]:
     if len(shown.children) < 2:
         return []
-    return [each for each in shown.children[:_TOP] if value(each.total, "micros") >= _LEAST_LINE_US]
+    return [
+        child for child in shown.children[:_TOP] if value(child.total, "micros") >= _LEAST_LINE_US
+    ]
 
 
 def _choice(*, max_depth: int, least_us: int) -> ViewOptions:

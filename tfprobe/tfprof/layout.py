@@ -136,7 +136,9 @@ def op_body(profile: Placed, costs: Costs, view: OpView, choice: ViewOptions) ->
         ]
         lines.append(f"{entry.name:<25}{', '.join(infos)}\n")
         if "input_shapes" in columns and entry.members:
-            found = [_signature(each) for each in signatures(profile, costs, entry.members)]
+            found = [
+                _signature(signature) for signature in signatures(profile, costs, entry.members)
+            ]
             found.sort(key=lambda each: (-each[0], each[1]))
             lines.append("\n" + "".join(f"{text}\n" for _, _, text in found) + "\n")
     return _header(columns, is_op=True) + "".join(lines)

@@ -60,7 +60,7 @@ class LiveGraph:
     def trainable(self) -> frozenset[str]:
         """Return the names of the ops of variables that are trained."""
         variables = self._graph.get_collection("trainable_variables")
-        return frozenset(each.op.name for each in variables if hasattr(each, "op"))
+        return frozenset(variable.op.name for variable in variables if hasattr(variable, "op"))
 
     def frames(self, *, but: frozenset[str] = frozenset()) -> Iterator[tuple[str, list[LiveFrame]]]:
         """Give the name of each op and the code that made it, but for the ops that are known."""

@@ -107,11 +107,11 @@ class _Log:
         entry.types.extend(given.types)
         entry.float_ops = given.float_ops
         del entry.code_def.traces[:]
-        for each in given.code_def.traces:
+        for trace in given.code_def.traces:
             copied = entry.code_def.traces.add()
-            copied.CopyFrom(each)
+            copied.CopyFrom(trace)
             for field in ("file_id", "function_id", "line_id"):
-                setattr(copied, field, self._number(strings.get(getattr(each, field), "")))
+                setattr(copied, field, self._number(strings.get(getattr(trace, field), "")))
 
     def _entry(self, name: str) -> Any:
         if name not in self._entries:

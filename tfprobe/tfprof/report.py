@@ -45,7 +45,7 @@ def answer(profile: GraphProfile, view: str, options: Options) -> TfprofReport:
     _check(profile, view, options)
     remarks = _remarks(profile, view, options)
     if options.output.kind == "timeline" and view == "graph" and options.choice.step == AVERAGE:
-        said = [_write_timeline(profile, view, _in_step(options, each)) for each in profile.steps]
+        said = [_write_timeline(profile, view, _in_step(options, step)) for step in profile.steps]
         return TfprofReport("".join(said), tuple(remarks))
     seen = viewed(profile, view, options.choice)
     remarks += _lost(seen)

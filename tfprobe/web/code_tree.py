@@ -58,7 +58,7 @@ def file_places(run: OpenRun, found: Priced) -> Mapping[str, int]:
     """Return the place of each file in that list, nothing where nobody knows the code."""
     if not found.sampled.graph.has_traces:
         return {}
-    return {each.file: place for place, each in enumerate(code_files(run, found))}
+    return {file.file: place for place, file in enumerate(code_files(run, found))}
 
 
 def _by_cost(found: Sequence[FileCost]) -> tuple[FileCost, ...]:
@@ -194,12 +194,14 @@ def fold(top: TreeNode, column: int, *, most: int = MOST_PLACES) -> list[TreePla
     while waiting:
         shown, parent = waiting.pop()
         place = TreePlace(shown, parent)
-        kept = [each for each in shown.children if id(each) in told]
-        left = [each for each in shown.children if id(each) not in told and _is_used(each, column)]
+        kept = [child for child in shown.children if id(child) in told]
+        left = [
+            child for child in shown.children if id(child) not in told and _is_used(child, column)
+        ]
         place.children = sorted(kept, key=lambda each: (-_cost(each, column), each.branch.name))
         place.smaller = len(left)
         place.smaller_cost = sum(_cost(each, column) for each in left)
-        waiting.extend((each, len(places)) for each in reversed(place.children))
+        waiting.extend((child, len(places)) for child in reversed(place.children))
         places.append(place)
     return places
 
@@ -213,10 +215,10 @@ def _dearest(top: TreeNode, column: int, most: int) -> Mapping[int, TreeNode]:
     def add(children: Iterable[TreeNode], level: int) -> None:
         if level > MOST_LEVELS:
             return
-        for each in children:
-            cost = _cost(each, column)
+        for child in children:
+            cost = _cost(child, column)
             if cost >= least:
-                heapq.heappush(heap, (-cost, each.branch.name, id(each), level, each))
+                heapq.heappush(heap, (-cost, child.branch.name, id(child), level, child))
 
     add(top.children, 1)
     while heap and len(told) < most:
@@ -260,7 +262,7 @@ def _prune_tree_tree(found: Priced, *, layers: bool) -> ScopeTree:
     waiting = [root]
     while waiting:
         children = waiting.pop().children
-        by_path.update((each.branch.name, each) for each in children)
+        by_path.update((child.branch.name, child) for child in children)
         waiting.extend(children)
     return ScopeTree(root, by_path)
 

@@ -186,7 +186,7 @@ _MOST_TYPES = 100
 # A timeline takes longer to be made than all else, and more room.
 _MOST_TIMELINES = 24
 _MOST_OF_RANKS = 4
-_METRICS = [{"metric": each} for each in METRICS]
+_METRICS = [{"metric": metric} for metric in METRICS]
 
 
 def questions(run: OpenRun) -> Iterator[tuple[str, Arguments]]:
@@ -226,14 +226,14 @@ def _graph(run: OpenRun) -> Iterator[Arguments]:
     yield from _looks()(run)
     inside = _entered(run, "")
     nodes = _told(run, "ops", {"by": "name"}).get("rows", [])[:_MOST_ROWS]
-    around = [each["scope"] for each in nodes if each["scope"]]
+    around = [node["scope"] for node in nodes if node["scope"]]
     within = [each for path in inside[:1] for each in _entered(run, path)]
     yield from ({"at": path} for path in dict.fromkeys([*inside, *around, *within]))
 
 
 def _entered(run: OpenRun, at: str) -> list[str]:
     groups = _told(run, "graph", {"at": at}).get("groups", [])
-    paths = [each["path"] for each in groups if each["kind"] == "scope" and each["path"]]
+    paths = [group["path"] for group in groups if group["kind"] == "scope" and group["path"]]
     return paths[:_MOST_ROWS]
 
 
@@ -304,8 +304,10 @@ FURTHER: Mapping[str, Further] = {
     "memory": _memory,
     "ops": _ops,
     "parts": _looks(),
-    "processes": _looks(*({"measure": each} for each in MEASURES)),
-    "scopes": _looks({"by": "layer"}, *_METRICS, *({"by": "layer", **each} for each in _METRICS)),
+    "processes": _looks(*({"measure": measure} for measure in MEASURES)),
+    "scopes": _looks(
+        {"by": "layer"}, *_METRICS, *({"by": "layer", **metric} for metric in _METRICS)
+    ),
     "source": _source,
     "stacks": _stacks,
     "step": _step,

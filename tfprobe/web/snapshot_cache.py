@@ -44,7 +44,7 @@ class Looks:
     def _look(self) -> FleetLook:
         look = self._fleet.look()
         alone = RunFolder(self._directory).is_run()
-        shown = (each for each in look.runs if alone or self._is_inside(each.run.directory))
+        shown = (run for run in look.runs if alone or self._is_inside(run.run.directory))
         return replace(look, runs=tuple(shown))
 
     def _is_inside(self, run: str) -> bool:

@@ -31,8 +31,8 @@ def bands_of(profile: Profile, found: LoopStepReport) -> list[Document]:
     if isinstance(shift_ns, Missing):
         return []
     return [
-        {"phase": each.phase, "first_step": each.first_step, "last_step": each.last_step}
-        for each in bands(found.remembered, life(profile, found.process), shift_ns)
+        {"phase": band.phase, "first_step": band.first_step, "last_step": band.last_step}
+        for band in bands(found.remembered, life(profile, found.process), shift_ns)
     ]
 
 
@@ -66,8 +66,13 @@ def outliers_document(found: Outliers | Missing, *, most: int = SHOWN_OUTLIERS) 
             for cause, count, excess_ns in outliers.by_cause(found)
         ],
         "periods": [
-            {"every": each.every, "first": each.first, "times": each.times, "turns": each.turns}
-            for each in found.periods
+            {
+                "every": period.every,
+                "first": period.first,
+                "times": period.times,
+                "turns": period.turns,
+            }
+            for period in found.periods
         ],
         "longest": [outlier_document(each) for each in found.found[:most]],
     }

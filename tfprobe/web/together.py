@@ -38,7 +38,7 @@ def across_of(run: OpenRun) -> RankComparison:
 
 def _across(profile: Profile) -> RankComparison:
     return rank_comparison.merge(
-        [rank_parts.part(alone(profile, each)) for each in profile.processes]
+        [rank_parts.part(alone(profile, process)) for process in profile.processes]
     )
 
 
@@ -47,13 +47,13 @@ def alone(profile: Profile, process: Process) -> Profile:
 
     Rows of a process stand together, so that none of the others is looked at.
     """
-    own = [each for each in profile.captures if each.process == process.index]
+    own = [capture for capture in profile.captures if capture.process == process.index]
     first = own[0].index if own else 0
     return replace(
         profile,
         processes=(replace(process, index=0),),
         loops=tuple(
-            replace(each, process=0) for each in profile.loops if each.process == process.index
+            replace(loop, process=0) for loop in profile.loops if loop.process == process.index
         ),
         captures=tuple(replace(each, process=0, index=each.index - first) for each in own),
         executions=_of(profile.executions, first, len(own)),

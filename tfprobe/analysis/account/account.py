@@ -105,12 +105,14 @@ def of_process(profile: Profile, process: Process, parts: Sequence[LoopParts]) -
     if not process.started_unix_ns or not process.hooks.wall_ns:
         return Missing("the recording has no start or end of the process")
     loops = [loop for loop in profile.loops if loop.process == process.index]
-    activities = [each for each in profile.activities if each.process == process.index]
+    activities = [activity for activity in profile.activities if activity.process == process.index]
     roles = divide(loops)
     steps = _steps(roles, loops, shift_ns)
     bounds = _bounds(process, roles, steps, activities, shift_ns)
     gaps = _gaps(roles, steps, activities, bounds)
-    resource_samples = [each for each in profile.resource_samples if each.process == process.index]
+    resource_samples = [
+        sample for sample in profile.resource_samples if sample.process == process.index
+    ]
     facts = AccountFacts(
         profile=profile,
         process=process,
@@ -120,7 +122,7 @@ def of_process(profile: Profile, process: Process, parts: Sequence[LoopParts]) -
         gaps=gaps,
         activities=activities,
         resource_samples=resource_samples,
-        parts=[each for each in parts if _is_of(each, process)],
+        parts=[part for part in parts if _is_of(part, process)],
         bounds=bounds,
         timeline=draw(roles, steps, gaps, activities, resource_samples, bounds, shift_ns),
         shift_ns=shift_ns,
@@ -167,11 +169,11 @@ def _bounds(
 ) -> LifeBounds:
     hooks = process.hooks
     noted_ns = process.started_unix_ns + (0 if isinstance(hooks, Missing) else hooks.wall_ns)
-    booted_ns = min([process.started_unix_ns, *(each.start_ns for each in activities)])
+    booted_ns = min([process.started_unix_ns, *(activity.start_ns for activity in activities)])
     exec_ns = process.exec_ns
     start_ns = booted_ns if isinstance(exec_ns, Missing) else min(exec_ns, booted_ns)
     # What a process that was killed had said of its end may be older than its last step.
-    ends_ns = [noted_ns, *(each.end_ns for each in activities)]
+    ends_ns = [noted_ns, *(activity.end_ns for activity in activities)]
     if not roles.main:
         end_ns = max(ends_ns)
         return LifeBounds(start_ns, booted_ns, booted_ns, end_ns, end_ns, end_ns, (0, 0))
@@ -186,9 +188,9 @@ def _bounds(
         max((_first_ns(roles.main[at], shift_ns) for at in forgetting), default=0),
     )
     calls_ns = [
-        each.end_ns
-        for each in activities
-        if each.kind == "train" and each.start_ns < last_ns <= each.end_ns
+        activity.end_ns
+        for activity in activities
+        if activity.kind == "train" and activity.start_ns < last_ns <= activity.end_ns
     ]
     return LifeBounds(
         start_ns=start_ns,

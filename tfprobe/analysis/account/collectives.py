@@ -97,7 +97,7 @@ def of_run(
 def part(profile: Profile, loops: Sequence[LoopParts]) -> tuple[ProcessCollectives, ...]:
     """Return what each process did in collectives; mostly nothing."""
     # Most jobs have none, and pay nothing.
-    found = [each for each in loops if any(step.collectives for step in each.steps)]
+    found = [loop for loop in loops if any(step.collectives for step in loop.steps)]
     return tuple(
         tuple(_of_loops(profile, process, found) if found else ()) for process in profile.processes
     )
@@ -115,7 +115,7 @@ def with_waits(
     joint = met.only(met.kind == SynchronizationKind.COLLECTIVE)
     if sum(map(bool, told)) < 2 or not _has_meeting(joint):
         return tuple(alone)
-    generation = [each.matched_by for each in rank_slots(processes)]
+    generation = [slot.matched_by for slot in rank_slots(processes)]
     waits = in_collectives(joint, clocks(processes, met), generation)
     everywhere = _steps_of(joint)
     found: list[Account | Missing] = []
@@ -146,19 +146,19 @@ def _of_loops(
 
 
 def _columns(loop: Loop, steps: Sequence[StepParts]) -> LoopCollectives:
-    steps = sorted(steps, key=lambda each: each.capture.step)
-    devices = np.array([max(len(each.collectives), 1) for each in steps], dtype=np.int64)
-    lengths_ns = [sum(some.length_ns for some in each.collectives) for each in steps]
-    step_ns = [sum(each.inside.values()) - each.inside.get(Part.RECORDING, 0) for each in steps]
+    steps = sorted(steps, key=lambda step: step.capture.step)
+    devices = np.array([max(len(step.collectives), 1) for step in steps], dtype=np.int64)
+    lengths_ns = [sum(some.length_ns for some in step.collectives) for step in steps]
+    step_ns = [sum(step.inside.values()) - step.inside.get(Part.RECORDING, 0) for step in steps]
     return LoopCollectives(
         loop=f"{loop.kind} {loop.name}",
         total_ns=loop.times.sum_ns,
-        step=np.array([each.capture.step for each in steps], dtype=np.int64),
+        step=np.array([step.capture.step for step in steps], dtype=np.int64),
         step_ns=np.array(step_ns, dtype=np.int64),
         devices=devices,
         collective_ns=np.array(lengths_ns, dtype=np.int64) // devices,
         moments=tuple(
-            joined(NONE, *(each.collectives[at] for each in steps if at < len(each.collectives)))
+            joined(NONE, *(step.collectives[at] for step in steps if at < len(step.collectives)))
             for at in range(int(devices.max()))
         ),
     )
@@ -198,8 +198,8 @@ def _waited(
     """
     whole_ns = _in_collectives_ns(account)
     # The account divides it by all traced steps of each loop.
-    ratios = [_ratio(each.collective_ns, each.step_ns) for each in loops]
-    weights = [each.total_ns * ratio for each, ratio in zip(loops, ratios, strict=True)]
+    ratios = [_ratio(loop.collective_ns, loop.step_ns) for loop in loops]
+    weights = [loop.total_ns * ratio for loop, ratio in zip(loops, ratios, strict=True)]
     waits: list[_Wait] = []
     unseen_ns = 0.0
     for collectives, weight, ratio in zip(loops, weights, ratios, strict=True):
@@ -216,7 +216,7 @@ def _waited(
 
 def _in_collectives_ns(account: Account) -> int:
     items = account.items(Category.PRODUCTIVE)
-    return next((each.ns for each in items if each.what == _COLLECTIVES), 0)
+    return next((item.ns for item in items if item.what == _COLLECTIVES), 0)
 
 
 def _of_loop(
@@ -276,14 +276,14 @@ def _moved(account: Account, found: _Waited, processes: Sequence[Process]) -> Ac
     if not found.waits:
         return account
     ledger = Ledger.of(account.parts)
-    whole_ns = sum(each.ns for each in found.waits)
-    for each in found.waits:
-        unseen_ns = found.unseen_ns * each.ns // max(whole_ns, 1)
-        what = f"for {name(processes[each.whom])} in {each.op}"
-        low_ns = None if each.low_ns is None else each.low_ns - unseen_ns
-        high_ns = None if each.high_ns is None else each.high_ns - unseen_ns
-        seen = Item(what, "", each.ns - unseen_ns, each.samples, low_ns, high_ns)
-        unseen = Item(what, "", unseen_ns, each.samples, unseen_ns, unseen_ns)
+    whole_ns = sum(wait.ns for wait in found.waits)
+    for wait in found.waits:
+        unseen_ns = found.unseen_ns * wait.ns // max(whole_ns, 1)
+        what = f"for {name(processes[wait.whom])} in {wait.op}"
+        low_ns = None if wait.low_ns is None else wait.low_ns - unseen_ns
+        high_ns = None if wait.high_ns is None else wait.high_ns - unseen_ns
+        seen = Item(what, "", wait.ns - unseen_ns, wait.samples, low_ns, high_ns)
+        unseen = Item(what, "", unseen_ns, wait.samples, unseen_ns, unseen_ns)
         ledger.move_item(Category.PRODUCTIVE, (_COLLECTIVES, ""), Category.OTHERS, seen)
         ledger.move((Category.PRODUCTIVE,), Category.OTHERS, unseen)
     return replace(account, parts=ledger.parts(account.wall_ns))

@@ -85,7 +85,9 @@ def _add_activities(facts: AccountFacts, ledger: Ledger) -> None:
 
 def _add_setups(facts: AccountFacts, ledger: Ledger) -> None:
     """Add what an Estimator does before the first step of each of its training calls."""
-    calls = [each for each in facts.activities if (each.kind, each.name) == TRAINS_ANEW]
+    calls = [
+        activity for activity in facts.activities if (activity.kind, activity.name) == TRAINS_ANEW
+    ]
     called_at = names_of(calls, TRAINS_ANEW[:1])
     source = max(called_at, key=lambda key: called_at[key])[1] if called_at else ""
     ns = facts.timeline.total_ns(TimelineLayer.SETUP)
@@ -183,7 +185,7 @@ def _add_steps(facts: AccountFacts, ledger: Ledger, forgotten_ns: Int64s) -> Non
 
 def _divide_steps(facts: AccountFacts, ledger: Ledger, loop: Loop, ns: int) -> None:
     parts = facts.parts_of(loop)
-    knows_traces = any(each.kind == "trace" for each in facts.activities)
+    knows_traces = any(activity.kind == "trace" for activity in facts.activities)
     found = (
         parts
         if isinstance(parts, Missing)
@@ -220,14 +222,14 @@ def _take_recording(facts: AccountFacts, ledger: Ledger) -> None:
 
 def _take_unkept(facts: AccountFacts, ledger: Ledger) -> None:
     """Move the time of activities of which only counts and sums were kept to their category."""
-    for kind in {each.kind for each in facts.activities}:
+    for kind in {activity.kind for activity in facts.activities}:
         category = OF_KIND.get(kind)
         if category is None:
             continue
-        for name in {each.name for each in facts.activities if each.kind == kind}:
+        for name in {activity.name for activity in facts.activities if activity.kind == kind}:
             rows = [e for e in facts.activities if e.kind == kind and e.name == name]
-            kept_ns = sum(each.end_ns - each.start_ns for each in rows)
-            lost_ns = max(each.total_ns for each in rows) - kept_ns
+            kept_ns = sum(row.end_ns - row.start_ns for row in rows)
+            lost_ns = max(row.total_ns for row in rows) - kept_ns
             if lost_ns > 0:
                 ledger.move(_SPREAD, category, Item(name, "", lost_ns))
 
@@ -238,11 +240,13 @@ def _take_collections(facts: AccountFacts, ledger: Ledger) -> None:
     ledger.add(Category.COLLECTION, Item(BEFORE_STEPS, "", before_ns))
     ledger.add(Category.COLLECTION, Item("while steps ran", _asked_to_collect(facts), after_ns))
     counters = [
-        each.gc_ns for each in facts.resource_samples if not isinstance(each.gc_ns, Missing)
+        sample.gc_ns for sample in facts.resource_samples if not isinstance(sample.gc_ns, Missing)
     ]
     if not counters:
         return
-    kept_ns = sum(end - start for each in facts.resource_samples for start, end in each.gc_pauses)
+    kept_ns = sum(
+        end - start for sample in facts.resource_samples for start, end in sample.gc_pauses
+    )
     item = Item("short collections", "", max(counters) - kept_ns)
     ledger.move(_EVERYWHERE, Category.COLLECTION, item)
 

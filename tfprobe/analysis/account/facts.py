@@ -34,9 +34,9 @@ class AccountFacts:
 
     def parts_of(self, loop: Loop) -> LoopParts | Missing:
         """Return the traced steps of a loop."""
-        for each in self.parts:
-            if not isinstance(each.loop, Missing) and each.loop.index == loop.index:
-                return each
+        for part in self.parts:
+            if not isinstance(part.loop, Missing) and part.loop.index == loop.index:
+                return part
         return Missing("no step of it was traced")
 
     def usual_step_ns(self, at: int) -> float:
@@ -62,8 +62,8 @@ def names_of(activities: Iterable[Activity], kinds: Iterable[str]) -> Mapping[tu
     """Return the time of the activities of some kinds by name and source, in ns."""
     chosen = frozenset(kinds)
     found: dict[tuple[str, str], int] = {}
-    for each in activities:
-        if each.kind in chosen:
-            key = (each.name, f"{each.file}:{each.line}" if each.file else "")
-            found[key] = found.get(key, 0) + max(each.end_ns - each.start_ns, 0)
+    for activity in activities:
+        if activity.kind in chosen:
+            key = (activity.name, f"{activity.file}:{activity.line}" if activity.file else "")
+            found[key] = found.get(key, 0) + max(activity.end_ns - activity.start_ns, 0)
     return found

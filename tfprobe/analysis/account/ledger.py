@@ -73,7 +73,7 @@ class Ledger:
 
     def move(self, sources: Iterable[Category], target: Category, item: Item) -> int:
         """Take time out of categories, in their shares, for an item of another; return how much."""
-        chosen = [each for each in sources if self.total_ns(each)]
+        chosen = [source for source in sources if self.total_ns(source)]
         there_ns = sum(map(self.total_ns, chosen))
         moved_ns = min(item.ns, there_ns)
         if moved_ns <= 0:
@@ -114,12 +114,12 @@ class Ledger:
             self._items.get(category, {}).values(),
             key=lambda each: (-each.ns, each.what, each.source),
         )
-        return [each for each in items if each.ns][:MOST_ITEMS]
+        return [item for item in items if item.ns][:MOST_ITEMS]
 
 
 def merged(accounts: Iterable[Iterable[AccountPart]]) -> tuple[AccountPart, ...]:
     """Return the sums of the parts of several accounts."""
-    parts = [part for each in accounts for part in each]
+    parts = [part for account in accounts for part in account]
     return Ledger.of(parts).parts(sum(part.ns for part in parts))
 
 

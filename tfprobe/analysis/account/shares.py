@@ -93,8 +93,8 @@ def of_gaps(
 def without(shares: Shares, ratios: Mapping[Part, float]) -> Shares:
     """Return the shares of what is left when so much of some parts is accounted for already."""
     left: list[Share] = []
-    for part in {each.part for each in shares.shares}:
-        mine = [each for each in shares.shares if each.part is part]
+    for part in {share.part for share in shares.shares}:
+        mine = [share for share in shares.shares if share.part is part]
         whole = sum(each.ratio for each in mine)
         kept = max(whole - ratios.get(part, 0.0), 0.0)
         left += [_scaled(each, kept / whole) for each in mine] if whole else []
@@ -110,7 +110,7 @@ def _largest_first(shares: Iterable[Share]) -> tuple[Share, ...]:
     return tuple(
         sorted(
             shares,
-            key=lambda each: (-round(each.ratio, 12), each.part.value, each.what, each.source),
+            key=lambda share: (-round(share.ratio, 12), share.part.value, share.what, share.source),
         )
     )
 
@@ -126,7 +126,7 @@ def watched(profile: Profile, process: Process, loop: Loop) -> tuple[Gap, ...]:
 
 def on_device(parts: Iterable[LoopParts]) -> bool:
     """Say whether an accelerator ran anything in the traced steps."""
-    return any(_ON_DEVICE & set(step.inside) for each in parts for step in each.steps)
+    return any(_ON_DEVICE & set(step.inside) for part in parts for step in part.steps)
 
 
 def _causes(row: GapBreakdown) -> Iterable[tuple[tuple[Part, str, str], int]]:

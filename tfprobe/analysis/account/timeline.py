@@ -205,7 +205,7 @@ def setups(activities: Sequence[Activity], steps: LoopSteps) -> Intervals:
 
     It makes a graph and a session, and reads the latest checkpoint.
     """
-    calls = [each for each in activities if (each.kind, each.name) == TRAINS_ANEW]
+    calls = [activity for activity in activities if (activity.kind, activity.name) == TRAINS_ANEW]
     first_ns = np.sort(steps.start_ns[steps.loop == 0])
     spans = []
     for call in calls:
@@ -240,7 +240,7 @@ def _of_rest(
 ) -> Iterator[tuple[TimelineLayer, Intervals]]:
     yield (
         TimelineLayer.COLLECTION,
-        _intervals([pause for each in resource_samples for pause in each.gc_pauses]),
+        _intervals([pause for sample in resource_samples for pause in sample.gc_pauses]),
     )
     yield TimelineLayer.FORGOTTEN, one(*bounds.forgotten)
     yield TimelineLayer.INTERPRETER, one(bounds.start_ns, bounds.booted_ns)

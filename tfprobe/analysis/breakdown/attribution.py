@@ -85,7 +85,9 @@ def _halved(length_ns: Int64s, claims: Claims) -> ClaimedIntervals:
     """Charge two halves by themselves: damaged times may be too long for one axis."""
     half = len(length_ns) // 2
     is_first = claims.segment < half
-    mine, others = (Claims(*(each[chosen] for each in claims)) for chosen in (is_first, ~is_first))
+    mine, others = (
+        Claims(*(claim[chosen] for claim in claims)) for chosen in (is_first, ~is_first)
+    )
     first = charge(length_ns[:half], mine)
     second = charge(length_ns[half:], others._replace(segment=others.segment - half))
     second = second._replace(segment=second.segment + half)
@@ -202,8 +204,8 @@ def charged(steps: StepWindows, known: Names) -> Charged:
     start_ns = rows.start_ns + shift_ns[rows.capture]
     end_ns = start_ns + rows.duration_ns
     on_device = rows.place != Place.HOST
-    low_ns = np.array([each.start_ns for each in steps.captures], dtype=np.int64)
-    high_ns = low_ns + np.array([each.duration_ns for each in steps.captures], dtype=np.int64)
+    low_ns = np.array([capture.start_ns for capture in steps.captures], dtype=np.int64)
+    high_ns = low_ns + np.array([capture.duration_ns for capture in steps.captures], dtype=np.int64)
     np.maximum.at(high_ns, rows.capture[on_device], end_ns[on_device])
     part = parts_of(rows, known).astype(np.int64)
     segments = _segments(rows, on_device, len(steps.captures))
@@ -260,10 +262,10 @@ class _Claimed:
 
 def _joined(*parts: _Claimed) -> _Claimed:
     return _Claimed(
-        np.concatenate([each.at for each in parts]),
-        np.concatenate([each.part for each in parts]),
-        np.concatenate([each.start_ns for each in parts]),
-        np.concatenate([each.end_ns for each in parts]),
+        np.concatenate([part.at for part in parts]),
+        np.concatenate([part.part for part in parts]),
+        np.concatenate([part.start_ns for part in parts]),
+        np.concatenate([part.end_ns for part in parts]),
     )
 
 
@@ -300,8 +302,8 @@ def shifts_ns(captures: Sequence[Capture], rows: Executions) -> Int64s:
 
     Those that lie mostly outside the step came by another clock: the first starts with the step.
     """
-    low = np.array([each.start_ns for each in captures], dtype=np.int64)
-    high = low + np.array([each.duration_ns for each in captures], dtype=np.int64)
+    low = np.array([capture.start_ns for capture in captures], dtype=np.int64)
+    high = low + np.array([capture.duration_ns for capture in captures], dtype=np.int64)
     at, start_ns, end_ns = rows.capture, rows.start_ns, rows.start_ns + rows.duration_ns
     on_host = rows.place == Place.HOST
     seen = on_host == (np.bincount(at[on_host], minlength=len(low)) > 0)[at]

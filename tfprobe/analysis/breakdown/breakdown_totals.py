@@ -44,16 +44,16 @@ class Breakdown:
     @property
     def total_ns(self) -> float:
         """Return what all cycles of all loops took, of several processes together."""
-        return sum(each.weight_ns for each in self.loops)
+        return sum(loop.weight_ns for loop in self.loops)
 
     @property
     def causes(self) -> tuple[tuple[GapCause, float], ...]:
         """Return what time went to in the cycles of all loops, with its share, largest first."""
         total_ns = self.total_ns or 1
         found: dict[tuple[Part, str, str, int], tuple[GapCause, float]] = {}
-        for each in self.loops:
-            for cause in each.causes:
-                share = cause.duration_ns / (each.cycle_ns or 1) * each.weight_ns / total_ns
+        for loop in self.loops:
+            for cause in loop.causes:
+                share = cause.duration_ns / (loop.cycle_ns or 1) * loop.weight_ns / total_ns
                 key = (cause.part, cause.what, cause.file, cause.line)
                 known, before = found.get(key, (cause, 0.0))
                 found[key] = (known, before + share)
@@ -73,7 +73,7 @@ def merge(loops: Iterable[Cycle], captures: int) -> Breakdown | Missing:
     """Return the breakdown over all loops of so many traced steps."""
     if not captures:
         return Missing("no step was traced")
-    ordered = tuple(sorted(loops, key=lambda each: -each.weight_ns))
+    ordered = tuple(sorted(loops, key=lambda loop: -loop.weight_ns))
     weighted: dict[Part, float] = {}
     for each in ordered:
         for part, share in each.shares.items():

@@ -149,7 +149,7 @@ def by_loop(profile: Profile) -> tuple[LoopParts, ...]:
         )
         for key, steps in found.items()
     ]
-    return tuple(sorted(parts, key=lambda each: -each.weight_ns))
+    return tuple(sorted(parts, key=lambda part: -part.weight_ns))
 
 
 def of_steps(profile: Profile) -> tuple[StepParts, ...]:
@@ -180,7 +180,7 @@ def _of_steps(
     """Return the parts of each traced step, and how much later than its call it ended."""
     loops = {(loop.process, loop.index): loop for loop in profile.loops}
     of_captures = [loops.get(_key(capture)) for capture in profile.captures]
-    all_traced = [each for each in profile.activities if each.kind == "trace"]
+    all_traced = [activity for activity in profile.activities if activity.kind == "trace"]
     traced = [list(step_breakdown.traced_in(all_traced, capture)) for capture in profile.captures]
     kinds = ["" if loop is None else loop.kind for loop in of_captures]
     steps = StepWindows(
@@ -249,7 +249,7 @@ def _summed(each: Iterable[Mapping[Part, int]]) -> dict[Part, int]:
 def _mean_causes(steps: Sequence[Sequence[GapCause]]) -> list[GapCause]:
     total: dict[tuple[Part, str, str, int], int] = {}
     for causes in steps:
-        for each in causes:
-            key = (each.part, each.what, each.file, each.line)
-            total[key] = total.get(key, 0) + each.duration_ns
+        for cause in causes:
+            key = (cause.part, cause.what, cause.file, cause.line)
+            total[key] = total.get(key, 0) + cause.duration_ns
     return [GapCause(*key, ns // len(steps)) for key, ns in total.items()]

@@ -215,7 +215,7 @@ def resized(item: GapBreakdown, kept_ns: int) -> GapBreakdown:
     if left_ns:
         parts[Part.IDLE] = parts.get(Part.IDLE, 0) + left_ns
     causes = tuple(
-        replace(each, duration_ns=each.duration_ns * kept_ns // whole_ns) for each in item.causes
+        replace(cause, duration_ns=cause.duration_ns * kept_ns // whole_ns) for cause in item.causes
     )
     return GapBreakdown(kept_ns, {part: ns for part, ns in parts.items() if ns}, causes)
 

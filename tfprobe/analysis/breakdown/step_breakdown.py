@@ -203,10 +203,10 @@ def _as_first(rows: T) -> T:
 def traced_in(activities: Sequence[Activity], capture: Capture) -> Iterator[Activity]:
     """Give the functions that were traced during a step, in its process."""
     end_ns = capture.start_ns + capture.duration_ns
-    for each in activities:
-        overlaps = each.start_ns < end_ns and each.end_ns > capture.start_ns
-        if each.kind == "trace" and each.process == capture.process and overlaps:
-            yield each
+    for activity in activities:
+        overlaps = activity.start_ns < end_ns and activity.end_ns > capture.start_ns
+        if activity.kind == "trace" and activity.process == capture.process and overlaps:
+            yield activity
 
 
 def fed_ns(capture: Capture, kind: str) -> int:

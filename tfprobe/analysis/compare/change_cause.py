@@ -389,7 +389,7 @@ def fast_cpu_ns(profile: Profile, loop: Loop) -> float | Missing:
 
 def _ends(samples: Sequence[ResourceSample]) -> tuple[ResourceSample, ResourceSample]:
     """Return the second sample and the last; of a slow /proc/stat those that have it."""
-    usable = [each for each in samples[1:] if not isinstance(each.machine_busy_ns, Missing)]
+    usable = [sample for sample in samples[1:] if not isinstance(sample.machine_busy_ns, Missing)]
     chosen = usable if len(usable) > 1 else samples[1:]
     return chosen[0], chosen[-1]
 

@@ -71,7 +71,9 @@ def judge(found: Diff, *, on: str, allowed_ratio: float, strict: bool = False) -
     allowed = f"{allowed_ratio * 100:g} %"
     if not measures:
         return GateVerdict(True, f"{_LACKING[on]}, so nothing can be compared")
-    over = [each for each in measures if each.is_significant and each.ratio > allowed_ratio]
+    over = [
+        measure for measure in measures if measure.is_significant and measure.ratio > allowed_ratio
+    ]
     if not over:
         return GateVerdict(False, f"nothing grew significantly by more than {allowed}")
     failing = over if strict else [each for each in over if each.is_programs]

@@ -66,7 +66,7 @@ def match(before: Profile, after: Profile) -> Matches:
 
 def _left(loops: Sequence[Loop], taken: Sequence[Loop]) -> list[Loop]:
     """Return the loops that are not taken: those very ones, for equal ones may be."""
-    return [each for each in loops if all(each is not one for one in taken)]
+    return [loop for loop in loops if all(loop is not one for one in taken)]
 
 
 def _with_file(before: Profile, ones: Sequence[Loop], others: Sequence[Loop]) -> Iterator[LoopPair]:

@@ -116,7 +116,7 @@ def costs_of(profile: Profile, loop: Loop) -> OpCosts:
     )
     names, types = np.divmod(keys, len(rows.strings.values))
     return OpCosts(
-        names=tuple(rows.strings[int(each)] for each in names),
+        names=tuple(rows.strings[int(name)] for name in names),
         types=tuple(rows.strings[int(each)] for each in types),
         rows_ns=spent_ns.astype(np.int64).reshape(len(chosen), len(keys)),
     )
@@ -213,7 +213,7 @@ def too_few(before: int, after: int) -> Missing | None:
 
 def _without_repeats(scopes: Sequence[CostChange]) -> tuple[CostChange, ...]:
     """Leave out a scope whose change is that of one scope in it, almost alone."""
-    return tuple(each for each in scopes if not _is_repeated(each, scopes))
+    return tuple(scope for scope in scopes if not _is_repeated(scope, scopes))
 
 
 def _is_repeated(scope: CostChange, scopes: Sequence[CostChange]) -> bool:

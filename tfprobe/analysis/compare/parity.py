@@ -32,14 +32,14 @@ class Difference:
 def differences(before: Profile, after: Profile, matches: Matches) -> tuple[Difference, ...]:
     """Return what differs of what should be the same, the most telling first."""
     return tuple(
-        each
-        for each in (
+        program
+        for program in (
             *_programs(before, after),
             *_settings(before, after),
             *_loops(matches),
             *_machines(before, after),
         )
-        if each.before != each.after and _UNKNOWN not in (each.before, each.after)
+        if program.before != program.after and _UNKNOWN not in (program.before, program.after)
     )
 
 
@@ -55,10 +55,10 @@ def _programs(before: Profile, after: Profile) -> Iterator[Difference]:
 def _commands(before: Profile, after: Profile) -> Difference:
     """Return the words in which the commands differ, with the option that they belong to."""
     commands = [before.run.command, after.run.command]
-    if any(isinstance(each, Missing) for each in commands):
+    if any(isinstance(command, Missing) for command in commands):
         return _both("command", _UNKNOWN, _UNKNOWN)
     # The path of the interpreter is told by the versions; another of the same is no difference.
-    one, other = ([] if isinstance(each, Missing) else list(each[1:]) for each in commands)
+    one, other = ([] if isinstance(command, Missing) else list(command[1:]) for command in commands)
     same = _alike(one, other)
     end = _alike(one[same:][::-1], other[same:][::-1])
     first = same - 1 if same and one[same - 1].startswith("-") else same
@@ -73,7 +73,7 @@ def _alike(one: Sequence[str], other: Sequence[str]) -> int:
 
 
 def _all(values: Iterable[str | Missing]) -> str:
-    found = sorted({each for each in values if not isinstance(each, Missing)})
+    found = sorted({value for value in values if not isinstance(value, Missing)})
     return ", ".join(found) or _UNKNOWN
 
 
@@ -130,7 +130,7 @@ def fed_bytes(before: Profile, after: Profile, pair: LoopPair) -> Difference | N
     if least <= 0 or most - least <= _SAME_BYTES_RATIO * most:
         return None
     name = f"{pair.before.kind} {pair.before.name}: bytes fed to a step"
-    return _both(name, *(f"{round(each):,}" for each in sides))
+    return _both(name, *(f"{round(side):,}" for side in sides))
 
 
 def fed_growth_ratio(before: Profile, after: Profile, pair: LoopPair) -> float:

@@ -82,7 +82,7 @@ class LoopSides:
 
         More CPU time in less time is no slowdown.
         """
-        significant = [each for each in self.verdicts if each[1].is_significant]
+        significant = [verdict for verdict in self.verdicts if verdict[1].is_significant]
         times = [each for each in significant if each[0] != CPU]
         return tuple(times or significant)
 
@@ -273,7 +273,7 @@ def _costs(
 
 
 def _is_large(name: str, levels: Mapping[str, Observation]) -> bool:
-    return levels[name].level >= LEAST_SHARE_RATIO * sum(each.level for each in levels.values())
+    return levels[name].level >= LEAST_SHARE_RATIO * sum(level.level for level in levels.values())
 
 
 def _are_in_turns(before: Iterable[RunLevels], after: Iterable[RunLevels]) -> bool:

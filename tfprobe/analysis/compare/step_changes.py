@@ -142,7 +142,7 @@ def part_changes(
 
 def traced_cycles(all_parts: Sequence[LoopParts], loop: Loop) -> list[StepParts]:
     """Return the recorded cycles of a loop without its first step, in order."""
-    mine = [each for each in all_parts if each.loop is loop]
+    mine = [part for part in all_parts if part.loop is loop]
     steps = sorted((step for each in mine for step in each.steps), key=_number)
     return [step for step in steps if _number(step) > 0] or steps
 

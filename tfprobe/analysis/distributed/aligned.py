@@ -63,7 +63,7 @@ def aligned(
         start_ns=on_reference(by, process, found.start_ns),
         end_ns=on_reference(by, process, found.end_ns),
     )
-    generation = [each.matched_by for each in rank_slots(profile.processes)]
+    generation = [slot.matched_by for slot in rank_slots(profile.processes)]
     met = peers(moved, generation, without=unknown(by))
     if as_recorded:
         return Aligned(profile, found, by, met, as_recorded)
@@ -72,7 +72,7 @@ def aligned(
 
 def unknown(by: Clocks) -> frozenset[int]:
     """Return the processes whose clocks nobody can tell from the reference's."""
-    return frozenset(each.process for each in by.clocks if isinstance(each.offset_ns, Missing))
+    return frozenset(clock.process for clock in by.clocks if isinstance(clock.offset_ns, Missing))
 
 
 def on_reference(by: Clocks, process: Int64s, unix_ns: Int64s) -> Int64s:
@@ -89,15 +89,15 @@ def on_reference(by: Clocks, process: Int64s, unix_ns: Int64s) -> Int64s:
 
 
 def _moved(profile: Profile, by: Clocks) -> Profile:
-    of_capture = np.array([each.process for each in profile.captures], dtype=np.int64)
-    starts_ns = np.array([each.start_ns for each in profile.captures], dtype=np.int64)
+    of_capture = np.array([capture.process for capture in profile.captures], dtype=np.int64)
+    starts_ns = np.array([capture.start_ns for capture in profile.captures], dtype=np.int64)
     moved_ns = on_reference(by, of_capture, starts_ns).tolist()
     rows, spans = profile.executions, profile.spans
     return replace(
         profile,
         captures=tuple(
-            replace(each, start_ns=start_ns)
-            for each, start_ns in zip(profile.captures, moved_ns, strict=True)
+            replace(capture, start_ns=start_ns)
+            for capture, start_ns in zip(profile.captures, moved_ns, strict=True)
         ),
         executions=replace(
             rows, start_ns=on_reference(by, of_capture[rows.capture], rows.start_ns)

@@ -97,13 +97,13 @@ class Clocks:
     @property
     def error_ns(self) -> int | Missing:
         """Return the largest error, Missing where that of no second clock is known."""
-        known = [each.error_ns for each in self.clocks if isinstance(each.error_ns, int)]
+        known = [clock.error_ns for clock in self.clocks if isinstance(clock.error_ns, int)]
         return max(known) if known else Missing("no clock is known")
 
     @property
     def unknown(self) -> tuple[Clock, ...]:
         """Return the clocks that cannot be told."""
-        return tuple(each for each in self.clocks if isinstance(each.offset_ns, Missing))
+        return tuple(clock for clock in self.clocks if isinstance(clock.offset_ns, Missing))
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +120,7 @@ def clocks(processes: Sequence[Process], meetings: SynchronizationEvents) -> Clo
     """Return the clock of each process; the reference is the first that meets others, if any."""
     if not processes:
         return Clocks(0, (), 0)
-    generation = [each.matched_by for each in rank_slots(processes)]
+    generation = [slot.matched_by for slot in rank_slots(processes)]
     found = machines_of(processes, meetings, generation)
     met = encounters(meetings, generation, found.machine, found.shift_ns)
     meets = met.seen.any(axis=0) if len(met.seen) else np.zeros(found.count, dtype=np.bool_)
@@ -208,13 +208,13 @@ def _likely_meant(pairs: Sequence[ClockPair], machines: int) -> list[ClockPair]:
     A few meetings among hundreds are of executions that were taken for each other.
     """
     most = np.zeros(machines, dtype=np.int64)
-    for each in pairs:
-        for at in (each.one, each.other):
-            most[at] = max(most[at], each.meetings)
+    for pair in pairs:
+        for at in (pair.one, pair.other):
+            most[at] = max(most[at], pair.meetings)
     return [
-        each
-        for each in pairs
-        if each.meetings >= _RARELY * min(int(most[each.one]), int(most[each.other]))
+        pair
+        for pair in pairs
+        if pair.meetings >= _RARELY * min(int(most[pair.one]), int(most[pair.other]))
     ]
 
 
@@ -286,7 +286,7 @@ def _along(
         likely[at] = min(max(likely[at], low), high)
         error_ns = max(error_ns, high - likely[at], likely[at] - low)
     drifts = [sorted((sign * pair.drift_low_ns, sign * pair.drift_high_ns)) for pair, sign in path]
-    drift_ns = (sum(each[0] for each in drifts), sum(each[1] for each in drifts))
+    drift_ns = (sum(drift[0] for drift in drifts), sum(drift[1] for drift in drifts))
     return _Ahead((likely[0], likely[1]), error_ns, drift_ns, _basis(path))
 
 

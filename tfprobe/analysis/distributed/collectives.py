@@ -230,7 +230,7 @@ def _ranks(profile: Profile, runs: CollectiveRuns, met: Met) -> tuple[Rank, ...]
 
 def _each_rank(profile: Profile, runs: CollectiveRuns, met: Met) -> Iterator[Rank]:
     rows = profile.executions
-    processes = _of_captures([each.process for each in profile.captures])
+    processes = _of_captures([capture.process for capture in profile.captures])
     process = processes[rows.capture[runs.row]]
     known: Mapping[int, tuple[int | None, str]] = {
         each.index: (each.rank, each.host) for each in profile.processes

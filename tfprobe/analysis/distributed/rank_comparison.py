@@ -106,11 +106,11 @@ def merge(parts: Sequence[RankPart], *, named: str = "") -> RankComparison:
     ]
     processes = [part.process for part in parts]
     places = rank_slots(processes)
-    generation = [each.matched_by for each in places]
+    generation = [place.matched_by for place in places]
     met = synchronization_events.merge([part.meetings for part in parts])
     clock = clocks(processes, met)
     waited = waits(met, clock, generation)
-    turns = {} if isinstance(waited, Missing) else {each.process: each for each in waited.turns}
+    turns = {} if isinstance(waited, Missing) else {turn.process: turn for turn in waited.turns}
     team, key = _compared(parts, places, named)
     late: tuple[Straggler, ...] = ()
     worst: tuple[Straggler, ...] = ()
@@ -121,7 +121,9 @@ def merge(parts: Sequence[RankPart], *, named: str = "") -> RankComparison:
     rows = _rows(parts, places, clock, key, team, worst, turns, times)
     return RankComparison(
         rows=rows,
-        world=max((each.world for each in processes if each.world is not None), default=None),
+        world=max(
+            (process.world for process in processes if process.world is not None), default=None
+        ),
         clocks=clock,
         loop=key,
         first_step=0 if isinstance(times, Missing) else times.first_step,
@@ -160,16 +162,16 @@ def _compared(
 def _jobs(parts: Sequence[RankPart], places: Sequence[RankSlot]) -> dict[int, dict[int, RankPart]]:
     """Return the workers of each group of processes; of each rank its latest start."""
     latest: dict[tuple[int, int], int] = {}
-    for each in places:
-        if each.rank is not None:
-            key = each.group, each.rank
-            latest[key] = max(latest.get(key, 0), each.generation)
+    for place in places:
+        if place.rank is not None:
+            key = place.group, place.rank
+            latest[key] = max(latest.get(key, 0), place.generation)
     found: dict[int, dict[int, RankPart]] = {}
-    for each in places:
-        if each.team != WORKERS:
+    for place in places:
+        if place.team != WORKERS:
             continue
-        if each.rank is None or each.generation == latest[each.group, each.rank]:
-            found.setdefault(each.group, {})[each.process] = parts[each.process]
+        if place.rank is None or place.generation == latest[place.group, place.rank]:
+            found.setdefault(place.group, {})[place.process] = parts[place.process]
     return found
 
 
@@ -190,7 +192,7 @@ def _rows(
     unmet = Missing("it has no traced step with a collective in common with another process")
     found = []
     for at, part in enumerate(parts):
-        mine = [each for each in part.steps if each.key == key]
+        mine = [step for step in part.steps if step.key == key]
         steps = mine[0].executed if mine else None
         found.append(
             RankRow(
@@ -212,7 +214,7 @@ def _cells(times: RankStepTimes) -> dict[int, tuple[float | None, ...]]:
     """Return each process's steps over the middle one's of the same step, in columns."""
     ratio = times.step_ns / np.maximum(_middle(times.step_ns), 1)
     columns = np.array_split(np.arange(ratio.shape[1]), min(MOST_COLUMNS, ratio.shape[1]))
-    table = np.stack([_middle(ratio[:, each].T) for each in columns], axis=1)
+    table = np.stack([_middle(ratio[:, column].T) for column in columns], axis=1)
     return {
         process: tuple(None if np.isnan(cell) else float(cell) for cell in table[row].tolist())
         for row, process in enumerate(times.processes)

@@ -58,16 +58,16 @@ _MOST_RANKS = 1_000_000
 
 
 def _missing(processes: Sequence[Process], places: Sequence[RankSlot]) -> Iterator[str]:
-    workers = [each for each in places if each.team == WORKERS and each.rank is not None]
-    worlds = {processes[each.process].world for each in workers} - {None}
+    workers = [place for place in places if place.team == WORKERS and place.rank is not None]
+    worlds = {processes[worker.process].world for worker in workers} - {None}
     if len(worlds) > 1:
-        several = " and ".join(str(each) for each in sorted(worlds, key=str))
+        several = " and ".join(str(world) for world in sorted(worlds, key=str))
         yield f"Processes disagree how many ranks there are: {several}."
-    seen = {each.rank for each in workers if each.rank is not None}
-    served = (task for each in processes for task in each.serves)
+    seen = {worker.rank for worker in workers if worker.rank is not None}
+    served = (task for process in processes for task in process.serves)
     seen.update(index for role, index in served if team(role) == WORKERS)
     # Nobody may tell how many there are, or one who knows of some only.
-    told = max((each for each in worlds if each is not None), default=0)
+    told = max((world for world in worlds if world is not None), default=0)
     expected = max(told, max(seen, default=-1) + 1)
     if expected > _MOST_RANKS:
         yield f"A process says that there are {expected:,} ranks, which no job has."
@@ -87,14 +87,14 @@ def _are(what: Sequence[object]) -> str:
 
 def _claimed_twice(parts: Sequence[RankPart], places: Sequence[RankSlot]) -> Iterator[str]:
     by_rank: dict[tuple[str, int, int], list[RankPart]] = {}
-    for each in places:
-        if each.rank is not None:
-            key = each.team, each.rank, each.generation
-            by_rank.setdefault(key, []).append(parts[each.process])
+    for place in places:
+        if place.rank is not None:
+            key = place.team, place.rank, place.generation
+            by_rank.setdefault(key, []).append(parts[place.process])
     for (_, rank, _), found in sorted(by_rank.items()):
         claimants = [found[at].process for at in heads([_claim(part) for part in found])]
         if len(claimants) > 1:
-            where = some([f"{each.label} on {each.host}" for each in claimants])
+            where = some([f"{claimant.label} on {claimant.host}" for claimant in claimants])
             yield (
                 f"{len(claimants)} processes at once say that they are {name(claimants[0])}: "
                 f"{where}. All are shown; data shown by number for {rank} may belong to either."
@@ -120,10 +120,10 @@ def _versions(processes: Sequence[Process], places: Sequence[RankSlot]) -> Itera
 def _versions_of_job(processes: Sequence[Process]) -> Iterator[str]:
     for what, told in (("TensorFlow", _tensorflow), ("Python", _python)):
         by_version: dict[str, list[Process]] = {}
-        for each in processes:
-            version = told(each)
+        for process in processes:
+            version = told(process)
             if not isinstance(version, Missing):
-                by_version.setdefault(version, []).append(each)
+                by_version.setdefault(version, []).append(process)
         if len(by_version) > 1:
             each_version = sorted(by_version.items(), key=lambda item: -len(item[1]))
             text = "; ".join(f"{v} in {some([name(p) for p in who])}" for v, who in each_version)
@@ -191,9 +191,9 @@ def _clocks(processes: Sequence[Process], clocks: Clocks) -> Iterator[str]:
 
 def _names(processes: Sequence[Process], clocks: Clocks) -> Iterator[str]:
     boots: dict[str, set[str]] = {}
-    for each in processes:
-        if not isinstance(each.boot_id, Missing):
-            boots.setdefault(each.host, set()).add(each.boot_id)
+    for process in processes:
+        if not isinstance(process.boot_id, Missing):
+            boots.setdefault(process.host, set()).add(process.boot_id)
     alike = sorted(host for host, each in boots.items() if len(each) > 1)
     if alike and clocks.machines > 1:
         yield f"Several machines, or one that was started anew, have one name: {some(alike)}."

@@ -95,7 +95,7 @@ def part(profile: Profile) -> RankPart:
     return RankPart(
         process=profile.processes[0],
         meetings=met,
-        steps=tuple(_latest(each) for each in _loops(profile)),
+        steps=tuple(_latest(loop) for loop in _loops(profile)),
         recorded=_recorded(profile, met),
         overlap=_overlap(profile),
         served=_served(profile),
@@ -111,7 +111,7 @@ def within(part: RankPart, first: int, last: int) -> RankPart:
     return replace(
         part,
         meetings=met.only((met.step >= first) & (met.step <= last)),
-        steps=tuple(_steps_within(each, first, last) for each in part.steps),
+        steps=tuple(_steps_within(step, first, last) for step in part.steps),
         recorded=tuple(each for each in part.recorded if first <= each.step <= last),
     )
 
@@ -129,19 +129,19 @@ def _steps_within(steps: LatestSteps, first: int, last: int) -> LatestSteps:
 
 def parts_of(profile: Profile) -> tuple[RankPart, ...]:
     """Return the part of each process of a profile."""
-    return tuple(part(_alone(profile, each)) for each in profile.processes)
+    return tuple(part(_alone(profile, process)) for process in profile.processes)
 
 
 def _alone(profile: Profile, process: Process) -> Profile:
-    own = tuple(each for each in profile.captures if each.process == process.index)
+    own = tuple(capture for capture in profile.captures if capture.process == process.index)
     found = profile.only(own)
     return replace(
         found,
         processes=(replace(process, index=0),),
         loops=tuple(
-            replace(each, process=0) for each in profile.loops if each.process == process.index
+            replace(loop, process=0) for loop in profile.loops if loop.process == process.index
         ),
-        captures=tuple(replace(each, process=0) for each in found.captures),
+        captures=tuple(replace(capture, process=0) for capture in found.captures),
     )
 
 
@@ -177,7 +177,7 @@ def _latest(loop: Loop) -> LatestSteps:
 
 
 def _recorded(profile: Profile, met: SynchronizationEvents) -> tuple[RecordedStep, ...]:
-    names = {each.index: f"{each.kind} {each.name}" for each in profile.loops}
+    names = {loop.index: f"{loop.kind} {loop.name}" for loop in profile.loops}
     joint = met.only(met.kind == SynchronizationKind.COLLECTIVE)
     texts = joint.strings.values
     found = []

@@ -259,13 +259,13 @@ class ServerLoad:
     def bytes(self) -> int | Missing:
         if not self.exchanges:
             return UNSEEN
-        return sum(each.pulled_bytes + each.pushed_bytes for each in self.exchanges)
+        return sum(exchange.pulled_bytes + exchange.pushed_bytes for exchange in self.exchanges)
 
     @property
     def receiving_ns(self) -> int | Missing:
         if not self.exchanges:
             return UNSEEN
-        return sum(each.receiving_ns for each in self.exchanges)
+        return sum(exchange.receiving_ns for exchange in self.exchanges)
 
 
 @dataclass(frozen=True, slots=True)
@@ -297,7 +297,7 @@ def servers(parts: Sequence[RankPart], meetings: SynchronizationEvents) -> Serve
         )
         for name in names
     )
-    return Servers(loads, _imbalance([each.bytes for each in loads]))
+    return Servers(loads, _imbalance([load.bytes for load in loads]))
 
 
 def _imbalance(moved: Sequence[int | Missing]) -> float | Missing:

@@ -184,7 +184,7 @@ def _sent(strings: Strings, triple: Sequence[int], texts: Interner) -> tuple[int
 def _of_rows(profile: Profile, at: Int64s, texts: Interner) -> dict[str, Any]:
     """Return the columns that all kinds have, and others as they are where nothing is known."""
     capture = profile.executions.capture[at]
-    names = {(each.process, each.index): f"{each.kind} {each.name}" for each in profile.loops}
+    names = {(loop.process, loop.index): f"{loop.kind} {loop.name}" for loop in profile.loops}
     loops = [
         "" if isinstance(each.loop, Missing) else names.get((each.process, each.loop), "")
         for each in profile.captures
@@ -192,7 +192,7 @@ def _of_rows(profile: Profile, at: Int64s, texts: Interner) -> dict[str, Any]:
     nothing = np.zeros(len(at), dtype=np.int64)
     return {
         "process": _of_captures([each.process for each in profile.captures])[capture],
-        "loop": _of_captures([texts.position(each) for each in loops])[capture],
+        "loop": _of_captures([texts.position(loop) for loop in loops])[capture],
         "step": _of_captures([each.step for each in profile.captures])[capture],
         "bytes": np.maximum(profile.executions.output_bytes[at], 0),
         "op": _moved(_op(profile.executions, at), profile.executions.strings, texts),

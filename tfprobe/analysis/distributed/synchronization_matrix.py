@@ -205,12 +205,12 @@ def machines_of(
     told by the wall clock: where meetings contradict the shifts, there is none.
     """
     numbers: dict[tuple[str, str], int] = {}
-    machine = [numbers.setdefault(machine_key(each), len(numbers)) for each in processes]
+    machine = [numbers.setdefault(machine_key(process), len(numbers)) for process in processes]
     firsts: dict[int, int] = {}
     told = []
-    for each, at in zip(processes, machine, strict=True):
-        shift = each.unix_minus_monotonic_ns
-        is_known = not isinstance(shift, Missing) and not isinstance(each.boot_id, Missing)
+    for process, at in zip(processes, machine, strict=True):
+        shift = process.unix_minus_monotonic_ns
+        is_known = not isinstance(shift, Missing) and not isinstance(process.boot_id, Missing)
         own = shift if is_known and isinstance(shift, int) else None
         told.append(0 if own is None else own - firsts.setdefault(at, own))
     agree = _agreeing(meetings, generation, machine, told)

@@ -69,11 +69,11 @@ def _transfers(found: Transfers) -> dict[str, Any]:
         "accelerators": list(found.accelerators),
         "copying": _busy(found.copying),
         "exposed_us_per_step": found.exposed_ns_per_step / NS_PER_US,
-        "directions": [_flow(each) for each in found.flows],
+        "directions": [_flow(flow) for flow in found.flows],
         "sizes": [
-            {"least_bytes": each.least_bytes, **_amount(each.amount)} for each in found.sizes
+            {"least_bytes": size.least_bytes, **_amount(size.amount)} for size in found.sizes
         ],
-        "causes": [_cause(each) for each in found.causes],
+        "causes": [_cause(cause) for cause in found.causes],
     }
 
 
@@ -120,7 +120,7 @@ def _collectives(found: Collectives) -> dict[str, Any]:
     error_ns = found.clock_error_ns
     return {
         **_busy(found.busy),
-        "ops": [_collective(each) for each in found.kinds],
+        "ops": [_collective(kind) for kind in found.kinds],
         "ranks": _or_missing(found.ranks, lambda every: [_rank(each) for each in every]),
         "ranks_missing": found.ranks.reason if isinstance(found.ranks, Missing) else None,
         "clock_error_us": None if error_ns is None else error_ns / NS_PER_US,

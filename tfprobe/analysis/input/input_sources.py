@@ -142,7 +142,7 @@ def _waits_by_op(executions: Executions) -> dict[int, dict[tuple[SourceKind, str
     rows = executions.only(takes & ~executions.background & (executions.place == Place.HOST))
     found: dict[int, dict[tuple[SourceKind, str], int]] = {}
     columns = (rows.capture, rows.name, rows.op_type, rows.duration_ns)
-    for capture, name, op_type, ns in zip(*(each.tolist() for each in columns), strict=True):
+    for capture, name, op_type, ns in zip(*(column.tolist() for column in columns), strict=True):
         if takes_token(texts[name]):
             continue
         is_iterator = texts[op_type].startswith(GET_NEXT)
@@ -160,7 +160,7 @@ def closes_queue(loop: Loop) -> bool:
 def is_full(source: InputSource, fillers: Sequence[Producer]) -> bool:
     """Say whether the threads that fill a queue wait for room in it: then the input keeps up."""
     scope = source.what.partition("/")[0]
-    known = [each for each in fillers if each.ops]
+    known = [filler for filler in fillers if filler.ops]
     own = [each for each in known if each.queue.partition("/")[0] == scope] or known
     return bool(own) and min(each.enqueue_ratio for each in own) >= _FULL_RATIO
 

@@ -114,7 +114,7 @@ def _judged(item: LoopParts, profile: Profile, limits: InputThresholds) -> LoopI
     wait_ns = item.cycle_ns * sum(item.shares.get(part, 0.0) for part in INPUT_PARTS)
     ratio = wait_ns / item.cycle_ns if item.cycle_ns else 0.0
     executions = _of(profile.executions, captures)
-    windows = {each.index: _window(each) for each in captures}
+    windows = {capture.index: _window(capture) for capture in captures}
     found = sources(item, executions)
     pipeline = gather(
         _of(profile.spans, captures),
@@ -142,8 +142,8 @@ def _judged(item: LoopParts, profile: Profile, limits: InputThresholds) -> LoopI
         remedies=()
         if level is InputLevel.NONE
         else tuple(
-            in_names_of(_release(item.loop, profile), each)
-            for each in remedies(found, pipeline, fillers, waits=_waits(item.loop, profile))
+            in_names_of(_release(item.loop, profile), remedy)
+            for remedy in remedies(found, pipeline, fillers, waits=_waits(item.loop, profile))
         ),
         is_queue_full=full_ratio > 0,
     )
@@ -154,7 +154,9 @@ def _waits(loop: Loop | Missing, profile: Profile) -> bool:
     if isinstance(loop, Missing):
         return False
     samples = [
-        each for each in profile.resource_samples if each.process == loop.process and each.steps
+        sample
+        for sample in profile.resource_samples
+        if sample.process == loop.process and sample.steps
     ]
     if len(samples) < _FEWEST_SAMPLES:
         return False
@@ -181,7 +183,9 @@ def _release(loop: Loop | Missing, profile: Profile) -> Release | Missing:
 
 
 def _fed_bytes(captures: list[Capture]) -> int | Missing:
-    known = [each.fed_bytes for each in captures if not isinstance(each.fed_bytes, Missing)]
+    known = [
+        capture.fed_bytes for capture in captures if not isinstance(capture.fed_bytes, Missing)
+    ]
     if not known:
         return Missing("the recording has no feed sizes")
     return sum(known) // len(known)
@@ -204,7 +208,7 @@ def _level(ratio: float, limits: InputThresholds) -> InputLevel:
 
 
 def _of(rows: T, captures: list[Capture]) -> T:
-    return rows.only(np.isin(rows.capture, [each.index for each in captures]))
+    return rows.only(np.isin(rows.capture, [capture.index for capture in captures]))
 
 
 def _window(capture: Capture) -> Intervals:
@@ -215,11 +219,11 @@ def _producers(item: LoopParts, profile: Profile) -> tuple[Producer, ...]:
     if isinstance(item.loop, Missing):
         return ()
     process = item.loop.process
-    loops = [each for each in profile.loops if each.process == process]
-    fillers = [each for each in loops if fills_queue(each) and not closes_queue(each)]
+    loops = [loop for loop in profile.loops if loop.process == process]
+    fillers = [loop for loop in loops if fills_queue(loop) and not closes_queue(loop)]
     return tuple(
         sorted(
-            (_producer(each, profile) for each in fillers),
+            (_producer(filler, profile) for filler in fillers),
             key=lambda each: (-each.step_ns * each.steps, each.thread),
         )
     )
@@ -227,10 +231,10 @@ def _producers(item: LoopParts, profile: Profile) -> tuple[Producer, ...]:
 
 def _producer(loop: Loop, profile: Profile) -> Producer:
     captures = _captures(loop, profile)
-    recorded_ns = sum(each.duration_ns for each in captures)
+    recorded_ns = sum(capture.duration_ns for capture in captures)
     return producer(loop, _of(profile.executions, captures), recorded_ns)
 
 
 def _captures(loop: Loop, profile: Profile) -> list[Capture]:
     key = (loop.process, loop.index)
-    return [each for each in profile.captures if (each.process, each.loop) == key]
+    return [capture for capture in profile.captures if (capture.process, capture.loop) == key]

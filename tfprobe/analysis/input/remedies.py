@@ -138,7 +138,7 @@ def _likely(use: StageUse, *, waits: bool) -> str:
 def _may_cache(use: StageUse, pipeline: PipelineUse) -> bool:
     """Say whether what a stage makes ends, and is the same each time."""
     path = use.stage.path
-    below = [each.stage for each in pipeline.stages if each.stage.path[: len(path)] == path]
+    below = [stage.stage for stage in pipeline.stages if stage.stage.path[: len(path)] == path]
     return not any(
         each.name == "ForeverRepeat" or each.kind in ("Generator", "Shuffle") for each in below
     )
@@ -179,7 +179,7 @@ def _reads_one_by_one(pipeline: PipelineUse, at: int) -> bool:
 
 
 def _for_queue(source: InputSource, fillers: Sequence[Producer]) -> Iterator[str]:
-    slowest = next((op.op_type for each in fillers for op in each.ops), None)
+    slowest = next((op.op_type for filler in fillers for op in filler.ops), None)
     most = f"; they spend most time in {slowest}" if slowest else ""
     yield (
         f"{source.what} takes from a queue that {len(fillers) or 'other'} "
@@ -192,9 +192,9 @@ def _parallel(use: StageUse, pipeline: PipelineUse) -> str:
     parallelism = use.stage.facts.get("parallelism", "")
     budget = next(
         (
-            each.stage.facts["cpu_budget"]
-            for each in pipeline.stages
-            if "cpu_budget" in each.stage.facts
+            stage.stage.facts["cpu_budget"]
+            for stage in pipeline.stages
+            if "cpu_budget" in stage.stage.facts
         ),
         "",
     )
@@ -216,7 +216,7 @@ def _parallel(use: StageUse, pipeline: PipelineUse) -> str:
 
 
 def _map(use: StageUse, pipeline: PipelineUse) -> str:
-    if any(each.stage.kind == "ParallelInterleave" for each in pipeline.stages):
+    if any(stage.stage.kind == "ParallelInterleave" for stage in pipeline.stages):
         return _parallel(use, pipeline)
     cached = ", or .cache() its results" if _may_cache(use, pipeline) else ""
     return (
@@ -230,7 +230,7 @@ def _filter(use: StageUse, pipeline: PipelineUse) -> str:  # noqa: ARG001 - as a
 
 
 def _generator(use: StageUse, pipeline: PipelineUse) -> str:  # noqa: ARG001
-    if not any(stage_kinds.joins(each.stage.kind) for each in pipeline.stages):
+    if not any(stage_kinds.joins(stage.stage.kind) for stage in pipeline.stages):
         return (
             "The Python generator makes one batch after the other, in one thread: "
             f"{_WORKERS}; or let tf.data read the data itself, which several threads can."
@@ -265,7 +265,7 @@ def _data_service(use: StageUse, pipeline: PipelineUse) -> str:  # noqa: ARG001
 
 def _parallel_calls(pipeline: PipelineUse) -> str:
     """Return what makes elements side by side; current TensorFlow makes maps parallel itself."""
-    if any(each.stage.kind == "ParallelMap" for each in pipeline.stages):
+    if any(stage.stage.kind == "ParallelMap" for stage in pipeline.stages):
         return "a cheaper function of map"
     return "map(..., num_parallel_calls=tf.data.AUTOTUNE)"
 

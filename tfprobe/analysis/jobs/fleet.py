@@ -151,7 +151,7 @@ def run_row(look: RunLook) -> RunRow:
         host=look.host,
         user=look.user,
         state=run.state,
-        processes=tuple(_process_row(each, look.machines) for each in look.processes),
+        processes=tuple(_process_row(process, look.machines) for process in look.processes),
         problems=look.problems,
     )
 
@@ -258,7 +258,7 @@ def _run_document(row: RunRow) -> Document:
     }
     return {
         **_with_reasons(facts),
-        "processes": [_process_document(each) for each in row.processes],
+        "processes": [_process_document(process) for process in row.processes],
         "problems": _problems(row.problems),
     }
 
@@ -287,7 +287,7 @@ def _process_document(row: ProcessRow) -> Document:
         "goodput_ratio": row.goodput_ratio,
         "account": _account(row.wall_time),
     }
-    return {**_with_reasons(facts), "work": [_loop_document(each) for each in row.loops]}
+    return {**_with_reasons(facts), "work": [_loop_document(loop) for loop in row.loops]}
 
 
 def _loop_document(row: LoopRow) -> Document:
@@ -335,7 +335,7 @@ def _account(found: WallTime | Missing) -> Document | Missing:
 
 
 def _problems(problems: Sequence[Problem]) -> list[Document]:
-    return [{"where": each.where, "what": each.what} for each in problems]
+    return [{"where": problem.where, "what": problem.what} for problem in problems]
 
 
 def _with_reasons(facts: Document) -> Document:
@@ -388,7 +388,7 @@ def devices_of(host: str, machines: Sequence[ResourceSample]) -> tuple[DeviceSam
 
 def gpu_ratio(devices: Sequence[DeviceSample]) -> float | Missing:
     """Return the mean utilisation of these accelerators."""
-    ratios = [each.utilization_ratio for each in devices]
+    ratios = [device.utilization_ratio for device in devices]
     known = [ratio for ratio in ratios if not isinstance(ratio, Missing)]
     if not known:
         return next((ratio for ratio in ratios if isinstance(ratio, Missing)), NO_ACCELERATOR)
@@ -397,7 +397,7 @@ def gpu_ratio(devices: Sequence[DeviceSample]) -> float | Missing:
 
 def gpu_memory_bytes(devices: Sequence[DeviceSample]) -> int | Missing:
     """Return the memory in use of these accelerators together."""
-    sizes = [each.memory_used_bytes for each in devices]
+    sizes = [device.memory_used_bytes for device in devices]
     known = [size for size in sizes if not isinstance(size, Missing)]
     if not known:
         return next((size for size in sizes if isinstance(size, Missing)), NO_ACCELERATOR)

@@ -184,7 +184,7 @@ def _lanes(loops: Sequence[Loop], relative: _Floats) -> list[Lane]:
             middle_ratio=_middle(relative[at]),
             slowest_ratio=float(times_slowest[at] / compared),
             compared=compared,
-            cells=tuple(None if np.isnan(each) else float(each) for each in cells[at].tolist()),
+            cells=tuple(None if np.isnan(cell) else float(cell) for cell in cells[at].tolist()),
         )
         for at, loop in enumerate(loops)
         if (compared := int(known[at].sum()))

@@ -178,8 +178,8 @@ def choose_removals(
     until what stays fits; a run whose size is not known occupies nothing.
     """
     judged = [
-        replace(each, rules=_by_number_and_age(place, each.run, rules, now_unix_ns))
-        for place, each in enumerate(candidates)
+        replace(candidate, rules=_by_number_and_age(place, candidate.run, rules, now_unix_ns))
+        for place, candidate in enumerate(candidates)
     ]
     if rules.size_bytes is not None:
         judged = _by_size(judged, rules.size_bytes)

@@ -170,7 +170,9 @@ def _has(rows: Allocations, column: Int32s, text: str) -> Flags:
 
 
 def _each(profile: Profile, rows: Allocations) -> Iterator[Fullest]:
-    process = np.array([each.process for each in profile.captures], dtype=np.int64)[rows.capture]
+    process = np.array([capture.process for capture in profile.captures], dtype=np.int64)[
+        rows.capture
+    ]
     strings = len(rows.strings.values)
     codes, code = np.unique(
         (process * strings + rows.device) * strings + rows.allocator, return_inverse=True

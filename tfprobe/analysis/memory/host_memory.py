@@ -51,27 +51,29 @@ def host_memory(profile: Profile) -> tuple[HostMemory, ...] | Missing:
     resource_samples: dict[int | None, list[ResourceSample]] = {}
     for resource_sample in profile.resource_samples:
         resource_samples.setdefault(resource_sample.process, []).append(resource_sample)
-    every = (memory_of(each, resource_samples.get(each.index, ())) for each in profile.processes)
+    every = (
+        memory_of(process, resource_samples.get(process.index, ())) for process in profile.processes
+    )
     return tuple(each for each in every if each is not None) or NO_RESOURCE_SAMPLES
 
 
 def memory_of(process: Process, resource_samples: Sequence[ResourceSample]) -> HostMemory | None:
     """Return the memory of one process by its pulses, None where they tell nothing of it."""
     told = [
-        (each.at_ns, each.steps, each.resident_bytes, each.at_exit)
-        for each in sorted(resource_samples, key=lambda resource_sample: resource_sample.at_ns)
-        if not isinstance(each.resident_bytes, Missing)
+        (sample.at_ns, sample.steps, sample.resident_bytes, sample.at_exit)
+        for sample in sorted(resource_samples, key=lambda resource_sample: resource_sample.at_ns)
+        if not isinstance(sample.resident_bytes, Missing)
     ]
     if not told:
         return None
     at_ns, steps, resident_bytes, at_exit = np.array(told, dtype=np.int64).T
     in_steps = at_exit == 0
-    peaks = [each.peak_resident_bytes for each in resource_samples]
-    known = [each for each in peaks if not isinstance(each, Missing)]
+    peaks = [sample.peak_resident_bytes for sample in resource_samples]
+    known = [peak for peak in peaks if not isinstance(peak, Missing)]
     limits = [
         limit
-        for each in resource_samples
-        for limit in (each.memory_limit_bytes, each.machine_memory_bytes)
+        for sample in resource_samples
+        for limit in (sample.memory_limit_bytes, sample.machine_memory_bytes)
         if not isinstance(limit, Missing) and limit > 0
     ]
     none = Missing("neither the cgroup nor the machine reports the amount of memory")

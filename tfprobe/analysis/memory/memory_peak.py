@@ -103,7 +103,7 @@ def peak(
         capture=capture,
         after_ns=at_ns - capture.start_ns,
         bytes=size_bytes,
-        holders=tuple(sorted(holders, key=lambda each: (-each.bytes, each.label))),
+        holders=tuple(sorted(holders, key=lambda holder: (-holder.bytes, holder.label))),
         by_role=tuple(sorted(roles.items(), key=lambda each: -each[1])),
         largest=tuple(sorted(live, key=lambda each: (-each.bytes, each.op))[:MOST_PIECES]),
     )
@@ -261,13 +261,13 @@ def variables(nodes: Iterable[Node]) -> tuple[Variable, ...]:
     every = list(nodes)
     found = [
         Variable(
-            name=every[each.at].name,
-            role=_ROLES[each.use],
-            parameters=each.count,
-            bytes=each.count * (dtype_bytes(every[each.shaped], 0) or 0),
+            name=every[variable.at].name,
+            role=_ROLES[variable.use],
+            parameters=variable.count,
+            bytes=variable.count * (dtype_bytes(every[variable.shaped], 0) or 0),
         )
-        for each in parameters.variables(every)
-        if each.count and each.use in _ROLES
+        for variable in parameters.variables(every)
+        if variable.count and variable.use in _ROLES
     ]
     return tuple(sorted(found, key=lambda each: (-each.bytes, each.name)))
 
@@ -283,9 +283,9 @@ def lasting_bytes(
     held = {Role.PARAMETERS: 0, Role.OPTIMIZER_STATE: 0}
     by_name = {node.name: node for node in every}
     has_slots = False
-    for each in variables(every):
-        has_slots |= each.role is Role.OPTIMIZER_STATE
-        held[each.role] += each.bytes
+    for variable in variables(every):
+        has_slots |= variable.role is Role.OPTIMIZER_STATE
+        held[variable.role] += variable.bytes
     if has_slots:
         return held
     for node in every:

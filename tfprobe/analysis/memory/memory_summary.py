@@ -161,7 +161,7 @@ def _recorded(
     rows = profile.allocations
     if not len(rows):
         return
-    processes = np.array([each.process for each in profile.captures], dtype=np.int64)
+    processes = np.array([capture.process for capture in profile.captures], dtype=np.int64)
     key = np.stack((processes[rows.capture], rows.device, rows.allocator))
     groups, group = np.unique(key, axis=1, return_inverse=True)
     for number, process in enumerate(groups[0].tolist()):

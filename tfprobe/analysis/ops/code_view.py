@@ -113,7 +113,7 @@ def _tree_of_engine(profile: Placed) -> tuple[Line, int]:
         else:
             _attach(root, below, node.trace, ids[name], suffix="")
     # By forward op, as the engine keeps them.
-    for at, forward in sorted(gradients, key=lambda each: each[1]):
+    for at, forward in sorted(gradients, key=lambda gradient: gradient[1]):
         trace = nodes[ids[forward]].trace if forward in ids else None
         if trace:
             _attach(root, below, trace, at, suffix=GRADIENT)
@@ -212,7 +212,9 @@ def files(shown: TreeNode) -> list[FileCost]:
     found: dict[str, FileCost] = {}
     for stack in scope_stacks(shown):
         own = stack.branches[-1].own
-        frames = [each.frame for each in stack.branches if isinstance(each, Line) and each.frame]
+        frames = [
+            branch.frame for branch in stack.branches if isinstance(branch, Line) and branch.frame
+        ]
         for line in _line_costs_lines(found, frames):
             line.total += own
         # Not once for each frame: a function that calls itself is there several times.

@@ -185,8 +185,8 @@ def _preorder(tops: Sequence[Branch]) -> list[Branch]:
 
 def _sum(branches: Iterable[Branch | TreeNode]) -> Int64s:
     total = nothing()
-    for each in branches:
-        total += each.total
+    for branch in branches:
+        total += branch.total
     return total
 
 

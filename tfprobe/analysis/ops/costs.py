@@ -101,7 +101,7 @@ def sampled_costs(sampled: TracedLoop, step: int, float_ops: FloatOps | None = N
     not in these rows and stay 0, and so do float operations unless they are given.
     """
     rows = sampled.executions
-    captures = [each.index for each in sampled.captures if step in (_AVERAGE, each.step)]
+    captures = [capture.index for capture in sampled.captures if step in (_AVERAGE, capture.step)]
     in_step = np.isin(rows.capture, captures)
     found = _sums(sampled, in_step, float_ops)
     if step == _AVERAGE:
@@ -146,7 +146,9 @@ def _defined(sampled: TracedLoop, found: Int64s, float_ops: FloatOps | None) -> 
     """Complete sums by what follows from them, and by what the graph says."""
     count = len(found)
     found[:, AT["time_ns"]] = found[:, AT["cpu_ns"]] + found[:, AT["accelerator_ns"]]
-    found[:, AT["params"]] = [_bounded(each, count) for each in parameters(sampled.graph.nodes)]
+    found[:, AT["params"]] = [
+        _bounded(parameter, count) for parameter in parameters(sampled.graph.nodes)
+    ]
     found[:, AT["definitions"]] = 1
     if float_ops is not None:
         found[:, AT["known_float_ops"]] = found[:, AT["runs"]] > 0

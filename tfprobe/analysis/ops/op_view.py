@@ -175,7 +175,7 @@ def _first(entries: list[OpEntry], choice: ViewOptions) -> int:
     if choice.as_engine and not choice.start_name_regexes:
         return 0
     starts = compile_patterns(choice.start_name_regexes)
-    matching = (at for at, each in enumerate(entries) if starts.any_matches(each.name))
+    matching = (at for at, entry in enumerate(entries) if starts.any_matches(entry.name))
     return next(matching, len(entries))
 
 

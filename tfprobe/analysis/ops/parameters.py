@@ -70,9 +70,9 @@ def parameters(nodes: Sequence[Node]) -> list[int]:
     They are those of a model: neither what an optimizer keeps nor metrics nor what is fed counts.
     """
     found = [0] * len(nodes)
-    for each in variables(nodes):
-        if each.use is Use.PARAMETERS:
-            found[each.at] += each.count
+    for variable in variables(nodes):
+        if variable.use is Use.PARAMETERS:
+            found[variable.at] += variable.count
     return found
 
 
@@ -116,7 +116,7 @@ def _use_by_name(node: Node) -> Use:
 
 
 def _is_counter(node: Node) -> bool:
-    return any(re.match(r"DT_U?INT(?:32|64)", each) for each in node.dtypes)
+    return any(re.match(r"DT_U?INT(?:32|64)", dtype) for dtype in node.dtypes)
 
 
 def _of_handle(
@@ -183,7 +183,7 @@ def _until_changed(
 
     What reads it after the change waits for that, and leads nowhere.
     """
-    changing = {nodes[each].name for each in changes}
+    changing = {nodes[change].name for change in changes}
     node = nodes[at]
     if any(node.inputs[number] in changing for number in node.waits):
         return set()

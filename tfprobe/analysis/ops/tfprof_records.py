@@ -54,7 +54,7 @@ def _by_node_and_capture(sampled: TracedLoop) -> list[tuple[int, int, list[int]]
         return []
     cuts = np.flatnonzero((np.diff(node[order]) != 0) | (np.diff(capture[order]) != 0)) + 1
     groups = np.split(order, cuts)
-    return [(int(node[each[0]]), int(capture[each[0]]), each.tolist()) for each in groups]
+    return [(int(node[group[0]]), int(capture[group[0]]), group.tolist()) for group in groups]
 
 
 def _record(rows: Executions, group: list[int], home: str) -> Record:

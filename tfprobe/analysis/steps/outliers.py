@@ -141,11 +141,11 @@ def _periods(first_step: int, counts: Flags, rows: Int64s) -> tuple[Period, ...]
     for part in _PARTS:
         stands_out = np.zeros(len(counts), dtype=np.bool_)
         stands_out[rows[: max(len(rows) // part, LEAST_TIMES)]] = True
-        for each in periods(first_step, counts, stands_out):
+        for period in periods(first_step, counts, stands_out):
             # A multiple is found where the other turns are not among the longest.
-            found = [one for one in found if not _is_in(one, each)]
-            if not any(_is_in(each, one) for one in found):
-                found.append(each)
+            found = [one for one in found if not _is_in(one, period)]
+            if not any(_is_in(period, one) for one in found):
+                found.append(period)
     return tuple(sorted(found, key=lambda each: -each.times)[:MOST_PERIODS])
 
 
@@ -167,7 +167,7 @@ def _by_line(
         for step, excess in zip(steps, excess_ns, strict=True)
         if (line := causes.watched(step, excess)) is not None
     }
-    usual = {each: _usual(each, seen) for each in rhythms}
+    usual = {rhythm: _usual(rhythm, seen) for rhythm in rhythms}
     found = []
     for step, known in zip(steps, explained, strict=True):
         of_period = (line for each, line in usual.items() if line and _has_turn(each, step))
@@ -217,7 +217,7 @@ def _cause(
     if isinstance(found, Missing) or found.kind in OF_MACHINE:
         if step == 0 and not is_gap:
             return FIRST_STEP
-        if any(_has_turn(each, step) for each in rhythms):
+        if any(_has_turn(rhythm, step) for rhythm in rhythms):
             return UNKNOWN
     return found
 

@@ -89,7 +89,9 @@ class Life:
 
     def total_ns(self, phase: str) -> int:
         """Return how long a phase lasted in all."""
-        return sum(each.end_ns - each.start_ns for each in self.segments if each.phase == phase)
+        return sum(
+            segment.end_ns - segment.start_ns for segment in self.segments if segment.phase == phase
+        )
 
 
 def life(profile: Profile, process: Process) -> Life | Missing:
@@ -129,9 +131,11 @@ def _first_seen_ns(loop: Loop, shift_ns: int) -> int:
 def _imported_ns(profile: Profile, process: Process, first_ns: int) -> int | None:
     """Return when the last of the imports before the first step was over."""
     ends_ns = (
-        min(each.end_ns, first_ns)
-        for each in profile.activities
-        if each.process == process.index and each.kind == "import" and each.start_ns < first_ns
+        min(activity.end_ns, first_ns)
+        for activity in profile.activities
+        if activity.process == process.index
+        and activity.kind == "import"
+        and activity.start_ns < first_ns
     )
     return max(ends_ns, default=None)
 
@@ -162,9 +166,11 @@ def _of_forgotten(
         until_ns = int(loop.recent.start_ns[0]) + shift_ns
         whole = (_first_seen_ns(loop, shift_ns), until_ns)
         fits = [
-            (each.start_ns, min(each.end_ns, until_ns))
-            for each in profile.activities
-            if each.process == loop.process and each.kind == "train" and each.start_ns < until_ns
+            (activity.start_ns, min(activity.end_ns, until_ns))
+            for activity in profile.activities
+            if activity.process == loop.process
+            and activity.kind == "train"
+            and activity.start_ns < until_ns
         ]
         yield _stretches("steady", fits if fits and loop.kind == "fit" else [whole])
 
@@ -187,7 +193,7 @@ def _painted(
     stretches: Sequence[PhaseIntervals], start_ns: int, end_ns: int
 ) -> tuple[Segment, ...]:
     """Return which phase holds when: what comes earlier in the list of priorities lies on top."""
-    clipped = [_clipped(each, start_ns, end_ns) for each in stretches]
+    clipped = [_clipped(stretch, start_ns, end_ns) for stretch in stretches]
     edges = np.unique(np.concatenate([part for each in clipped for part in each[1:]]))
     phase = np.full(len(edges) - 1, len(_PRIORITY) - 1)
     for name, starts, ends in clipped:

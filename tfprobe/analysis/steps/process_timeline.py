@@ -87,21 +87,23 @@ def _life(process: Process, kinds: Sequence[_Kind], least_ns: int) -> ProcessTim
 
 def _kinds(profile: Profile, process: Process) -> Iterator[_Kind]:
     named: dict[str, list[tuple[int, int, str]]] = {}
-    for each in profile.activities:
-        if each.process == process.index:
-            named.setdefault(each.kind, []).append((each.start_ns, each.end_ns, each.name))
+    for activity in profile.activities:
+        if activity.process == process.index:
+            named.setdefault(activity.kind, []).append(
+                (activity.start_ns, activity.end_ns, activity.name)
+            )
     for kind, rows in named.items():
         times_ns = np.array([row[:2] for row in sorted(rows)], dtype=np.int64).T
         names = frozenset(row[2] for row in rows)
         yield _Kind(kind, names, times_ns[0], np.maximum(times_ns[0], times_ns[1]))
-    loops = [each for each in profile.loops if each.process == process.index]
+    loops = [loop for loop in profile.loops if loop.process == process.index]
     for kind, is_one in ((STEPS, False), (EVALUATION, True)):
-        mine = [each for each in loops if (each.kind in EVALUATION_KINDS) is is_one]
+        mine = [loop for loop in loops if (loop.kind in EVALUATION_KINDS) is is_one]
         yield from _steps(kind, mine, process.unix_minus_monotonic_ns)
 
 
 def _steps(kind: str, loops: Sequence[Loop], offset_ns: int | Missing) -> Iterator[_Kind]:
-    stepped = [each for each in loops if len(each.recent.start_ns)]
+    stepped = [loop for loop in loops if len(loop.recent.start_ns)]
     if isinstance(offset_ns, Missing) or not stepped:
         return
     start_ns = np.concatenate([_starts_ns(each, offset_ns) for each in stepped])

@@ -111,9 +111,15 @@ class Causes:
         shift = profile.processes[loop.process].unix_minus_monotonic_ns
         self._shift_ns = 0 if isinstance(shift, Missing) else shift
         known = not isinstance(shift, Missing)
-        activities = [each for each in profile.activities if known and each.process == loop.process]
+        activities = [
+            activity
+            for activity in profile.activities
+            if known and activity.process == loop.process
+        ]
         resource_samples = [
-            each for each in profile.resource_samples if known and each.process == loop.process
+            sample
+            for sample in profile.resource_samples
+            if known and sample.process == loop.process
         ]
         loops = [
             each for each in profile.loops if each.process == loop.process and each is not loop
@@ -130,10 +136,14 @@ class Causes:
             for gap in profile.gaps
             if (gap.process, gap.loop) == (loop.process, loop.index)
         }
-        self._epochs_ns = self._moments(each.start_ns for each in activities if _ends_epoch(each))
+        self._epochs_ns = self._moments(
+            activity.start_ns for activity in activities if _ends_epoch(activity)
+        )
         method = _METHODS.get(loop.kind)
         self._call_ends_ns = self._moments(
-            each.end_ns for each in activities if (each.kind, each.thread) == (method, loop.thread)
+            activity.end_ns
+            for activity in activities
+            if (activity.kind, activity.thread) == (method, loop.thread)
         )
 
     def _moments(self, unix_ns: Iterable[int]) -> Int64s:
@@ -177,7 +187,7 @@ class Causes:
     def _covered(self) -> tuple[_Covered, ...]:
         """Return what went on, the most particular first."""
         events = _in_order(self._activities, self._loops, self._loop.thread, self._shift_ns)
-        around = (each for each in events if not _is_around(each, self._loop))
+        around = (event for event in events if not _is_around(event, self._loop))
         return (self._collections, *around)
 
     def _named(self, start_ns: int, end_ns: int) -> Cause | Missing:
@@ -210,9 +220,9 @@ def _in_order(
     """Give what went on, the most particular first."""
     for kind in _KINDS:
         named: dict[str, list[Activity]] = {}
-        for each in activities:
-            if each.kind == kind:
-                named.setdefault(each.name, []).append(each)
+        for activity in activities:
+            if activity.kind == kind:
+                named.setdefault(activity.name, []).append(activity)
         for name, these in named.items():
             times = [(each.start_ns, each.end_ns) for each in these]
             yield _covered(Cause(kind, name), times, shift_ns)

@@ -93,9 +93,9 @@ def bands(remembered: StepWindow, life: Life | Missing, shift_ns: int) -> tuple[
     """
     if isinstance(life, Missing) or not len(remembered):
         return ()
-    starts_ns = np.array([each.start_ns for each in life.segments], dtype=np.int64)
+    starts_ns = np.array([segment.start_ns for segment in life.segments], dtype=np.int64)
     at = np.searchsorted(starts_ns, remembered.start_ns + shift_ns, side="right") - 1
-    names = [each.phase for each in life.segments]
+    names = [segment.phase for segment in life.segments]
     changes = np.flatnonzero(np.diff(at)) + 1
     firsts, ends = [0, *changes.tolist()], [*changes.tolist(), len(remembered)]
     found: list[PhaseBand] = []

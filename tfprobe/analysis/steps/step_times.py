@@ -116,7 +116,7 @@ def _from_histogram(times: Durations) -> Distribution:
         mean_ns=times.sum_ns / times.count,
         min_ns=times.min_ns,
         max_ns=times.max_ns,
-        quantiles_ns=tuple(quantile_ns(times, each) for each in QUANTILES),
+        quantiles_ns=tuple(quantile_ns(times, quantile) for quantile in QUANTILES),
         error_ratio=BUCKET_WIDTH_RATIO,
         bars=_bars(times.buckets),
     )

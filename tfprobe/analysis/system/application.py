@@ -121,9 +121,9 @@ def _wall_ns(process: Process, kinds: Iterable[_Kind]) -> int | Missing:
 
 def _kinds(profile: Profile, process: Process) -> Iterator[_Kind]:
     named: dict[tuple[str, str], list[Activity]] = {}
-    for each in profile.activities:
-        if each.process == process.index:
-            named.setdefault((each.kind, each.name), []).append(each)
+    for activity in profile.activities:
+        if activity.process == process.index:
+            named.setdefault((activity.kind, activity.name), []).append(activity)
     yield from (_of_activities(rows) for rows in named.values())
     offset_ns = process.unix_minus_monotonic_ns
     for loop in profile.loops:
@@ -132,17 +132,17 @@ def _kinds(profile: Profile, process: Process) -> Iterator[_Kind]:
 
 
 def _of_activities(rows: Sequence[Activity]) -> _Kind:
-    start_ns = np.array([each.start_ns for each in rows], dtype=np.int64)
-    end_ns = np.array([each.end_ns for each in rows], dtype=np.int64)
+    start_ns = np.array([row.start_ns for row in rows], dtype=np.int64)
+    end_ns = np.array([row.end_ns for row in rows], dtype=np.int64)
     kept_ns = int(np.maximum(end_ns - start_ns, 0).sum())
     # One that has not ended is among the rows, but not yet in the counts of the agent.
     return _Kind(
         kind=rows[0].kind,
         name=rows[0].name,
         is_step=False,
-        count=max(len(rows), *(each.count for each in rows)),
-        total_ns=max(kept_ns, *(each.total_ns for each in rows)),
-        threads=tuple(each.thread for each in rows),
+        count=max(len(rows), *(row.count for row in rows)),
+        total_ns=max(kept_ns, *(row.total_ns for row in rows)),
+        threads=tuple(row.thread for row in rows),
         start_ns=start_ns,
         end_ns=np.maximum(start_ns, end_ns),
     )
@@ -223,7 +223,7 @@ def _elsewhere_ns(wall_ns: int | Missing, kinds: Sequence[_Kind], lost_ns: float
     if isinstance(wall_ns, Missing):
         return wall_ns
     covered = union(
-        _joined(each.start_ns for each in kinds), _joined(each.end_ns for each in kinds)
+        _joined(kind.start_ns for kind in kinds), _joined(kind.end_ns for kind in kinds)
     )
     return max(wall_ns - covered.length_ns - round(lost_ns), 0)
 
@@ -258,7 +258,7 @@ def _by_exclusive(uses: Iterable[ActivityUse]) -> tuple[ActivityUse, ...]:
 
 
 def _by_total(uses: Iterable[ActivityUse]) -> tuple[ActivityUse, ...]:
-    return tuple(sorted(uses, key=lambda each: (-each.total_ns, each.kind, each.name)))
+    return tuple(sorted(uses, key=lambda use: (-use.total_ns, use.kind, use.name)))
 
 
 class Nesting(NamedTuple):

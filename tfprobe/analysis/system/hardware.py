@@ -120,7 +120,9 @@ def processes(profile: Profile) -> tuple[ProcessHardware | Missing, ...]:
         profile.resource_samples, key=lambda resource_sample: resource_sample.at_ns
     ):
         by_process.setdefault(resource_sample.process, []).append(resource_sample)
-    return tuple(_of_process(each, by_process.get(each.index, [])) for each in profile.processes)
+    return tuple(
+        _of_process(process, by_process.get(process.index, [])) for process in profile.processes
+    )
 
 
 def devices(profile: Profile) -> tuple[DeviceHardware, ...]:
@@ -221,7 +223,7 @@ def _over(used: SampleCurve | Missing, whole: float | Missing) -> float | Missin
 
 
 def _least(*limits: float | Missing) -> float | Missing:
-    known = [each for each in limits if not isinstance(each, Missing) and each > 0]
+    known = [limit for limit in limits if not isinstance(limit, Missing) and limit > 0]
     return min(known, default=NO_LIMIT)
 
 
@@ -233,7 +235,7 @@ def _per_step(amount: float | Missing, steps: int) -> float | Missing:
 
 def _most(values: Iterable[int | Missing]) -> int | Missing:
     told_values = list(values)
-    known = [each for each in told_values if not isinstance(each, Missing)]
+    known = [value for value in told_values if not isinstance(value, Missing)]
     return max(known) if known else told_values[0]
 
 

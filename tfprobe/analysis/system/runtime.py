@@ -82,11 +82,11 @@ class Runtime:
 
     def total_ns(self, kind: SpanKind) -> int:
         """Return how long the calls of a kind took together."""
-        return sum(each.total_ns for each in self.calls if each.kind == kind)
+        return sum(call.total_ns for call in self.calls if call.kind == kind)
 
     def count(self, kind: SpanKind) -> int:
         """Return how many calls of a kind there were."""
-        return sum(each.count for each in self.calls if each.kind == kind)
+        return sum(call.count for call in self.calls if call.kind == kind)
 
 
 def runtime(profile: Profile) -> Runtime | Missing:
@@ -97,7 +97,7 @@ def runtime(profile: Profile) -> Runtime | Missing:
     if not len(calls):
         return NOT_TOLD if _has_kernels(profile.executions) else NO_ACCELERATOR
     steps = len(np.unique(calls.capture))
-    table = sorted(_calls(calls, steps), key=lambda each: (-each.total_ns, each.name))
+    table = sorted(_calls(calls, steps), key=lambda call: (-call.total_ns, call.name))
     return Runtime(steps, tuple(table), _launches(calls, profile.executions, steps))
 
 

@@ -55,7 +55,7 @@ class StackSummary:
 
 def summaries(profile: Profile) -> tuple[StackSummary, ...]:
     """Return a summary of each process that was sampled, or that could not be."""
-    return tuple(_summary(profile, each) for each in profile.stacks)
+    return tuple(_summary(profile, stack) for stack in profile.stacks)
 
 
 def is_of_program(frame: SampledFrame) -> bool:
@@ -68,7 +68,7 @@ def document(run: str, trees: Sequence[ProcessTrees], least_ratio: float) -> Doc
     return {
         "schema": SCHEMA,
         "run": run,
-        "processes": [_process(each, least_ratio) for each in trees],
+        "processes": [_process(tree, least_ratio) for tree in trees],
     }
 
 
@@ -80,11 +80,11 @@ def _summary(profile: Profile, stacks: StackSamples) -> StackSummary:
     return StackSummary(
         where=f"{process.host} {process.label}",
         samples=stacks.count,
-        errors=sum(each.errors for each in stacks.chunks),
+        errors=sum(chunk.errors for chunk in stacks.chunks),
         lasted_ns=stacks.lasted_ns,
         least_rate_per_s=least,
         most_rate_per_s=most,
-        cost_ns=sum(each.cost_ns for each in stacks.chunks),
+        cost_ns=sum(chunk.cost_ns for chunk in stacks.chunks),
         hottest=hottest(samples_within(stacks, rows=rows)),
         refusals=stacks.refusals,
     )
@@ -118,7 +118,7 @@ def hottest(tree: CallTree) -> tuple[HotLine, ...]:
         for own, leaves in below.items()
         if (total := sum(leaves.values()))
     ]
-    lines.sort(key=lambda each: (-each.ratio, each.line))
+    lines.sort(key=lambda line: (-line.ratio, line.line))
     return tuple(lines[:_MOST_LINES])
 
 

@@ -88,7 +88,7 @@ class ProcessTrees:
 
 def trees(profile: Profile) -> tuple[ProcessTrees, ...]:
     """Return what stacks tell of each process that was sampled, in the order of processes."""
-    return tuple(_of_process(profile, each) for each in profile.stacks if each.chunks)
+    return tuple(_of_process(profile, stack) for stack in profile.stacks if stack.chunks)
 
 
 def samples_within(
@@ -133,9 +133,9 @@ def in_step(stacks: StackSamples) -> Flags:
 
 def main_thread(profile: Profile, stacks: StackSamples) -> SampledThread | Missing:
     """Return the thread that runs the main loop of a process; its first thread if nobody steps."""
-    loops = by_cost(each for each in profile.loops if each.process == stacks.process)
+    loops = by_cost(loop for loop in profile.loops if loop.process == stacks.process)
     name = loops[0].thread if loops else "MainThread"
-    named = [each for each in stacks.threads if name in (each.name, str(each.id))]
+    named = [thread for thread in stacks.threads if name in (thread.name, str(thread.id))]
     if not named:
         return Missing(f"no stack of its main loop's thread ({name}) was read")
     lasted = {each: int(_weights_ns(stacks, None)[of_thread(stacks, each)].sum()) for each in named}
@@ -146,10 +146,10 @@ def _of_process(profile: Profile, stacks: StackSamples) -> ProcessTrees:
     process = profile.processes[stacks.process]
     main = main_thread(profile, stacks)
     threads = [
-        ThreadTree(each, each == main, samples_within(stacks, rows=of_thread(stacks, each)))
-        for each in stacks.threads
+        ThreadTree(thread, thread == main, samples_within(stacks, rows=of_thread(stacks, thread)))
+        for thread in stacks.threads
     ]
-    threads.sort(key=lambda each: (not each.is_main, -each.tree.total_ns))
+    threads.sort(key=lambda thread: (not thread.is_main, -thread.tree.total_ns))
     phases: tuple[StackPart, ...] | Missing
     steps: tuple[StackPart, ...] | Missing
     if isinstance(main, Missing):
@@ -166,8 +166,8 @@ def _of_process(profile: Profile, stacks: StackSamples) -> ProcessTrees:
 
 
 def _by_phase(stacks: StackSamples, rows: Flags, known: Life) -> Iterator[StackPart]:
-    first_ns = min(each.start_ns for each in stacks.chunks)
-    last_ns = max(each.end_ns for each in stacks.chunks)
+    first_ns = min(chunk.start_ns for chunk in stacks.chunks)
+    last_ns = max(chunk.end_ns for chunk in stacks.chunks)
     # What was read before recording began and after the last sign of life is of the outer phases.
     outside = {"start-up": one(first_ns, known.start_ns), "end": one(known.end_ns, last_ns)}
     for phase in PHASES:
@@ -191,7 +191,7 @@ def _by_step(
 
 
 def _of_phases(known: Life, phases: Sequence[str]) -> Intervals:
-    chosen = [each for each in known.segments if each.phase in phases]
+    chosen = [segment for segment in known.segments if segment.phase in phases]
     return union(
         np.array([each.start_ns for each in chosen], dtype=np.int64),
         np.array([each.end_ns for each in chosen], dtype=np.int64),

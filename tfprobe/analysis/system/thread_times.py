@@ -85,12 +85,12 @@ def thread_times(resource_samples: Sequence[ResourceSample]) -> ProcessThreads |
     ]
     samples = tuple(_samples(told))
     if not told:
-        reasons = (each.thread_times for each in resource_samples)
-        return next((each for each in reasons if isinstance(each, Missing)), NOT_TAKEN)
+        reasons = (sample.thread_times for sample in resource_samples)
+        return next((reason for reason in reasons if isinstance(reason, Missing)), NOT_TAKEN)
     if not samples:
         return ONE_SAMPLE
-    watched_ns = sum(each.resource_sample.at_ns - each.since_ns for each in samples)
-    cpu_ns = _summed([_used_ns(each) for each in samples])
+    watched_ns = sum(sample.resource_sample.at_ns - sample.since_ns for sample in samples)
+    cpu_ns = _summed([_used_ns(sample) for sample in samples])
     groups = tuple(_groups(samples, max(watched_ns, 1), cpu_ns))
     told_ns = sum(group.cpu_ns for group in groups)
     return ProcessThreads(
@@ -100,10 +100,13 @@ def thread_times(resource_samples: Sequence[ResourceSample]) -> ProcessThreads |
         groups=groups,
         ended_ns=cpu_ns if isinstance(cpu_ns, Missing) else max(cpu_ns - told_ns, 0),
         guests=_stands(
-            use for each in samples for use in each.times.threads if isinstance(use.cpu_ns, Missing)
+            use
+            for sample in samples
+            for use in sample.times.threads
+            if isinstance(use.cpu_ns, Missing)
         ),
-        unmapped=max(each.times.unmapped for each in samples),
-        run_delay_ns=_summed([_delay_ns(each) for each in samples]),
+        unmapped=max(sample.times.unmapped for sample in samples),
+        run_delay_ns=_summed([_delay_ns(sample) for sample in samples]),
     )
 
 
@@ -122,9 +125,9 @@ def _groups(
     """Give the groups, those that used most first."""
     found: dict[tuple[bool, str], list[ThreadUse]] = {}
     most: Counter[tuple[bool, str]] = Counter()
-    for each in samples:
+    for sample in samples:
         there: Counter[tuple[bool, str]] = Counter()
-        for use in each.times.threads:
+        for use in sample.times.threads:
             if not isinstance(use.cpu_ns, Missing):
                 key = (use.is_python, use.name)
                 found.setdefault(key, []).append(use)
@@ -185,6 +188,6 @@ def _grown(first: int | Missing, last: int | Missing) -> int | Missing:
 
 
 def _summed(amounts: Sequence[int | Missing]) -> int | Missing:
-    known = [each for each in amounts if not isinstance(each, Missing)]
-    untold = (each for each in amounts if isinstance(each, Missing))
+    known = [amount for amount in amounts if not isinstance(amount, Missing)]
+    untold = (amount for amount in amounts if isinstance(amount, Missing))
     return next(untold, sum(known))

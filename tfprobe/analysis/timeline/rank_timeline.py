@@ -61,7 +61,7 @@ class RankTimeline:
 
     @property
     def _asked(self) -> RankStep:
-        return next(each for each in self.ranks if each.why == ASKED)
+        return next(rank for rank in self.ranks if rank.why == ASKED)
 
 
 ASKED, LAST, SLOW, FIRST = "asked for", "others waited for it", "slow", "of the first ranks"
@@ -74,10 +74,10 @@ def same_step(profile: Profile, capture: Capture) -> tuple[Capture, ...]:
         return (capture,)
     group = profile.processes[capture.process].group
     alike = {
-        (each.process, each.index)
-        for each in profile.loops
-        if (each.kind, each.name) == (own.kind, own.name)
-        and profile.processes[each.process].group == group
+        (loop.process, loop.index)
+        for loop in profile.loops
+        if (loop.kind, loop.name) == (own.kind, own.name)
+        and profile.processes[loop.process].group == group
     }
     found = {
         each.process: each
@@ -122,7 +122,7 @@ def _meetings(together: Aligned, capture: Capture) -> Int64s:
     """Return the meetings of the step, of all processes."""
     found, loop = together.meetings, loop_of(together.profile, capture)
     text = "" if loop is None else f"{loop.kind} {loop.name}"
-    is_of_loop = np.array([each == text for each in found.strings.values], dtype=np.bool_)
+    is_of_loop = np.array([value == text for value in found.strings.values], dtype=np.bool_)
     at = np.flatnonzero(found.step == capture.step)
     return at[is_of_loop[found.loop[at]]] if len(at) else at
 

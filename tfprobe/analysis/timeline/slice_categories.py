@@ -107,4 +107,4 @@ def loop_of(profile: Profile, capture: Capture) -> Loop | None:
     if isinstance(capture.loop, Missing):
         return None
     key = capture.process, capture.loop
-    return next((each for each in profile.loops if (each.process, each.index) == key), None)
+    return next((loop for loop in profile.loops if (loop.process, loop.index) == key), None)

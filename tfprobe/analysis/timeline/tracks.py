@@ -174,10 +174,10 @@ def _of_spans(spans: Spans, keys: _Keys, add_ns: int) -> Slices:
 
 
 def _of_others(others: Sequence[Other], keys: _Keys) -> Slices:
-    track = np.array([keys.number(*each.track) for each in others], dtype=np.int64)
-    category = np.array([NUMBER[each.category] for each in others], dtype=np.int8)
-    starts_ns = np.array([each.start_ns for each in others], dtype=np.int64)
-    ends_ns = np.array([each.end_ns for each in others], dtype=np.int64)
+    track = np.array([keys.number(*other.track) for other in others], dtype=np.int64)
+    category = np.array([NUMBER[other.category] for other in others], dtype=np.int8)
+    starts_ns = np.array([other.start_ns for other in others], dtype=np.int64)
+    ends_ns = np.array([other.end_ns for other in others], dtype=np.int64)
     return _slices(TrackSource.OTHERS, track, category, starts_ns, ends_ns - starts_ns)
 
 
@@ -337,11 +337,11 @@ def _others(profile: Profile, capture: Capture) -> Iterator[Other]:
             told = "watched until the next step began" if not gap.cut else "its watch ended early"
             name = "until the next step"
             yield Other((STEP, "step"), "between", name, start_ns, start_ns + gap.duration_ns, told)
-    for each in profile.activities:
-        low, high = max(each.start_ns - zero, 0), min(each.end_ns - zero, end_ns)
-        if each.process == capture.process and low < high:
-            track = (STEP, f"activities of {each.thread}")
-            yield Other(track, "activity", each.name, low, high, each.kind)
+    for activity in profile.activities:
+        low, high = max(activity.start_ns - zero, 0), min(activity.end_ns - zero, end_ns)
+        if activity.process == capture.process and low < high:
+            track = (STEP, f"activities of {activity.thread}")
+            yield Other(track, "activity", activity.name, low, high, activity.kind)
     yield from _ranks(profile, capture, loop)
 
 

@@ -144,7 +144,7 @@ def transfers(profile: Profile, origins: Origins, by: By = "op") -> Transfers | 
     return Transfers(
         steps=len(profile.captures),
         accelerators=_names(rows, accelerator),
-        flows=tuple(_flow(rows, found, groups, Move(each)) for each in moves),
+        flows=tuple(_flow(rows, found, groups, Move(move)) for move in moves),
         causes=_causes(profile, found, hidden_ns, origins, by),
         sizes=tuple(_sizes(rows, found, is_copy)),
         copying=_busy(rows, groups, is_copy, found),
@@ -152,7 +152,9 @@ def transfers(profile: Profile, origins: Origins, by: By = "op") -> Transfers | 
 
 
 def _why_none(profile: Profile) -> str:
-    devices = [each.devices for each in profile.processes if not isinstance(each.devices, Missing)]
+    devices = [
+        process.devices for process in profile.processes if not isinstance(process.devices, Missing)
+    ]
     if any("GPU" in device.upper() for each in devices for device in each):
         return (
             "this run has an accelerator, but its traces hold no row of one: they were taken on "
@@ -212,13 +214,13 @@ def _busy(rows: Executions, groups: Sequence[_Group], chosen: Flags, found: Copi
 def _flow(rows: Executions, found: Copies, groups: Sequence[_Group], move: Move) -> TransferFlow:
     chosen = found.move == move
     memories = [each for each in CopyMemory if (found.memory[chosen] == each).any()]
-    waits = [(each, int((found.waits[chosen] == each).sum())) for each in CopyWaits]
+    waits = [(CopyWait, int((found.waits[chosen] == CopyWait).sum())) for CopyWait in CopyWaits]
     return TransferFlow(
         move=move,
         amount=_amount(rows, found, chosen),
         busy=_busy(rows, groups, chosen, found),
         by_memory=tuple(
-            (each, _amount(rows, found, chosen & (found.memory == each))) for each in memories
+            (memory, _amount(rows, found, chosen & (found.memory == memory))) for memory in memories
         ),
         by_waits=tuple((each, count) for each, count in waits if count),
     )
@@ -249,7 +251,7 @@ def _causes(
     rows = profile.executions
     op, names = _ops(profile, found)
     labels: dict[str, int] = {}
-    of_op = [labels.setdefault(_label(each, origins, by), len(labels)) for each in names]
+    of_op = [labels.setdefault(_label(name, origins, by), len(labels)) for name in names]
     key = np.array(of_op, dtype=np.int64)[op] * len(Move) + found.move
     keys, group = np.unique(key, return_inverse=True)
     duration_ns, is_sized = rows.duration_ns[found.row], found.bytes > 0
@@ -296,7 +298,7 @@ def _ops(profile: Profile, found: Copies) -> tuple[Int64s, list[str]]:
         around = enclosing(rows, profile.spans, span, np.flatnonzero(rows.place == Place.HOST))
         names = np.unique(rows.name[around[around >= 0]]).tolist()
         numbers = np.zeros(len(rows.strings.values), dtype=np.int64)
-        numbers[names] = [ops.setdefault(rows.strings[each], len(ops)) for each in names]
+        numbers[names] = [ops.setdefault(rows.strings[name], len(ops)) for name in names]
         op[launched] = np.where(around >= 0, numbers[rows.name[around]], 0)
     return op, list(ops)
 
@@ -312,7 +314,7 @@ def _named(rows: Executions, row: Int64s, ops: dict[str, int]) -> Int64s:
     # A copy has a text of its own where its size is in it: looked at only where nothing else tells.
     silent = np.flatnonzero(op == 0)
     details, inverse = np.unique(rows.detail[row[silent]], return_inverse=True)
-    told = [cause("", "", strings[each]) for each in details.tolist()]
+    told = [cause("", "", strings[detail]) for detail in details.tolist()]
     numbers = np.array([ops.setdefault(each, len(ops)) for each in told], dtype=np.int64)
     op[silent] = numbers[inverse]
     return op

@@ -84,9 +84,9 @@ class JobProcesses:
         """Yield forked children that have got a folder since the last call."""
         self._look_for_folders()
         forks, self._forks = self._forks, []
-        for each in forks:
-            if started_ticks(each.pid, self._proc) == each.started_ticks:
-                yield from self._met(each.pid, each.started_unix_ns)
+        for fork in forks:
+            if started_ticks(fork.pid, self._proc) == fork.started_ticks:
+                yield from self._met(fork.pid, fork.started_unix_ns)
 
     def folder_of(self, interpreter: JobInterpreter) -> ProcessFolder | None:
         """Return the folder that an interpreter records into, None while it has none."""

@@ -120,7 +120,9 @@ class PySpy:
         except ValueError:
             return "py-spy wrote a trace that cannot be read"
         zero_ns = self._zero_ns(trace)
-        first_us = min((each.reads[0].at_us for each in trace.threads if each.reads), default=0)
+        first_us = min(
+            (thread.reads[0].at_us for thread in trace.threads if thread.reads), default=0
+        )
         counts = _COUNTS.search(self._said)
         return Chunk(
             start_ns=zero_ns + first_us * 1000,
@@ -160,9 +162,9 @@ class PySpy:
 
 def _from(threads: Sequence[ThreadReads], first_us: int) -> Iterator[ThreadReads]:
     """Count the time of all reads from the first one."""
-    for each in threads:
-        reads = [Read(read.at_us - first_us, read.stack) for read in each.reads]
-        yield ThreadReads(each.id, each.name, reads)
+    for thread in threads:
+        reads = [Read(read.at_us - first_us, read.stack) for read in thread.reads]
+        yield ThreadReads(thread.id, thread.name, reads)
 
 
 def _end_with_parent() -> None:

@@ -47,7 +47,7 @@ class StackFile:
         if self._bytes > MOST_BYTES:
             return
         frames_from, nodes_from = len(self._frames), len(self._nodes)
-        threads = [self._thread(each) for each in chunk.threads]
+        threads = [self._thread(thread) for thread in chunk.threads]
         # Dictionaries keep their order: what is new stands at the end.
         self._write(
             {

@@ -71,8 +71,8 @@ def keep(
     final = RunFolder(root.with_name(made.id))
     try:
         folders = [
-            _write_process(made.folder, each, rank, len(recordings))
-            for rank, each in enumerate(recordings)
+            _write_process(made.folder, recording, rank, len(recordings))
+            for rank, recording in enumerate(recordings)
         ]
         _write_json(made.folder.manifest, _run(made, recordings, command))
         root.rename(final.root)
@@ -116,7 +116,7 @@ def _run(
         "tfprobe": tfprobe.__version__,
         "config": {},
         "environment": {},
-        "services": [str(each.address) for each in recordings],
+        "services": [str(recording.address) for recording in recordings],
     }
 
 

@@ -51,7 +51,7 @@ def record(
     and where nothing ran, or no step of those wanted was seen.
     """
     with ExitStack() as opened:
-        asked = [ServiceClient(each, answer_s=answer_s) for each in services]
+        asked = [ServiceClient(service, answer_s=answer_s) for service in services]
         for each in asked:
             opened.callback(each.close)
         if wanted.steps is None:

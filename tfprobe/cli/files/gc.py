@@ -122,7 +122,7 @@ def _remove(plan: _Plan, here: Machine, *, force: bool, as_json: bool) -> int:
     with common.progress("Removing"):
         # First what a run that goes, too, may hold.
         cleared = [(path, delete(path)) for path in plan.leftovers]
-        folders = [RunFolder(Path(each.run.directory)) for each in plan.retention.goes]
+        folders = [RunFolder(Path(goe.run.directory)) for goe in plan.retention.goes]
         removals = remove(folders, here, force=force)
     problems = [f"{path}: {done.problem}" for path, done in cleared if done.problem]
     freed_bytes = sum(done.freed_bytes for _, done in cleared)
@@ -133,7 +133,7 @@ def _remove(plan: _Plan, here: Machine, *, force: bool, as_json: bool) -> int:
         common.show_json({"schema": "tfprobe.gc/1", **_facts(plan), **told, **more})
     else:
         common.show(sentence(removals, also_freed_bytes=freed_bytes, also=problems))
-    is_done = not problems and all(each.problem is None for each in removals)
+    is_done = not problems and all(removal.problem is None for removal in removals)
     return 0 if is_done else NoAnswer.exit_code
 
 
@@ -144,7 +144,7 @@ def _say(plan: _Plan, *, as_json: bool) -> int:
     if not as_json:
         _show(plan)
         return 0
-    goes = [{**document(each.run), "rules": list(each.rules)} for each in _measured(plan).goes]
+    goes = [{**document(goe.run), "rules": list(goe.rules)} for goe in _measured(plan).goes]
     left = [str(path) for path in plan.leftovers]
     told = {"would_remove": goes, "leftovers": left, "held": _held(plan)}
     common.show_json({"schema": "tfprobe.gc/1", **_facts(plan), **told})
@@ -165,7 +165,7 @@ def _measured(plan: _Plan) -> Retention:
     """Return the choice with the sizes of what goes, which takes a walk."""
     from tfprobe.profile.reader.listing import measured
 
-    goes = tuple(replace(each, run=measured(each.run)) for each in plan.retention.goes)
+    goes = tuple(replace(goe, run=measured(goe.run)) for goe in plan.retention.goes)
     return replace(plan.retention, goes=goes)
 
 

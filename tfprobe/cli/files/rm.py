@@ -61,10 +61,10 @@ def sentence(
     """Say what is gone, and of each run that is not why; `also` are further problems."""
     from tfprobe.report.format import numbers
 
-    gone = sum(each.problem is None for each in removals)
-    freed_bytes = also_freed_bytes + sum(each.freed_bytes for each in removals)
+    gone = sum(removal.problem is None for removal in removals)
+    freed_bytes = also_freed_bytes + sum(removal.freed_bytes for removal in removals)
     lines = [f"Removed {runs(gone)}, {numbers.size(freed_bytes)} freed."]
-    lines += [f"{each.folder.id} {each.problem}." for each in removals if each.problem]
+    lines += [f"{removal.folder.id} {removal.problem}." for removal in removals if removal.problem]
     lines += [f"{problem}." for problem in also]
     return "".join(f"{printable(line)}\n" for line in lines)
 
@@ -72,16 +72,20 @@ def sentence(
 def removal_documents(removals: Sequence[Removal], *, also_freed_bytes: int = 0) -> dict[str, Any]:
     """Return the JSON of what is gone and what is not. Any: a JSON document."""
     gone = [
-        {"id": each.folder.id, "dir": str(each.folder.root), "freed_bytes": each.freed_bytes}
-        for each in removals
-        if each.problem is None
+        {
+            "id": removal.folder.id,
+            "dir": str(removal.folder.root),
+            "freed_bytes": removal.freed_bytes,
+        }
+        for removal in removals
+        if removal.problem is None
     ]
     failed = [
-        {"id": each.folder.id, "dir": str(each.folder.root), "problem": each.problem}
-        for each in removals
-        if each.problem is not None
+        {"id": removal.folder.id, "dir": str(removal.folder.root), "problem": removal.problem}
+        for removal in removals
+        if removal.problem is not None
     ]
-    freed_bytes = also_freed_bytes + sum(each.freed_bytes for each in removals)
+    freed_bytes = also_freed_bytes + sum(removal.freed_bytes for removal in removals)
     return {"removed": gone, "failed": failed, "freed_bytes": freed_bytes}
 
 
@@ -137,7 +141,7 @@ def command(
         common.show_json({"schema": "tfprobe.rm/1", **removal_documents(removals)})
     else:
         common.show(sentence(removals))
-    return 0 if all(each.problem is None for each in removals) else NoAnswer.exit_code
+    return 0 if all(removal.problem is None for removal in removals) else NoAnswer.exit_code
 
 
 def _refuse_held(entries: list[RunEntry], here: Machine, *, force: bool) -> None:

@@ -180,7 +180,7 @@ class LiveSource:
         """
         look = self._fleet.look()
         if look.problems and not look.runs:
-            raise NoAnswer(" ".join(each.what for each in look.problems))
+            raise NoAnswer(" ".join(problem.what for problem in look.problems))
         return TopSnapshot(look.directory, look.at_unix_ns, run_rows(look))
 
     def ops(self, key: Key, watch: Watch) -> OpTable | Missing:
@@ -201,15 +201,15 @@ class LiveSource:
         process = _process(key)
         pids = {each.pid for each in profile.processes if each.folder == process.name}
         return [
-            each
-            for each in found.findings
-            if each.subject.pid in (None, *pids) and each.subject.host in ("", key.host)
+            finding
+            for finding in found.findings
+            if finding.subject.pid in (None, *pids) and finding.subject.host in ("", key.host)
         ]
 
     def notes(self, key: Key, watch: Watch) -> Sequence[Noted]:  # noqa: ARG002 - a Source's
         """Return what the agent noted of samples, refusals and troubles."""
         log = read_events(_process(key).events)
-        return [_noted(each) for each in log.events if each.kind in _NOTED]
+        return [_noted(event) for event in log.events if event.kind in _NOTED]
 
     def sample(self, key: Key, steps: int) -> Sequence[str]:
         """Order the next steps of a process, or of all of a run; return who answered what."""
@@ -256,11 +256,11 @@ def _answered(answers: Sequence[ProcessAnswer], steps: int) -> Iterator[str]:
     silent = _pids(answers, RequestAnswer.NONE)
     if silent:
         yield f"No answer yet: {silent}. The order stands until the next step."
-    yield from reasons([each for each in answers if each.answer is not RequestAnswer.TAKEN])
+    yield from reasons([answer for answer in answers if answer.answer is not RequestAnswer.TAKEN])
 
 
 def _pids(answers: Sequence[ProcessAnswer], said: RequestAnswer) -> str:
-    found = [each for each in answers if each.answer is said]
+    found = [answer for answer in answers if answer.answer is said]
     pids = [each.process if isinstance(each.pid, Missing) else f"pid {each.pid}" for each in found]
     more = len(pids) - MOST_NAMED
     named = ", ".join(pids[:MOST_NAMED])

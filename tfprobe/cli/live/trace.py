@@ -111,7 +111,7 @@ def _followed(
     what = f"Waiting for {given.steps} steps" if wait else "Waiting for an answer"
 
     def count(answers: Sequence[ProcessAnswer]) -> None:
-        asked = [each for each in answers if not isinstance(each.request, Missing)]
+        asked = [answer for answer in answers if not isinstance(answer.request, Missing)]
         watch(sum(len(each.captures) for each in asked), given.steps * len(asked))
 
     with common.progress(what) as watch:
@@ -130,10 +130,12 @@ def _show(given: TraceRequest, answers: Sequence[ProcessAnswer], *, as_json: boo
     if as_json:
         common.show_json(document(given, answers))
         return
-    if all(isinstance(each.request, Missing) for each in answers):
+    if all(isinstance(answer.request, Missing) for answer in answers):
         raise NoAnswer(
             f"No process of run {given.run.id} was asked: {'; '.join(reasons(answers))}.",
-            hint=_ENDED_HINT if all(each.answer is RequestAnswer.ENDED for each in answers) else "",
+            hint=_ENDED_HINT
+            if all(answer.answer is RequestAnswer.ENDED for answer in answers)
+            else "",
         )
     common.show_page(
         render_trace_request(
@@ -150,6 +152,6 @@ def _status(answers: Sequence[ProcessAnswer], *, wait: bool) -> int:
     from tfprobe.profile.snapshots import RequestAnswer
 
     silent = (RequestAnswer.NONE, RequestAnswer.ENDED, RequestAnswer.NOT_ASKED)
-    answered = [each for each in answers if each.answer not in silent]
+    answered = [answer for answer in answers if answer.answer not in silent]
     good = all(each.is_met if wait else each.answer is RequestAnswer.TAKEN for each in answered)
     return 0 if answered and good else 1

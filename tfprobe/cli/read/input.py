@@ -64,7 +64,7 @@ def command(
     loops = [each for each in judged if wanted in each.title]
     if as_json:
         head = {"schema": "tfprobe.input/1", "run": run_document(profile.run)}
-        documents = [loop_document(each, profile.processes) for each in loops]
+        documents = [loop_document(loop, profile.processes) for loop in loops]
         common.show_json(head | {"works": documents})
     common.warn_of_problems(profile)
     if judged and not loops:
@@ -92,4 +92,4 @@ def _check_limits(high: float, moderate: float) -> None:
 
 
 def _names(loops: Sequence[LoopInput]) -> str:
-    return ", ".join(sorted({each.title for each in loops})[:10])
+    return ", ".join(sorted({loop.title for loop in loops})[:10])

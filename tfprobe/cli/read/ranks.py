@@ -47,7 +47,7 @@ def command(
 
         common.show_json(document(across, folder.id, found.problems))
     if not across.rows:
-        hint = " ".join(f"{each.where}: {each.what}" for each in found.problems)
+        hint = " ".join(f"{problem.where}: {problem.what}" for problem in found.problems)
         raise NoAnswer(f"Run {folder.id} has no process yet.", hint=hint)
     if loop and isinstance(across.loop, Missing):
         raise NoAnswer(

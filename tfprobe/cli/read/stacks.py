@@ -44,7 +44,7 @@ def command(
         common.show_json(document(profile.run.id, found, least_ratio))
     common.warn_of_problems(profile)
     if not found:
-        reasons = [text for each in profile.stacks for text in each.refusals]
+        reasons = [text for stack in profile.stacks for text in stack.refusals]
         hint = "; ".join(reasons) or "Record with `tfprobe run --stacks -- COMMAND`."
         raise NoAnswer(f"Run {profile.run.id} has no stacks.", hint=hint)
     if not as_json:

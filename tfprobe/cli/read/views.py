@@ -208,11 +208,11 @@ def chosen_loop(profile: Profile, wanted: str) -> Loop:
     from tfprobe.analysis.core import no_data_reasons
     from tfprobe.profile.reader.traced_steps import captures_of
 
-    loops = [each for each in profile.loops if wanted in f"{each.kind} {each.name}"]
+    loops = [loop for loop in profile.loops if wanted in f"{loop.kind} {loop.name}"]
     if profile.loops and not loops:
-        names = ", ".join(sorted({f"{each.kind} {each.name}" for each in profile.loops})[:10])
+        names = ", ".join(sorted({f"{loop.kind} {loop.name}" for loop in profile.loops})[:10])
         raise NoAnswer(f"No work has {wanted!r} in its name.", hint=f"There are: {names}.")
-    sampled = [each for each in loops if captures_of(each, profile)]
+    sampled = [loop for loop in loops if captures_of(loop, profile)]
     if not sampled:
         why = " ".join(no_data_reasons.explain(profile)) or "No step of it was sampled."
         raise NoAnswer(f"Run {profile.run.id} has no ops to show.", hint=why)
@@ -317,12 +317,12 @@ def _document(
     if view == "op":
         entries = [
             {
-                "name": each.name,
-                "in_graph": in_graph(found.graph.nodes[at] for at in each.members),
-                "nodes": len(each.members),
-                "own": _row(found, each.own),
+                "name": entry.name,
+                "in_graph": in_graph(found.graph.nodes[at] for at in entry.members),
+                "nodes": len(entry.members),
+                "own": _row(found, entry.own),
             }
-            for each in shown.entries
+            for entry in shown.entries
         ]
         return {**head, "ops": entries}
     return {**head, "places": list(_places(found, shown))}

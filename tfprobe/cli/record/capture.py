@@ -163,8 +163,8 @@ def _terminated_as_interrupted() -> Iterator[None]:
 
 def _text(made: _Made) -> str:
     lines = [
-        f"{each.address}: {_steps(each)} in {each.duration_ns / 10**9:g} s"
-        for each in made.recordings
+        f"{recording.address}: {_steps(recording)} in {recording.duration_ns / 10**9:g} s"
+        for recording in made.recordings
     ]
     return "".join(f"{printable(line)}\n" for line in [*lines, f"Recorded to {made.run.root}"])
 
@@ -195,14 +195,14 @@ def _document(made: _Made, wanted: WantedSteps) -> dict[str, Any]:
         "wanted_steps": wanted.steps,
         "processes": [
             {
-                "service": str(each.address),
-                "host": each.address.host,
-                "port": each.address.port,
+                "service": str(recording.address),
+                "host": recording.address.host,
+                "port": recording.address.port,
                 "folder": folder.name,
-                "steps": each.steps,
-                "duration_us": each.duration_ns / 1000,
-                "bytes": len(each.content),
+                "steps": recording.steps,
+                "duration_us": recording.duration_ns / 1000,
+                "bytes": len(recording.content),
             }
-            for each, folder in zip(made.recordings, made.folders, strict=True)
+            for recording, folder in zip(made.recordings, made.folders, strict=True)
         ],
     }

@@ -326,7 +326,7 @@ def _sampled(asked: _Asked) -> TracedLoop:
         return replace(found, captures=_of_step(found.captures, asked.step))
     folder, profile = asked.source.folder, asked.source.profile
     loop = chosen_loop(profile, asked.loop)
-    captures = tuple(each for each in profile.captures if _is_of(each, loop))
+    captures = tuple(capture for capture in profile.captures if _is_of(capture, loop))
     chosen = profile.only(_of_step(captures, asked.step))
     return sampled(folder, chosen, loop, with_shapes=True)
 
@@ -344,7 +344,9 @@ def _captures(asked: _Asked, profile: Profile) -> tuple[Capture, ...]:
     loops = [each for each in profile.loops if asked.loop in f"{each.kind} {each.name}"]
     captures = profile.captures
     if asked.loop:
-        captures = tuple(each for each in captures if any(_is_of(each, loop) for loop in loops))
+        captures = tuple(
+            capture for capture in captures if any(_is_of(capture, loop) for loop in loops)
+        )
     if not captures:
         why = " ".join(no_data_reasons.explain(profile)) or "No step of it was sampled."
         raise NoAnswer(f"Run {profile.run.id} has no traced step to write.", hint=why)
@@ -352,9 +354,9 @@ def _captures(asked: _Asked, profile: Profile) -> tuple[Capture, ...]:
 
 
 def _of_step(captures: tuple[Capture, ...], step: int | None) -> tuple[Capture, ...]:
-    chosen = tuple(each for each in captures if step in (None, each.step))
+    chosen = tuple(capture for capture in captures if step in (None, capture.step))
     if not chosen:
-        steps = sorted({each.step for each in captures})
+        steps = sorted({capture.step for capture in captures})
         raise NoAnswer(f"Step {step} was not sampled.", hint=f"These were: {common.some(steps)}.")
     return chosen
 

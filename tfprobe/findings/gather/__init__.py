@@ -160,7 +160,7 @@ def part(
 
 
 def _dearest(profile: Profile) -> tuple[int, int, int] | None:
-    sampled = {(each.process, each.loop) for each in profile.captures}
+    sampled = {(capture.process, capture.loop) for capture in profile.captures}
     loops = [loop for loop in profile.loops if _key(loop) in sampled]
     if not loops:
         return None
@@ -206,9 +206,9 @@ def _longest_ns(known: _Known, process: int) -> int:
 def _loop(known: _Known, loop: Loop, process: ProcessSignals) -> LoopSignals:
     profile, key, owner = known.profile, _key(loop), process.subject
     captures = tuple(
-        each
-        for each in profile.captures
-        if each.process == loop.process and each.loop == loop.index
+        capture
+        for capture in profile.captures
+        if capture.process == loop.process and capture.loop == loop.index
     )
     stands_out = outliers(profile, loop)
     signals = LoopSignals(
@@ -270,23 +270,23 @@ def _with_steps(
 
 def _called_at(captures: tuple[Capture, ...]) -> str:
     """Return the line that ran most of the traced steps."""
-    lines = Counter(each.called_at for each in captures if each.called_at)
+    lines = Counter(capture.called_at for capture in captures if capture.called_at)
     return lines.most_common(1)[0][0] if lines else ""
 
 
 def _samples(profile: Profile, captures: tuple[Capture, ...]) -> tuple[WaitSample, ...]:
     found = []
-    for each in captures:
-        process = profile.processes[each.process]
-        file = f"{process.host}/{process.folder}/captures/{each.file}"
-        found.append(WaitSample(each.step, file))
+    for capture in captures:
+        process = profile.processes[capture.process]
+        file = f"{process.host}/{process.folder}/captures/{capture.file}"
+        found.append(WaitSample(capture.step, file))
     return tuple(found)
 
 
 def of_captures(rows: Executions, captures: tuple[Capture, ...]) -> Executions:
     """Return the rows of these captures."""
-    wanted = np.zeros(max((each.index for each in captures), default=0) + 1, dtype=np.bool_)
-    wanted[[each.index for each in captures]] = True
+    wanted = np.zeros(max((capture.index for capture in captures), default=0) + 1, dtype=np.bool_)
+    wanted[[capture.index for capture in captures]] = True
     inside = rows.capture < len(wanted)
     inside[inside] = wanted[rows.capture[inside]]
     return rows.only(inside)

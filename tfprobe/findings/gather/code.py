@@ -55,7 +55,7 @@ def nodes(found: TracedLoop) -> int | Missing:
     """
     if not found.has_graph:
         return Missing("the recording has no graph of these steps")
-    if any(each.file.endswith(_OF_SESSION) for each in found.captures):
+    if any(capture.file.endswith(_OF_SESSION) for capture in found.captures):
         return Missing("the recording has every op that ran")
     in_branches = frozenset[str]().union(
         *(

@@ -48,7 +48,7 @@ def parts(item: LoopParts, timing: LoopTiming) -> Parts:
         shares={name: ns / total_ns for name, ns in total.items()} if total_ns else {},
         cycle_ns=item.cycle_ns,
         total_ns=min(total_ns, timing.thread_ns),
-        causes=tuple(_waste(each) for each in item.causes),
+        causes=tuple(_waste(cause) for cause in item.causes),
     )
 
 
@@ -65,8 +65,8 @@ def save_source(item: LoopParts) -> str:
 
 def _summed(steps: Iterable[Mapping[Part, int]]) -> _Sums:
     total: _Sums = {}
-    for each in steps:
-        for part, ns in each.items():
+    for step in steps:
+        for part, ns in step.items():
             total[part.value] = total.get(part.value, 0.0) + ns
     return total
 

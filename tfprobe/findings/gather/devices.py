@@ -139,7 +139,7 @@ def _copies(flow: TransferFlow, moved: Transfers) -> CopySignal:
     # Devices work beside each other: what they copy takes the time of one of them.
     devices = max(len(moved.accelerators), 1)
     pageable = dict(flow.by_memory).get(CopyMemory.PAGEABLE)
-    dearest = next((each.label for each in moved.causes if each.move is flow.move), "")
+    dearest = next((cause.label for cause in moved.causes if cause.move is flow.move), "")
     return CopySignal(
         direction=_DIRECTIONS[Move(flow.move)],
         count=flow.amount.count / steps,

@@ -72,7 +72,9 @@ def _prefetches(item: LoopInput, profile: Profile) -> bool:
     if isinstance(item.loop, Missing):
         return False
     key = (item.loop.process, "data", "Dataset.prefetch")
-    return any((each.process, each.kind, each.name) == key for each in profile.activities)
+    return any(
+        (activity.process, activity.kind, activity.name) == key for activity in profile.activities
+    )
 
 
 def _python_ns(pipeline: PipelineUse) -> float:
@@ -99,11 +101,11 @@ def _line_beside(item: LoopInput, profile: Profile) -> str:
     if isinstance(item.loop, Missing):
         return ""
     resource_samples = [
-        each for each in profile.resource_samples if each.process == item.loop.process
+        sample for sample in profile.resource_samples if sample.process == item.loop.process
     ]
-    found = thread_times(sorted(resource_samples, key=lambda each: each.at_ns))
+    found = thread_times(sorted(resource_samples, key=lambda sample: sample.at_ns))
     guests = () if isinstance(found, Missing) else found.guests
-    own = [each for each in guests if not is_of_library(each.file)]
+    own = [guest for guest in guests if not is_of_library(guest.file)]
     return f"{own[0].file}:{own[0].line}" if own else ""
 
 
@@ -116,12 +118,12 @@ def _line_that_made(item: LoopInput, stage: str, profile: Profile) -> str:
     methods += [_METHODS["Generator"]] if kind in ("", "FlatMap") else []
     for method in methods:
         lines = {
-            f"{each.file}:{each.line}"
-            for each in profile.activities
-            if each.process == item.loop.process
-            and (each.kind, each.name) == ("data", method)
-            and each.file
-            and not is_of_library(each.file)
+            f"{activity.file}:{activity.line}"
+            for activity in profile.activities
+            if activity.process == item.loop.process
+            and (activity.kind, activity.name) == ("data", method)
+            and activity.file
+            and not is_of_library(activity.file)
         }
         if lines:
             return lines.pop() if len(lines) == 1 else ""
@@ -129,13 +131,13 @@ def _line_that_made(item: LoopInput, stage: str, profile: Profile) -> str:
 
 
 def _line_of_filler(item: LoopInput, profile: Profile) -> str:
-    threads = {(each.thread, each.name) for each in item.producers}
+    threads = {(producer.thread, producer.name) for producer in item.producers}
     fillers = {
-        (each.process, each.index)
-        for each in profile.loops
-        if (each.thread, each.name) in threads
+        (loop.process, loop.index)
+        for loop in profile.loops
+        if (loop.thread, loop.name) in threads
         and not isinstance(item.loop, Missing)
-        and each.process == item.loop.process
+        and loop.process == item.loop.process
     }
     gaps = [gap for gap in followed(profile) if (gap.process, gap.loop) in fillers]
     lines = python_lines(gaps)

@@ -54,7 +54,9 @@ def _of_captures(profile: Profile) -> dict[tuple[int, int], LoopTiming]:
     for loop in profile.loops:
         key = (loop.process, loop.index)
         took_ns = [
-            each.duration_ns for each in profile.captures if (each.process, each.loop) == key
+            capture.duration_ns
+            for capture in profile.captures
+            if (capture.process, capture.loop) == key
         ]
         if took_ns and not loop.times.count:
             found[key] = _loop_of(loop, took_ns)
@@ -88,10 +90,10 @@ def _traces(profile: Profile) -> dict[tuple[int, str], int]:
     The agent counts retraces now and then; activities are told at once, but know only a name.
     """
     counts: dict[tuple[int, str], int] = {}
-    for each in profile.activities:
-        if each.kind == "trace":
-            key = (each.process, each.name)
-            counts[key] = max(counts.get(key, 0), each.count)
+    for activity in profile.activities:
+        if activity.kind == "trace":
+            key = (activity.process, activity.name)
+            counts[key] = max(counts.get(key, 0), activity.count)
     return counts
 
 
@@ -310,9 +312,11 @@ def _every(known: Sequence[view.Outliers], outliers: Sequence[Outlier]) -> int |
     longest = max(periods, key=lambda each: each.times, default=None)
     if longest is None or longest.times <= len(outliers) / 2:
         return None
-    in_turn = (each for each in outliers if (each.step - longest.first) % longest.every == 0)
+    in_turn = (
+        outlier for outlier in outliers if (outlier.step - longest.first) % longest.every == 0
+    )
     turns_ns = sum(each.excess_ns for each in in_turn)
-    return longest.every if 2 * turns_ns > sum(each.excess_ns for each in outliers) else None
+    return longest.every if 2 * turns_ns > sum(outlier.excess_ns for outlier in outliers) else None
 
 
 def _is_unexpected(each: Outlier) -> bool:

@@ -117,7 +117,7 @@ def ops(rows: Executions, captures: tuple[Capture, ...], *, tiny_ns: float) -> O
     # Ops of PyTorch call each other, and each is a row.
     own = _innermost(host) if is_pytorch(host.rows) else host
     return Ops(
-        step_ns=sum(each.duration_ns for each in captures) / len(captures),
+        step_ns=sum(capture.duration_ns for capture in captures) / len(captures),
         span_ns=span_ns,
         busy_ns=busy,
         large_ns=large_ns,
@@ -168,8 +168,8 @@ def _innermost(host: _Rows) -> _Rows:
 
 
 def _mine(rows: Executions, captures: tuple[Capture, ...]) -> _Rows:
-    at = np.full(max((each.index for each in captures), default=0) + 1, -1, dtype=np.int64)
-    at[[each.index for each in captures]] = np.arange(len(captures))
+    at = np.full(max((capture.index for capture in captures), default=0) + 1, -1, dtype=np.int64)
+    at[[capture.index for capture in captures]] = np.arange(len(captures))
     return _Rows(rows, at[rows.capture], len(captures))
 
 

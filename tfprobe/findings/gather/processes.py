@@ -54,7 +54,7 @@ def process_signals(
         overhead_ns=cost if isinstance(cost, Missing) else cost.traced_ns + cost.hook_ns,
         wall_ns=0 if isinstance(cost, Missing) else cost.wall_ns,
         settings=process.settings,
-        activities=tuple(with_own_line(each, account) for each in activities(profile, did)),
+        activities=tuple(with_own_line(activity, account) for activity in activities(profile, did)),
         machine=machine(profile, process.index),
         device_memory=memory,
         has_accelerator=has_accelerator(process),
@@ -79,9 +79,9 @@ def with_own_line(use: ActivitySignal, account: Account | Missing) -> ActivitySi
     method = use.name.rpartition(".")[2]
     items = (*account.items(Category.CALLBACKS), *account.items(Category.EPOCH_ENDS))
     own = (
-        each.source
-        for each in items
-        if each.what == method and each.source and not is_of_library(each.source)
+        item.source
+        for item in items
+        if item.what == method and item.source and not is_of_library(item.source)
     )
     return replace(use, source=next(own, use.source))
 
@@ -108,7 +108,7 @@ def activities(profile: Profile, item: ProcessActivities) -> tuple[ActivitySigna
     loops = [loop for loop in profile.loops if loop.process == process]
     first_ns = min((each.first_seen_ns for each in loops if each.first_seen_ns), default=0)
     last_ns = _last_ns(profile, loops, process)
-    mine = [each for each in profile.activities if each.process == process]
+    mine = [activity for activity in profile.activities if activity.process == process]
     found = []
     for use in item.activities:
         if use.is_step or isinstance(use.exclusive_ns, Missing):
@@ -129,7 +129,7 @@ def activities(profile: Profile, item: ProcessActivities) -> tuple[ActivitySigna
 
 def _source(rows: list[Activity]) -> str:
     """Return the line that called for most of these."""
-    lines = Counter(f"{each.file}:{each.line}" for each in rows if each.file)
+    lines = Counter(f"{row.file}:{row.line}" for row in rows if row.file)
     return lines.most_common(1)[0][0] if lines else ""
 
 
@@ -142,8 +142,8 @@ def _last_ns(profile: Profile, loops: list[Loop], process: int) -> int | None:
 
 def _after(rows: list[Activity], last_ns: int | None) -> tuple[int, int]:
     """Return how many began after a moment, and what they took; counts are running ones."""
-    late = [each for each in rows if last_ns is not None and each.start_ns >= last_ns]
-    rest = [each for each in rows if last_ns is None or each.start_ns < last_ns]
+    late = [row for row in rows if last_ns is not None and row.start_ns >= last_ns]
+    rest = [row for row in rows if last_ns is None or row.start_ns < last_ns]
     counts = [max((each.count for each in some), default=0) for some in (late, rest)]
     totals = [max((each.total_ns for each in some), default=0) for some in (late, rest)]
     return max(counts[0] - counts[1], 0), max(totals[0] - totals[1], 0)
@@ -151,7 +151,7 @@ def _after(rows: list[Activity], last_ns: int | None) -> tuple[int, int]:
 
 def _before(rows: list[Activity], first_ns: int) -> tuple[int, int]:
     """Return how many ended before a moment, and what they took; counts are running ones."""
-    early = [each for each in rows if each.end_ns <= first_ns]
+    early = [row for row in rows if row.end_ns <= first_ns]
     return (
         max((each.count for each in early), default=0),
         max((each.total_ns for each in early), default=0),
@@ -164,7 +164,7 @@ _NS_PER_S = 1_000_000_000
 def machine(profile: Profile, process: int) -> MachineSignal | Missing:
     """Return what the pulses of a process tell of it."""
     resource_samples = sorted(
-        (each for each in profile.resource_samples if each.process == process),
+        (sample for sample in profile.resource_samples if sample.process == process),
         key=lambda each: each.at_ns,
     )
     if len(resource_samples) < 2:
@@ -245,7 +245,11 @@ _OTHERS_CORES = 0.5
 def thread_use(profile: Profile, process: int) -> ThreadUseSignal | Missing:
     """Return what Python's threads used while steps ran, not what they did after the last."""
     resource_samples = sorted(
-        (each for each in profile.resource_samples if each.process == process and not each.at_exit),
+        (
+            sample
+            for sample in profile.resource_samples
+            if sample.process == process and not sample.at_exit
+        ),
         key=lambda each: each.at_ns,
     )
     found = thread_times(_behind_first_step(resource_samples))

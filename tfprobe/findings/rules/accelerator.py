@@ -97,7 +97,7 @@ def _unused(loop: LoopSignals) -> Finding:
 
 def _reasons(parts: Parts) -> list[tuple[str, float]]:
     waits = [(name, share) for name, share in parts.shares.items() if name not in ON_DEVICE]
-    return sorted(waits, key=lambda each: -each[1])[:_REASONS]
+    return sorted(waits, key=lambda wait: -wait[1])[:_REASONS]
 
 
 # Threads of their own for launching, or fewer kernels by fusing, take away about half of it.

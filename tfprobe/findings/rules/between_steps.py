@@ -109,7 +109,7 @@ def _action(cause: Waste | None, is_rare: bool) -> str:
 def _at_epochs(loop: LoopSignals) -> tuple[ActivitySignal, ...]:
     """Return activities of callbacks and summaries, the dearest; of a process its main loop's."""
     uses = loop.process.activities if loop.is_main else ()
-    return tuple(each for each in uses if each.kind in _KINDS)[:_SHOWN]
+    return tuple(use for use in uses if use.kind in _KINDS)[:_SHOWN]
 
 
 # Half as often is half the time; whoever saves at every step saves far more than that.
@@ -130,12 +130,12 @@ def checkpoint_stalls(signals: Signals, limits: Thresholds) -> Iterator[Verdict]
 def _of_process(
     process: ProcessSignals, loops: Iterable[LoopSignals], limits: Thresholds
 ) -> Verdict:
-    saves = [each for each in process.activities if each.kind == "save"]
-    total_ns = min(sum(each.own_ns for each in saves), process.loop_ns)
+    saves = [activity for activity in process.activities if activity.kind == "save"]
+    total_ns = min(sum(save.own_ns for save in saves), process.loop_ns)
     gain = Gain(round(CHECKPOINT_STALLS_LIKELY * total_ns), total_ns, process.loop_ns)
     if not saves or gain.high_ratio < limits.checkpoint_ratio:
         return None
-    dearest = max(saves, key=lambda each: each.own_ns)
+    dearest = max(saves, key=lambda save: save.own_ns)
     return Finding(
         title="Steps wait while checkpoints are saved",
         severity=limits.severity(gain),
@@ -177,15 +177,15 @@ def evaluation_often(process: ProcessSignals, limits: Thresholds) -> Verdict:
     An Estimator that stops training for each evaluation makes its graph and session anew, and saves
     them: that is in the bound. A process that only evaluates does what it is for.
     """
-    trains = any(each.kind == "train" for each in process.activities)
-    evaluations = [each for each in process.activities if each.kind == "evaluate"]
-    evaluate_ns = min(sum(each.total_ns for each in evaluations), process.loop_ns)
+    trains = any(activity.kind == "train" for activity in process.activities)
+    evaluations = [activity for activity in process.activities if activity.kind == "evaluate"]
+    evaluate_ns = min(sum(evaluation.total_ns for evaluation in evaluations), process.loop_ns)
     high_ns = min(evaluate_ns + _again_ns(process, evaluations), process.loop_ns)
     gain = Gain(round(EVALUATION_OFTEN_LIKELY * evaluate_ns), high_ns, process.loop_ns)
-    is_often = sum(each.count for each in evaluations) >= _LEAST
+    is_often = sum(evaluation.count for evaluation in evaluations) >= _LEAST
     if not trains or not is_often or evaluate_ns < limits.evaluation_ratio * process.loop_ns:
         return None
-    dearest = max(evaluations, key=lambda each: each.total_ns)
+    dearest = max(evaluations, key=lambda evaluation: evaluation.total_ns)
     return Finding(
         title="Training waits while the model is evaluated",
         severity=limits.severity(gain),
@@ -212,7 +212,7 @@ def _again_ns(process: ProcessSignals, evaluations: list[ActivitySignal]) -> int
     if isinstance(process.account, Missing):
         return 0
     calls, setups_ns = process.account.setups
-    if not 1 < calls <= 1 + sum(each.count for each in evaluations):
+    if not 1 < calls <= 1 + sum(evaluation.count for evaluation in evaluations):
         return 0
     saves_ns = process.account.ns(Category.CHECKPOINTS)
     return (setups_ns + saves_ns) * (calls - 1) // calls
@@ -230,18 +230,18 @@ def epoch_ends(process: ProcessSignals, limits: Thresholds) -> Verdict:
         return account
     # What the return of the last call takes stays: it ends once.
     ends = [each for each in account.items(Category.EPOCH_ENDS) if each.times > 1]
-    high_ns = sum(each.ns for each in ends)
+    high_ns = sum(end.ns for end in ends)
     gain = process.of_wall(high_ns, round(EPOCH_ENDS_LIKELY * high_ns))
     if not ends or gain.high_ratio < limits.epoch_ends_ratio:
         return None
-    times = max(each.times for each in ends)
+    times = max(end.times for end in ends)
     return Finding(
         title=f"The ends of {times:,} epochs take long",
         severity=limits.severity(gain),
         evidence=(
             *(
-                Evidence(each.what, time_ns=each.ns, source=each.source)
-                for each in ends[:_EPOCH_ENDS_SHOWN]
+                Evidence(end.what, time_ns=end.ns, source=end.source)
+                for end in ends[:_EPOCH_ENDS_SHOWN]
             ),
             Evidence("per epoch end", time_ns=high_ns // times),
         ),

@@ -30,7 +30,7 @@ def session_run_cost(loop: LoopSignals, limits: Thresholds) -> Verdict:
         return None
     if isinstance(parts, Missing):
         return parts
-    if any(each.kind in _OF_OTHERS for each in loop.process.activities):
+    if any(activity.kind in _OF_OTHERS for activity in loop.process.activities):
         return None
     before_ns = _before_ns(parts)
     gain_ns = before_ns / parts.cycle_ns * parts.total_ns if parts.cycle_ns else 0.0
@@ -159,7 +159,7 @@ def _busy_ratio(reads: Iterable[LoopSignals]) -> float:
 
 def _many_runs_line(reads: Iterable[LoopSignals]) -> str:
     pythons = (loop.python for loop in reads)
-    lines = (each.step_source for each in pythons if not isinstance(each, Missing))
+    lines = (python.step_source for python in pythons if not isinstance(python, Missing))
     return next((line for line in lines if line), "")
 
 
@@ -200,7 +200,7 @@ def small_executions(loop: LoopSignals, limits: Thresholds) -> Verdict:
         return None
     calls = _calls(loop)
     least = _LEAST_STEPS_A_FIT if timing.kind == "fit" else _LEAST_STEPS_A_CALL
-    called = sum(each.count for each in calls)
+    called = sum(call.count for call in calls)
     is_single = called >= _LEAST_CALLS and timing.steps < least * called
     if not is_single and loop.alone_step_ns > limits.small_step_us * _NS_PER_US:
         return None
@@ -237,7 +237,7 @@ def _may_join_steps(loop: LoopSignals) -> bool:
 
     Steps of two epochs are never in one call.
     """
-    epochs = sum(each.count for each in loop.process.activities if each.name == _EPOCH)
+    epochs = sum(activity.count for activity in loop.process.activities if activity.name == _EPOCH)
     has_several = loop.timing.steps >= _LEAST_STEPS_A_CALL * epochs or loop.timing.kind != "fit"
     return loop.process.has_steps_per_execution and not loop.is_of_session and has_several
 
@@ -245,13 +245,17 @@ def _may_join_steps(loop: LoopSignals) -> bool:
 def _calls(loop: LoopSignals) -> list[ActivitySignal]:
     """Return the calls of the method that runs these steps."""
     kind, name = _METHODS[loop.timing.kind], f"{loop.timing.name}.{loop.timing.kind}"
-    return [each for each in loop.process.activities if (each.kind, each.name) == (kind, name)]
+    return [
+        activity
+        for activity in loop.process.activities
+        if (activity.kind, activity.name) == (kind, name)
+    ]
 
 
 def _calls_ns(loop: LoopSignals, calls: list[ActivitySignal], limits: Thresholds) -> float:
     """Return what calls that run a single step take but for its ops, those of small steps, too."""
-    own_ns = sum(each.own_ns for each in calls)
-    total_ns = sum(each.total_ns for each in calls)
+    own_ns = sum(call.own_ns for call in calls)
+    total_ns = sum(call.total_ns for call in calls)
     if not isinstance(loop.ops, Missing):
         return max(total_ns - loop.of_steps(loop.ops.busy_ns), own_ns)
     is_small = loop.alone_step_ns <= limits.small_step_us * _NS_PER_US

@@ -107,10 +107,10 @@ def compile_time(process: ProcessSignals, limits: Thresholds) -> Verdict:
     that of making models and of first steps, in which TensorFlow optimizes what was traced. What
     saving traces is part of saving, and a function that is a step of its own is retracing's.
     """
-    traces = [each for each in process.activities if _counts(process, each, limits)]
+    traces = [activity for activity in process.activities if _counts(process, activity, limits)]
     if not traces:
         return None
-    traces.sort(key=lambda each: -_further_ns(each))
+    traces.sort(key=lambda trace: -_further_ns(trace))
     high_ns = min(_bound_ns(process, traces), process.wall_ns)
     gain = Gain(round(COMPILE_TIME_LIKELY * high_ns), high_ns, process.wall_ns)
     if gain.high_ratio < limits.trace_ratio:
@@ -121,11 +121,11 @@ def compile_time(process: ProcessSignals, limits: Thresholds) -> Verdict:
         evidence=(
             *(
                 Evidence(
-                    f"{each.name}, traced {each.count:,} times",
-                    time_ns=each.own_ns,
-                    source=each.source,
+                    f"{trace.name}, traced {trace.count:,} times",
+                    time_ns=trace.own_ns,
+                    source=trace.source,
                 )
-                for each in traces[:_SHOWN]
+                for trace in traces[:_SHOWN]
             ),
             Evidence("shown by", command="tfprobe report"),
         ),
@@ -147,10 +147,16 @@ def _bound_ns(process: ProcessSignals, traces: Sequence[ActivitySignal]) -> int:
     if isinstance(process.account, Missing) or dearest.name.startswith(_OF_DATASETS):
         return further_ns
     others = sum(
-        each.own_ns for each in process.activities if each.kind == "trace" and each not in traces
+        activity.own_ns
+        for activity in process.activities
+        if activity.kind == "trace" and activity not in traces
     )
     compiling_ns = process.account.ns(Category.COMPILE) - others
-    made = (each for each in process.activities if each.kind in _MAKING and each.count > 1)
+    made = (
+        activity
+        for activity in process.activities
+        if activity.kind in _MAKING and activity.count > 1
+    )
     compiling_ns = max(further_ns, round(compiling_ns * (dearest.count - 1) / dearest.count))
     return compiling_ns + sum(map(_further_ns, made))
 

@@ -275,7 +275,7 @@ def dataset_serial(loop: LoopSignals, limits: Thresholds) -> Verdict:
         return Missing("the source or the bottleneck of its tf.data pipeline was not seen")
     gain_ns = loop.parts.of_all_steps("input_wait")
     has_batch = loop.process.has_parallel_batch
-    lacks = tuple(each for each in _lacks(loop.input) if has_batch or "Batch" not in each[0])
+    lacks = tuple(lack for lack in _lacks(loop.input) if has_batch or "Batch" not in lack[0])
     likely = LIKELY_BY_CACHE if lacks and lacks[0][0] == _CACHE else DATASET_SERIAL_LIKELY
     gain = loop.gain(gain_ns, likely * gain_ns)
     if loop.input.keeps_up or not lacks or gain.high_ratio < limits.tuned_input_ratio:

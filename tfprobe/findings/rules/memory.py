@@ -13,7 +13,7 @@ from tfprobe.findings.thresholds import Thresholds
 
 def memory_full(process: ProcessSignals, limits: Thresholds) -> Verdict:
     """Return a finding for the fullest memory of a process, of a device or of the host."""
-    found = sorted(_memories(process), key=lambda each: each[1] / each[2])
+    found = sorted(_memories(process), key=lambda memory: memory[1] / memory[2])
     if not found:
         return Missing("the amount of memory is unknown")
     name, peak, capacity = found[-1]

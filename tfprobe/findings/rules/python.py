@@ -36,8 +36,8 @@ def gil_held(loop: LoopSignals, limits: Thresholds) -> Verdict:
     threads, parts = loop.process.threads, loop.parts
     if isinstance(threads, Missing) or isinstance(parts, Missing):
         return lacking(threads, parts)
-    others = [each for each in threads.others if each.source]
-    cores = sum(each.cores for each in others)
+    others = [other for other in threads.others if other.source]
+    cores = sum(other.cores for other in others)
     # Beside other processes a thread that wants all of a CPU has no more of it than others want.
     to_have = 1.0 if threads.is_alone else threads.had_ratio
     if not loop.is_main or not others or cores < limits.gil_cpus * to_have:
@@ -86,12 +86,12 @@ def _open_ns(loop: LoopSignals, parts: Parts) -> float:
 
 
 def _evidence(others: list[PythonThread], *, holds: bool) -> Iterator[Evidence]:
-    for each in others[:_SHOWN]:
-        where = f", in {each.function}" if each.function else ""
+    for other in others[:_SHOWN]:
+        where = f", in {other.function}" if other.function else ""
         doing = "computed in Python" if holds else "ran, within calls of Python,"
         yield Evidence(
-            f"thread {each.name} {doing} for {100 * each.cores:.0f} % of the time{where}",
-            source=each.source,
+            f"thread {other.name} {doing} for {100 * other.cores:.0f} % of the time{where}",
+            source=other.source,
         )
 
 
@@ -194,14 +194,14 @@ def slow_start(process: ProcessSignals, limits: Thresholds) -> Verdict:
     if not account.steps or gain.high_ratio < limits.preparation_ratio:
         return None
     items = account.items(Category.PREPARATION)
-    has_line = any(each.source for each in items[:_SHOWN])
+    has_line = any(item.source for item in items[:_SHOWN])
     return Finding(
         title="The first step starts late",
         severity=limits.severity(gain),
         evidence=(
             *(
-                Evidence(each.what or "elsewhere", time_ns=each.ns, source=each.source)
-                for each in items[:_SHOWN]
+                Evidence(item.what or "elsewhere", time_ns=item.ns, source=item.source)
+                for item in items[:_SHOWN]
             ),
             *([] if has_line else [Evidence("lines", command="tfprobe run --stacks")]),
         ),

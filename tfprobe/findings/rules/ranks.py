@@ -52,7 +52,7 @@ def _process(subject: Subject) -> tuple[str | None, int | None, int | None]:
 
 
 def _are_ranks(loops: Iterable[LoopSignals]) -> bool:
-    return all(each.subject.rank is not None for each in loops)
+    return all(loop.subject.rank is not None for loop in loops)
 
 
 def _late(loops: list[LoopSignals], limits: Thresholds) -> Verdict:
@@ -90,14 +90,14 @@ def _late(loops: list[LoopSignals], limits: Thresholds) -> Verdict:
 def _is_clear(latest: int, loops: list[LoopSignals], late_ns: float, limits: Thresholds) -> bool:
     """Say whether a rank is late by more than chance."""
     loop, others = loops[latest], [each for at, each in enumerate(loops) if at != latest]
-    turns = [each.turns for each in others if each.turns is not None]
+    turns = [other.turns for other in others if other.turns is not None]
     if loop.turns is None or len(turns) < len(others):
-        timings = [each.timing for each in others]
-        spread_ns = loop.timing.gap_spread_ns + max(each.gap_spread_ns for each in timings)
+        timings = [other.timing for other in others]
+        spread_ns = loop.timing.gap_spread_ns + max(timing.gap_spread_ns for timing in timings)
         # Who waits for it does so in steps that are longer; else they only run beside each other.
-        waited_ns = min(each.usual_step_ns for each in timings) - loop.timing.usual_step_ns
+        waited_ns = min(timing.usual_step_ns for timing in timings) - loop.timing.usual_step_ns
         return late_ns > spread_ns and waited_ns >= _WAITED_RATIO * late_ns
-    waits = [each.waiting_ns for each in turns]
+    waits = [turn.waiting_ns for turn in turns]
     if len(loops) < FEW:
         return loop.turns.waiting_ns < min(waits) and loop.turns.last_ratio >= limits.last_ratio
     # Of many each is last to a small share of the collectives, and another one may wait least once.
@@ -149,15 +149,15 @@ def _own_ns(loops: list[LoopSignals]) -> list[float]:
     are slow at different times and not compared: a step is taken to be as long as that of the
     process with the shortest steps, and the rest of it to be waiting for others.
     """
-    cycles = [_cycle_ns(each) for each in loops]
-    if all(each.turns and not isinstance(each.parts, Missing) for each in loops):
+    cycles = [_cycle_ns(loop) for loop in loops]
+    if all(loop.turns and not isinstance(loop.parts, Missing) for loop in loops):
         return [
-            cycle * (1 - each.parts.ratio(*_WAITS))
-            for cycle, each in zip(cycles, loops, strict=True)
-            if not isinstance(each.parts, Missing)
+            cycle * (1 - loop.parts.ratio(*_WAITS))
+            for cycle, loop in zip(cycles, loops, strict=True)
+            if not isinstance(loop.parts, Missing)
         ]
-    shortest_ns = min(each.timing.usual_step_ns for each in loops)
-    return [shortest_ns + each.timing.usual_gap_ns for each in loops]
+    shortest_ns = min(loop.timing.usual_step_ns for loop in loops)
+    return [shortest_ns + loop.timing.usual_gap_ns for loop in loops]
 
 
 # The backward pass has room for about half; the last gradients have nothing to hide behind.

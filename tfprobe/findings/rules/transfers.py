@@ -17,9 +17,9 @@ def copies_many(loop: LoopSignals, limits: Thresholds) -> Verdict:
     if isinstance(loop.copies, Missing):
         return loop.copies
     many = [
-        each
-        for each in loop.copies
-        if each.count >= limits.copies_least and each.bytes / each.count < limits.copy_bytes
+        copy
+        for copy in loop.copies
+        if copy.count >= limits.copies_least and copy.bytes / copy.count < limits.copy_bytes
     ]
     gain_ns = loop.of_steps(sum(each.exposed_ns for each in many))
     gain = loop.gain(gain_ns, LIKELY * gain_ns)
@@ -54,7 +54,7 @@ def copies_pageable(loop: LoopSignals, limits: Thresholds) -> Verdict:
     """Return a finding where pageable copies take long; the bound is all of their unhidden time."""
     if isinstance(loop.copies, Missing):
         return loop.copies
-    pageable = [each for each in loop.copies if each.pageable_count]
+    pageable = [copy for copy in loop.copies if copy.pageable_count]
     gain_ns = loop.of_steps(sum(min(each.pageable_ns, each.exposed_ns) for each in pageable))
     gain = loop.gain(gain_ns, LIKELY * gain_ns)
     if not pageable or gain.high_ratio < limits.pageable_ratio:

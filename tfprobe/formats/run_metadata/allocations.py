@@ -153,7 +153,7 @@ def _plain(entry: Int64s, at_ns: Int64s, size_bytes: Int64s | int) -> _Pieces:
 
 def _joined(*parts: _Pieces) -> _Pieces:
     """Return all pieces by their entries; those of one entry in the order of the parts."""
-    parts = tuple(each for each in parts if len(each.entry))
+    parts = tuple(part for part in parts if len(part.entry))
     if len(parts) == 1:
         return parts[0]
     if not parts:

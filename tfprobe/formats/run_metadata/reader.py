@@ -273,7 +273,7 @@ class RunMetadataReader:
 
     def _lanes(self, threads: Int64s, names: Mapping[int, str]) -> Int32s:
         numbers, at = _distinct(threads)
-        lanes = ((names.get(each) or str(each)) for each in numbers.tolist())
+        lanes = ((names.get(number) or str(number)) for number in numbers.tolist())
         return int32s(map(self._interner.position, lanes), len(numbers))[at]
 
     def _types_of(self, names: Int32s) -> Int32s:

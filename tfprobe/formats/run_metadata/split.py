@@ -39,9 +39,9 @@ def take_apart(
     """Return captures taken apart; for one that is no RunMetadata or holds no step, the error."""
     outlines = [_outline_or_error(content) for content in contents]
     good = [
-        (content, each)
-        for content, each in zip(contents, outlines, strict=True)
-        if not isinstance(each, UnreadableInput)
+        (content, outline)
+        for content, outline in zip(contents, outlines, strict=True)
+        if not isinstance(outline, UnreadableInput)
     ]
     try:
         found = iter(_nodes_of(reader, good))
@@ -49,7 +49,9 @@ def take_apart(
         if len(contents) > 1:
             return [each for content in contents for each in take_apart(reader, [content])]
         return [_of_other_form(reader, contents[0])]
-    return [each if isinstance(each, UnreadableInput) else next(found) for each in outlines]
+    return [
+        outline if isinstance(outline, UnreadableInput) else next(found) for outline in outlines
+    ]
 
 
 def _outline_or_error(content: bytes) -> Any:

@@ -46,21 +46,21 @@ def add_allocations(
         position = interner.position
         columns.add(
             len(found),
-            allocator=[position(each.allocator) for each in pieces],
-            device=[position(each.device) for each in pieces],
-            op=[position(each.op) for each in pieces],
-            op_type=[position(each.op_type) for each in pieces],
-            shape=[position(each.shape) for each in pieces],
+            allocator=[position(piece.allocator) for piece in pieces],
+            device=[position(piece.device) for piece in pieces],
+            op=[position(piece.op) for piece in pieces],
+            op_type=[position(piece.op_type) for piece in pieces],
+            shape=[position(piece.shape) for piece in pieces],
             at_ns=start_ns,
             bytes=int64s(
-                signs[event.metadata_id][0] * each.bytes
-                for event, each in zip(found, pieces, strict=True)
+                signs[event.metadata_id][0] * piece.bytes
+                for event, piece in zip(found, pieces, strict=True)
             ),
-            address=int64s(each.address for each in pieces),
-            in_use_bytes=int64s(each.in_use_bytes for each in pieces),
-            free_bytes=int64s(each.free_bytes for each in pieces),
-            peak_bytes=int64s(each.peak_bytes for each in pieces),
-            largest_free_bytes=int64s(each.largest_free_bytes for each in pieces),
+            address=int64s(piece.address for piece in pieces),
+            in_use_bytes=int64s(piece.in_use_bytes for piece in pieces),
+            free_bytes=int64s(piece.free_bytes for piece in pieces),
+            peak_bytes=int64s(piece.peak_bytes for piece in pieces),
+            largest_free_bytes=int64s(piece.largest_free_bytes for piece in pieces),
         )
 
 

@@ -145,10 +145,10 @@ class DatasetRuns:
             starts_ns, _ = self._plane.times_ns(line, places)
             order = np.argsort(starts_ns, kind="stable")
             ordered_ns, names = starts_ns[order], self._plane.numbers_at(line, places[order])
-            for each in events:
-                if each.number in called and each.number not in self._paths:
+            for event in events:
+                if event.number in called and event.number not in self._paths:
                     continue
-                bounds = np.searchsorted(ordered_ns, (each.start_ns, each.end_ns))
+                bounds = np.searchsorted(ordered_ns, (event.start_ns, event.end_ns))
                 found.update(names[slice(*bounds)].tolist())
         return found
 

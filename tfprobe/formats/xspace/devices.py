@@ -53,14 +53,14 @@ def add_kernels(
             len(kernels),
             device=position(plane.name),
             lane=position(name),
-            name=[position(each.name) for each in kernels],
-            op_type=[position(each.op_type) for each in kernels],
-            place=[each.place for each in kernels],
-            start_ns=int64s(each.start_ns for each in kernels),
-            duration_ns=int64s(each.duration_ns for each in kernels),
-            bytes=int64s(each.bytes for each in kernels),
-            detail=[position(each.detail) for each in kernels],
-            correlation=int64s(each.correlation for each in kernels),
+            name=[position(kernel.name) for kernel in kernels],
+            op_type=[position(kernel.op_type) for kernel in kernels],
+            place=[kernel.place for kernel in kernels],
+            start_ns=int64s(kernel.start_ns for kernel in kernels),
+            duration_ns=int64s(kernel.duration_ns for kernel in kernels),
+            bytes=int64s(kernel.bytes for kernel in kernels),
+            detail=[position(kernel.detail) for kernel in kernels],
+            correlation=int64s(kernel.correlation for kernel in kernels),
         )
 
 
@@ -299,11 +299,11 @@ def _running(module: Any) -> Iterator[Any]:
         if computation is None or at in known:
             continue
         known.add(at)
-        for each in computation.instructions:
-            if each.opcode in CONTAINERS:
-                waiting.extend(each.called_computation_ids)
-            if each.opcode not in _NO_LOOP:
-                yield each
+        for instruction in computation.instructions:
+            if instruction.opcode in CONTAINERS:
+                waiting.extend(instruction.called_computation_ids)
+            if instruction.opcode not in _NO_LOOP:
+                yield instruction
 
 
 def _frames(index: Any, metadata: Any) -> tuple[Frame, ...]:

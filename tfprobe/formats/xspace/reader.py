@@ -182,4 +182,4 @@ def _with_times(plane: Plane, line: Any, events: list[Any], numbers: list[int]) 
     ends_ns = (start_ns + duration_ns).tolist()
     names = [plane.name_of(event) for event in events]
     columns = zip(numbers, start_ns.tolist(), ends_ns, names, strict=True)
-    return [Marker(*each) for each in columns]
+    return [Marker(*column) for column in columns]

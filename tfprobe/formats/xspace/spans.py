@@ -117,12 +117,12 @@ class SpanReader:
             background=is_background(lane) | (paths != 0),
             start_ns=start_ns,
             duration_ns=duration_ns,
-            name=[each.name for each in facts],
-            detail=np.where(paths > 0, paths, [each.detail for each in facts]),
-            identity=int64s(each.identity for each in facts),
-            parent=int64s(each.parent for each in facts),
-            correlation=int64s(each.correlation for each in facts),
-            bytes=int64s(each.bytes for each in facts),
+            name=[fact.name for fact in facts],
+            detail=np.where(paths > 0, paths, [fact.detail for fact in facts]),
+            identity=int64s(fact.identity for fact in facts),
+            parent=int64s(fact.parent for fact in facts),
+            correlation=int64s(fact.correlation for fact in facts),
+            bytes=int64s(fact.bytes for fact in facts),
         )
 
     def _kinds_at(self, plane: Plane, line: int) -> Int32s:

@@ -165,9 +165,9 @@ class Exporter:
     def _note_alive(self, look: FleetLook) -> None:
         """Remember when each process was last alive, and forget those that are gone."""
         everyone = {
-            process_labels(run, each): each.process.state
+            process_labels(run, process): process.process.state
             for run in look.runs
-            for each in run.processes
+            for process in run.processes
         }
         alive = {each: look.at_unix_ns for each, state in everyone.items() if state in LIVE}
         self._alive_ns = {

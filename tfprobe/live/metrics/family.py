@@ -96,7 +96,7 @@ class MonotonicCounter:
         Series that are not in an answer are forgotten with it.
         """
         shown: dict[tuple[str, tuple[str, ...]], Value] = {}
-        held = tuple(self._held(each, shown) for each in families)
+        held = tuple(self._held(family, shown) for family in families)
         self._shown = shown
         return held
 

@@ -89,13 +89,13 @@ class Findings:
             self._known = {run.look.run.directory: (run, self._noted(run)) for run in runs}
             known = tuple(self._known.values())
             failures = self._failures
-        yield Exposed(COUNTS, tuple(each for run, found in known for each in _counts(run, found)))
+        yield Exposed(COUNTS, tuple(count for run, found in known for count in _counts(run, found)))
         yield Exposed(TIMES, tuple(each for run, found in known for each in _times(run, found)))
         yield Exposed(FAILURES, (Series((), failures, self._started_unix_ns),))
 
     def _noted(self, run: RunSubject) -> _Known:
         _, found = self._known.get(run.look.run.directory, (run, _Known(run.since_unix_ns)))
-        found.captures = sum(each.process.captures for each in run.look.processes)
+        found.captures = sum(process.process.captures for process in run.look.processes)
         return found
 
     def _loop(self) -> None:
@@ -200,6 +200,6 @@ def _output(child: subprocess.Popen[bytes]) -> bytes:
 def _told(content: bytes) -> Mapping[tuple[str, str], int] | None:
     try:
         findings = json.loads(content)["findings"]
-        return Counter((label(each["rule"]), label(each["severity"])) for each in findings)
+        return Counter((label(finding["rule"]), label(finding["severity"])) for finding in findings)
     except (ValueError, KeyError, TypeError, AttributeError):
         return None

@@ -112,7 +112,7 @@ def metrics_url(url: str) -> str:
 
 def metrics_data(answer: MetricsAnswer) -> export.MetricsData:
     """Return an answer as OpenTelemetry has it: cumulative, each counter from its own start."""
-    metrics = [_metric(each, answer.at_unix_ns) for each in answer.families if each.series]
+    metrics = [_metric(family, answer.at_unix_ns) for family in answer.families if family.series]
     scope = InstrumentationScope("tfprobe", tfprobe.__version__)
     about = {"service.name": "tfprobe", "service.version": tfprobe.__version__}
     resource = Resource.create({**about, "host.name": socket.gethostname()})

@@ -97,16 +97,16 @@ def subjects(look: FleetLook, limits: Limits, alive_ns: Mapping[Labels, int]) ->
     recent_ns = look.at_unix_ns - round(limits.finished_for_s * NS_PER_S)
     shown: dict[Labels, tuple[RunLook, ProcessLook]] = {}
     for run in look.runs:
-        for each in run.processes:
-            labels = process_labels(run, each)
-            last_ns = max(_last_sign_ns(each), alive_ns.get(labels, 0))
+        for process in run.processes:
+            labels = process_labels(run, process)
+            last_ns = max(_last_sign_ns(process), alive_ns.get(labels, 0))
             # Nobody sees a process of another machine end: there its silence has to do.
-            if each.process.state not in LIVE and last_ns < recent_ns:
+            if process.process.state not in LIVE and last_ns < recent_ns:
                 left_out["finished"] += 1
             elif labels in shown:
                 left_out["duplicate"] += 1
             else:
-                shown[labels] = (run, each)
+                shown[labels] = (run, process)
     kept = dict(sorted(shown.items(), key=_importance)[: limits.most_processes])
     left_out["most_processes"] = len(shown) - len(kept)
     found = (_run(run, look, kept, limits, recent_ns) for run in look.runs)
@@ -137,7 +137,7 @@ def _run(
     recent_ns: int,
 ) -> RunSubject | None:
     """Return a run that has a process to show, runs, or has none and is young or unreadable."""
-    mine = {process_labels(run, each): each for each in run.processes}
+    mine = {process_labels(run, process): process for process in run.processes}
     processes = tuple(
         _process(labels, each, look.at_unix_ns, limits)
         for labels, each in mine.items()

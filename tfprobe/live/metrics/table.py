@@ -107,9 +107,9 @@ def _run_info(run: RunSubject) -> Points:
 
 def _is_readable(run: RunSubject) -> int:
     """Say whether run.json and every steps.bin could be read."""
-    processes = (each.process for each in run.look.processes)
+    processes = (process.process for process in run.look.processes)
     # What a profiler service recorded has no steps.bin.
-    hooks = (each.hooks for each in processes if each.port is None)
+    hooks = (process.hooks for process in processes if process.port is None)
     return int(not any(isinstance(each, Missing) for each in (run.look.run.command, *hooks)))
 
 

@@ -158,7 +158,7 @@ def _name(line: ListLine, _width: int) -> Cell:
 
 def _process_name(line: ListLine, row: ProcessRow) -> str:
     who = process_named(row)
-    several_hosts = len({each.host for each in line.run.processes}) > 1
+    several_hosts = len({process.host for process in line.run.processes}) > 1
     return f"{who} {row.host}" if several_hosts else who
 
 

@@ -194,7 +194,7 @@ def _facts(line: ListLine) -> Iterator[str]:
         rank = "" if row.rank is None else f" · {row.role or 'rank'} {row.rank}"
         yield f"{row.host} {titled(f'pid {row.pid}', row.title)}{rank}"
     elif len(run.processes) > 1:
-        hosts = len({each.host for each in run.processes})
+        hosts = len({process.host for process in run.processes})
         on = "1 host" if hosts == 1 else f"{hosts} hosts"
         yield f"{len(run.processes)} processes on {on}"
     if not isinstance(run.user, Missing):

@@ -23,7 +23,9 @@ def lay_out(seen: TopSnapshot, *, width: int, colour: bool) -> str:
     fitted = fit(found, width)
     parts = [_headings(fitted), *(_line(line, fitted) for line in found)]
     problems = [
-        f"{run.id}: {each.where}: {each.what}" for run in seen.runs for each in run.problems
+        f"{run.id}: {problem.where}: {problem.what}"
+        for run in seen.runs
+        for problem in run.problems
     ]
     told = [page.paragraph(text) for text in problems[:_SHOWN_PROBLEMS]]
     rest = len(problems) - len(told)

@@ -337,4 +337,4 @@ def _by_step(table: T, captures: tuple[Capture, ...]) -> Iterator[T]:
     """Give the rows of each step, none where there are none."""
     found = dict(table.by_capture())
     none = table.only(table.capture < 0)
-    return (found.get(each.index, none) for each in captures)
+    return (found.get(capture.index, none) for capture in captures)

@@ -43,7 +43,7 @@ def newest_captures(
     """
     steps = read_steps(folder.steps)
     events = event_log(folder.events, last_bytes=_LAST_BYTES).read().things
-    samples = {each.text("capture"): each for each in events if each.kind == "sample"}
+    samples = {event.text("capture"): event for event in events if event.kind == "sample"}
     gathered = Gathered()
     decoder = Decoder(folder, gathered.interner, with_memory=False)
     problems = []
@@ -116,7 +116,7 @@ def _profile(
 
 def _after(captures: Iterable[Capture], told: Log[GapRecord]) -> GapLog:
     """Return the gaps after these captures."""
-    steps = {(each.loop, each.step) for each in captures}
+    steps = {(capture.loop, capture.step) for capture in captures}
     found = tuple(gap for gap in told.read().things if (gap.loop, gap.step) in steps)
     return GapLog(found, told.bad_lines)
 

@@ -201,10 +201,10 @@ def with_all_traces(loops: Iterable[Loop], activities: Iterable[Activity]) -> tu
     trace is an activity of the function's name, and their counts are exact.
     """
     traces: dict[tuple[int, str], int] = {}
-    for each in activities:
-        if each.kind == "trace":
-            key = (each.process, each.name)
-            traces[key] = max(traces.get(key, 0), each.count)
+    for activity in activities:
+        if activity.kind == "trace":
+            key = (activity.process, activity.name)
+            traces[key] = max(traces.get(key, 0), activity.count)
     return tuple(_with_traces(loop, traces.get((loop.process, loop.name), 0)) for loop in loops)
 
 
@@ -216,18 +216,18 @@ def _with_traces(loop: Loop, traces: int) -> Loop:
 
 def gaps(told: GapLog, *, process: int, unix_minus_monotonic_ns: int) -> Iterator[Gap]:
     """Give the gaps of a process in the order they were written; times are unix ns."""
-    for each in told.gaps:
+    for gap in told.gaps:
         yield Gap(
             process=process,
-            loop=each.loop,
-            step=each.step,
-            start_ns=each.start_ns + unix_minus_monotonic_ns,
-            duration_ns=each.end_ns - each.start_ns,
-            cost_ns=each.cost_ns,
-            cut=each.cut,
-            calls=tuple(_call(call) for call in each.calls),
-            why=each.why,
-            cpu_ns=NOT_NOTED if each.cpu_ns is None else each.cpu_ns,
+            loop=gap.loop,
+            step=gap.step,
+            start_ns=gap.start_ns + unix_minus_monotonic_ns,
+            duration_ns=gap.end_ns - gap.start_ns,
+            cost_ns=gap.cost_ns,
+            cut=gap.cut,
+            calls=tuple(_call(call) for call in gap.calls),
+            why=gap.why,
+            cpu_ns=NOT_NOTED if gap.cpu_ns is None else gap.cpu_ns,
         )
 
 

@@ -140,8 +140,8 @@ def process_of(
 
 def programs_of(entries: Sequence[ProcessEntry]) -> Mapping[tuple[str, str], Program]:
     """Return what each process of a run runs, by its host and folder."""
-    found = programs([_facts(each) for each in entries])
-    keys = ((each.folder.host, each.folder.name) for each in entries)
+    found = programs([_facts(entry) for entry in entries])
+    keys = ((entry.folder.host, entry.folder.name) for entry in entries)
     return dict(zip(keys, found, strict=True))
 
 
@@ -153,7 +153,7 @@ def with_launch(process: Process, entry: ProcessEntry, launches: Iterable[RunMan
     facts = entry.manifest
     if isinstance(process.exec_ns, Missing) or isinstance(facts, Missing):
         return process
-    launched_ns = [each.started_unix_ns for each in launches if is_of_launch(facts, each)]
+    launched_ns = [launch.started_unix_ns for launch in launches if is_of_launch(facts, launch)]
     return replace(process, exec_ns=max([process.exec_ns, *launched_ns]))
 
 

@@ -44,18 +44,20 @@ def roster_problems(entry: RunEntry) -> Iterator[Problem]:
 
 
 def _members(processes: Iterable[ProcessEntry]) -> Iterator[_Member]:
-    for each in processes:
-        facts = each.manifest
+    for process in processes:
+        facts = process.manifest
         if isinstance(facts, Missing) or facts.rank is None or facts.service is not None:
             continue
         yield _Member(
             facts,
-            f"{each.folder.host}/{each.folder.name}",
+            f"{process.folder.host}/{process.folder.name}",
             team(facts.rank.role),
             facts.rank.index,
             facts.rank.world,
-            each.steps,
-            facts.started_unix_ns if isinstance(each.header, Missing) else _until_ns(each.header),
+            process.steps,
+            facts.started_unix_ns
+            if isinstance(process.header, Missing)
+            else _until_ns(process.header),
             facts.rank.serves,
         )
 
@@ -71,13 +73,13 @@ _MOST_RANKS = 1_000_000
 
 def _absent(members: Sequence[_Member]) -> Iterator[str]:
     # Others are in no world.
-    workers = [each for each in members if each.team == WORKERS]
-    worlds = sorted({each.world for each in workers if each.world is not None})
+    workers = [member for member in members if member.team == WORKERS]
+    worlds = sorted({worker.world for worker in workers if worker.world is not None})
     if len(worlds) > 1:
         told = ", ".join(f"{world:,}" for world in worlds)
         yield f"Its ranks do not agree on how many they are: {told}."
-    there = {each.rank for each in workers}
-    served = (task for each in members for task in each.serves)
+    there = {worker.rank for worker in workers}
+    served = (task for member in members for task in member.serves)
     there.update(index for role, index in served if team(role) == WORKERS)
     # Nobody may tell how many there are, or one who knows of some only: the last who is there
     # counts, too.
@@ -93,8 +95,8 @@ def _absent(members: Sequence[_Member]) -> Iterator[str]:
 def _twice(members: Sequence[_Member]) -> Iterator[str]:
     """Tell of ranks that two had at one time, neither of which was started by the other."""
     by_rank: dict[tuple[str, int], list[_Member]] = {}
-    for each in members:
-        by_rank.setdefault((each.team, each.rank), []).append(each)
+    for member in members:
+        by_rank.setdefault((member.team, member.rank), []).append(member)
     for (row, rank), found in sorted(by_rank.items()):
         own = _heads(found)
         if any(_overlap(a, b) for at, a in enumerate(own) for b in own[:at]):
@@ -105,7 +107,7 @@ def _twice(members: Sequence[_Member]) -> Iterator[str]:
 
 def _heads(members: Sequence[_Member]) -> list[_Member]:
     """Leave out who inherited the rank."""
-    return [members[at] for at in heads([_claim(each) for each in members])]
+    return [members[at] for at in heads([_claim(member) for member in members])]
 
 
 def _claim(member: _Member) -> Claim:
@@ -118,7 +120,7 @@ def _overlap(a: _Member, b: _Member) -> bool:
 
 
 def _same_names(members: Sequence[_Member]) -> Iterator[str]:
-    machines = {each.machine for each in members if each.facts.boot_id}
+    machines = {member.machine for member in members if member.facts.boot_id}
     for host, count in sorted(Counter(host for host, _ in machines).items()):
         if count > 1:
             yield (
@@ -129,9 +131,9 @@ def _same_names(members: Sequence[_Member]) -> Iterator[str]:
 
 def _versions(members: Sequence[_Member]) -> Iterator[str]:
     ranks: dict[str, set[int]] = {}
-    for each in members:
-        if each.facts.tensorflow and each.team == WORKERS:
-            ranks.setdefault(each.facts.tensorflow, set()).add(each.rank)
+    for member in members:
+        if member.facts.tensorflow and member.team == WORKERS:
+            ranks.setdefault(member.facts.tensorflow, set()).add(member.rank)
     if len(ranks) > 1:
         told = "; ".join(
             f"{version} on {_listed(sorted(ranks[version]))}" for version in sorted(ranks)

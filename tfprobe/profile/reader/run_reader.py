@@ -207,11 +207,11 @@ class RunReader:
             for index, process in enumerate(chosen)
         )
         notes = [process.notes for process in chosen]
-        activities = _joined(each.activities for each in notes)
+        activities = _joined(note.activities for note in notes)
         executions, spans, allocations = self._gathered.tables()
         hosts = () if self._only else sorted({each.host for each in processes})
         machines = [self._machine(host) for host in hosts]
-        resource_samples = [each.resource_samples for each in notes] + [
+        resource_samples = [note.resource_samples for note in notes] + [
             machine.read() for machine in machines
         ]
         loops = _joined(process.loops(index) for index, process in enumerate(chosen))
@@ -231,9 +231,9 @@ class RunReader:
                 *_joined(machine.problems for machine in machines),
             ),
             activities=activities,
-            gaps=_joined(each.gaps for each in notes),
+            gaps=_joined(note.gaps for note in notes),
             resource_samples=_joined(resource_samples),
-            stacks=tuple(each.stacks for each in notes if each.stacks is not None),
+            stacks=tuple(note.stacks for note in notes if note.stacks is not None),
         )
 
     def _unread(self) -> Iterator[Problem]:

@@ -173,7 +173,7 @@ class _Tables:
                 record.start_ns, record.end_ns, record.rate_per_s,
                 record.samples, record.errors, record.cost_ns,
             )  # fmt: skip
-            rows = [self._thread(chunk, each) for each in record.threads if len(each.nodes)]
+            rows = [self._thread(chunk, thread) for thread in record.threads if len(thread.nodes)]
             self._end_before(chunk.start_ns)
             self._chunks.append(chunk)
             self._rows += rows
@@ -182,11 +182,11 @@ class _Tables:
         """Return all that was taken in."""
         none = np.empty(0, dtype=np.int64)
         columns = zip(*self._rows, strict=True) if self._rows else ([none],) * 5
-        thread, nodes, read_ns, start_ns, end_ns = (np.concatenate(each) for each in columns)
+        thread, nodes, read_ns, start_ns, end_ns = (np.concatenate(column) for column in columns)
         paths = np.array(list(self._nodes), dtype=np.int64).reshape(-1, 2)
         shifted = (
-            each._replace(start_ns=each.start_ns + shift_ns, end_ns=each.end_ns + shift_ns)
-            for each in self._chunks
+            chunk._replace(start_ns=chunk.start_ns + shift_ns, end_ns=chunk.end_ns + shift_ns)
+            for chunk in self._chunks
         )
         return StackSamples(
             process=process,

@@ -99,7 +99,7 @@ def _captures(steps: Sequence[Marker], file: str, process: int) -> tuple[Capture
     if are_numbered(captures):
         return captures
     # Keras numbers the steps of each epoch from 0 on: a number would name several.
-    return tuple(replace(each, step=each.index) for each in captures)
+    return tuple(replace(capture, step=capture.index) for capture in captures)
 
 
 def _gaps(captures: Sequence[Capture]) -> Iterator[Gap]:
@@ -190,8 +190,8 @@ class _Windows:
     """Windows of time, one after the other."""
 
     def __init__(self, windows: list[Marker]) -> None:
-        self._starts_ns = np.array([each.start_ns for each in windows], dtype=np.int64)
-        self._ends_ns = np.array([each.end_ns for each in windows], dtype=np.int64)
+        self._starts_ns = np.array([window.start_ns for window in windows], dtype=np.int64)
+        self._ends_ns = np.array([window.end_ns for window in windows], dtype=np.int64)
 
     def at(self, moments_ns: Int64s) -> Int64s:
         """Return which window each moment is in, -1 for none."""
@@ -258,7 +258,7 @@ NO_STEPS = RecentSteps(
 
 def times_of(captures: Sequence[Capture]) -> Durations:
     """Return how long the steps took, of which there is one at least."""
-    return _durations([each.duration_ns for each in captures])
+    return _durations([capture.duration_ns for capture in captures])
 
 
 def gaps_of(captures: Sequence[Capture]) -> Durations:
@@ -273,8 +273,8 @@ def recent_of(captures: Sequence[Capture]) -> RecentSteps:
     if not are_numbered(captures):
         return NO_STEPS
     first, count = captures[0].step, len(captures)
-    starts_ns = np.array([each.start_ns for each in captures], dtype=np.int64)
-    ends_ns = starts_ns + np.array([each.duration_ns for each in captures], dtype=np.int64)
+    starts_ns = np.array([capture.start_ns for capture in captures], dtype=np.int64)
+    ends_ns = starts_ns + np.array([capture.duration_ns for capture in captures], dtype=np.int64)
     sampled = np.ones(count, dtype=np.bool_)
     return RecentSteps(first, starts_ns, ends_ns, sampled, ~sampled)
 
@@ -282,7 +282,7 @@ def recent_of(captures: Sequence[Capture]) -> RecentSteps:
 def are_numbered(captures: Sequence[Capture]) -> bool:
     """Say whether each step has the number after that of the step before."""
     first = captures[0].step
-    return [each.step for each in captures] == list(range(first, first + len(captures)))
+    return [capture.step for capture in captures] == list(range(first, first + len(captures)))
 
 
 def _durations(durations_ns: Sequence[int]) -> Durations:

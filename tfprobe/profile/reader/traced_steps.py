@@ -79,7 +79,7 @@ def with_shapes_of(folder: RunFolder, profile: Profile, found: TracedLoop) -> Tr
     steps = [path for path, is_it in zip(paths, is_trace, strict=True) if not is_it]
     steps.append(process.optimized_graph(f"work-{found.loop.index}"))
     found = with_what_ran(found, traces=_contents(traces), steps=_contents(steps))
-    graphs = [process.graph(each) for each in _fingerprints(process, found.loop)]
+    graphs = [process.graph(fingerprint) for fingerprint in _fingerprints(process, found.loop)]
     return _with_passed(found, _contents(graphs))
 
 

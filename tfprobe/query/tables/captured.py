@@ -169,19 +169,21 @@ def _number(shape: TableShape, column: TableColumn, rows: Table) -> str:
 def _steps(rows: Table, profile: Profile) -> Mapping[str, Array]:
     """Return which step of which loop each row is of; the loop may be unknown."""
     captures = profile.captures
-    lost = np.array([isinstance(each.loop, Missing) for each in captures], dtype=np.bool_)
-    loops = [0 if isinstance(each.loop, Missing) else each.loop for each in captures]
+    lost = np.array([isinstance(capture.loop, Missing) for capture in captures], dtype=np.bool_)
+    loops = [0 if isinstance(capture.loop, Missing) else capture.loop for capture in captures]
     loop = np.array(loops, dtype=np.int32)[rows.capture]
     return {
         "work": np.ma.masked_array(loop, mask=lost[rows.capture]) if lost.any() else loop,
-        "step": np.array([each.step for each in captures], dtype=np.int64)[rows.capture],
+        "step": np.array([capture.step for capture in captures], dtype=np.int64)[rows.capture],
     }
 
 
 def _with_unknown_bytes(profile: Profile) -> Executions:
     """Return the executions, bytes that the recording does not tell as -1."""
     rows = profile.executions
-    silent = [each.index for each in profile.captures if each.file.endswith(_WITHOUT_BYTES)]
+    silent = [
+        capture.index for capture in profile.captures if capture.file.endswith(_WITHOUT_BYTES)
+    ]
     if not silent:
         return rows
     is_silent = np.isin(rows.capture, silent)
@@ -195,8 +197,8 @@ def _with_unknown_bytes(profile: Profile) -> Executions:
 
 def _told(profile: Profile, fingerprint: str, counts: Mapping[str, int]) -> CaptureFiles:
     in_each = np.bincount(profile.executions.capture, minlength=len(profile.captures))
-    captures = tuple(_capture(each, int(in_each[each.index])) for each in profile.captures)
-    problems = tuple((each.where, each.what) for each in profile.problems)
+    captures = tuple(_capture(capture, int(in_each[capture.index])) for capture in profile.captures)
+    problems = tuple((problem.where, problem.what) for problem in profile.problems)
     (process,) = profile.processes
     host = plain(process.host)
     return CaptureFiles(fingerprint, host, process.rank, counts, captures, problems)

@@ -192,12 +192,12 @@ def _truth(values: Sequence[Any]) -> Array:
 
 
 def _text(values: Sequence[Any]) -> Array:
-    return text_cells([None if _is_unknown(each) else str(each) for each in values])
+    return text_cells([None if _is_unknown(value) else str(value) for value in values])
 
 
 def _lists(values: Sequence[Any]) -> Array:
     return _objects(
-        [None if _is_unknown(each) else [plain(one) for one in each] for each in values]
+        [None if _is_unknown(value) else [plain(one) for one in value] for value in values]
     )
 
 

@@ -101,7 +101,7 @@ class TableLoader:
     @property
     def problems(self) -> tuple[Problem, ...]:
         """Return those that were met so far; the table of that name has them, too."""
-        told = [Problem(*each) for one in self._kept or () for each in one.told.problems]
+        told = [Problem(*problem) for one in self._kept or () for problem in one.told.problems]
         return (*(lost.problem() for lost in self._all_lost().values()), *told)
 
     def close(self) -> None:
@@ -295,7 +295,9 @@ class TableLoader:
 
     def _insert_columns(self, table: str, columns: Mapping[str, Array]) -> None:
         shape = BY_NAME[table]
-        selected = ", ".join(f"CAST({name(each.name)} AS {each.type})" for each in shape.columns)
+        selected = ", ".join(
+            f"CAST({name(column.name)} AS {column.type})" for column in shape.columns
+        )
         with registered(self.connection, "new rows", columns):
             self.connection.execute(f'INSERT INTO {table} SELECT {selected} FROM "new rows"')
 

@@ -76,8 +76,8 @@ def run_row(entry: RunEntry) -> Row:
 
 def interpreter_rows(run: str, rest: Profile) -> Iterator[Row]:
     """Give the rows of `interpreters`."""
-    for each in rest.interpreters:
-        yield run, each.host, each.pid, each.version, each.executable
+    for interpreter in rest.interpreters:
+        yield run, interpreter.host, interpreter.pid, interpreter.version, interpreter.executable
 
 
 def accelerator_rows(run: str, rest: Profile) -> Iterator[Row]:
@@ -124,11 +124,11 @@ def loop_rows(profile: Profile, place: RowPlace) -> Iterator[Row]:
 def activity_rows(profile: Profile, place: RowPlace) -> Iterator[Row]:
     """Give the rows of `activities`."""
     (process,) = profile.processes
-    for each in profile.activities:
-        lasted_ns = each.end_ns - each.start_ns
-        about = (each.kind, each.name, each.thread, each.start_ns, lasted_ns)
-        where = (each.file, each.line) if each.file else (None, None)
-        yield (*_key(process, place), *about, each.count, each.total_ns, *where)
+    for activity in profile.activities:
+        lasted_ns = activity.end_ns - activity.start_ns
+        about = (activity.kind, activity.name, activity.thread, activity.start_ns, lasted_ns)
+        where = (activity.file, activity.line) if activity.file else (None, None)
+        yield (*_key(process, place), *about, activity.count, activity.total_ns, *where)
 
 
 def gap_rows(profile: Profile, place: RowPlace) -> Iterator[Row]:
@@ -180,8 +180,8 @@ def thread_rows(profile: Profile, place: RowPlace) -> Iterator[Row]:
                 resource_sample.thread_times.since_ns,
             )
             yield from (
-                (*of_resource_sample, *_thread(each))
-                for each in resource_sample.thread_times.threads
+                (*of_resource_sample, *_thread(thread))
+                for thread in resource_sample.thread_times.threads
             )
 
 
@@ -267,9 +267,9 @@ def _accelerator(run: str, resource_sample: ResourceSample, device: DeviceSample
 
 
 # A column is called what the model calls it, but for the number of an accelerator.
-_RESOURCE_SAMPLE = [each.name for each in RESOURCE_SAMPLES.columns[len(PROCESS_KEY) :]]
+_RESOURCE_SAMPLE = [column.name for column in RESOURCE_SAMPLES.columns[len(PROCESS_KEY) :]]
 _NUMBER_OF_DEVICE = ACCELERATORS.columns.index(ACCELERATORS.named("device"))
-_ACCELERATOR = ["index", *(each.name for each in ACCELERATORS.columns[_NUMBER_OF_DEVICE + 1 :])]
+_ACCELERATOR = ["index", *(column.name for column in ACCELERATORS.columns[_NUMBER_OF_DEVICE + 1 :])]
 
 
 ACCOUNT = TableShape(
@@ -305,8 +305,8 @@ class ProcessAccount:
 def found_in(report: Report, shards: Iterable[Shard]) -> Mapping[Shard, ProcessAccount]:
     """Return the processes that a report tells of; it has them in the order of the shards."""
     told = [
-        ProcessAccount(each.process, account)
-        for each, account in zip(report.processes, report.accounts, strict=True)
+        ProcessAccount(process.process, account)
+        for process, account in zip(report.processes, report.accounts, strict=True)
     ]
     found: dict[Shard, ProcessAccount] = {}
     for shard in shards:

@@ -30,7 +30,9 @@ def _lines(found: Diff, verdicts: Verdicts) -> Iterator[str]:
         yield from ("", f"**{text}**")
     if found.differences:
         yield from ("", "## Differences between A and B", "")
-        rows = [(each.of, each.before, each.after) for each in found.differences]
+        rows = [
+            (difference.of, difference.before, difference.after) for difference in found.differences
+        ]
         yield from table(("", "A", "B"), rows, texts=3)
     for loop in found.loops:
         yield from _loop(loop)
@@ -63,9 +65,9 @@ def _loop(loop: LoopDiff) -> Iterator[str]:
 
 def _costs(what: str, changes: Sequence[CostChange]) -> Iterator[str]:
     shown = [
-        each
-        for each in changes
-        if each.is_significant or each.before_ns is None or each.after_ns is None
+        change
+        for change in changes
+        if change.is_significant or change.before_ns is None or change.after_ns is None
     ]
     if not shown:
         return

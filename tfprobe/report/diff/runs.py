@@ -80,7 +80,9 @@ def _parts(found: Sides, verdicts: Verdicts, width: int) -> Iterator[RenderableT
         columns = [
             TextColumn(name, is_number=False, may_be_cut=bool(name)) for name in ("", "A", "B")
         ]
-        rows = [(each.of, each.before, each.after) for each in found.differences]
+        rows = [
+            (difference.of, difference.before, difference.after) for difference in found.differences
+        ]
         yield page.table(columns, rows, width=width)
     for loop in found.loops[:SHOWN_LOOPS]:
         yield page.blank()
@@ -168,7 +170,9 @@ def _lines(found: Sides, verdicts: Verdicts) -> Iterator[str]:
         yield from ("", f"**{text}**")
     if found.differences:
         yield from ("", "## Differences between the first runs of A and B", "")
-        rows = [(each.of, each.before, each.after) for each in found.differences]
+        rows = [
+            (difference.of, difference.before, difference.after) for difference in found.differences
+        ]
         yield from table(("", "A", "B"), rows, texts=3)
     for loop in found.loops:
         yield from ("", f"## {loop.name}", "")

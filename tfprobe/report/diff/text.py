@@ -56,7 +56,7 @@ def _parts(found: Diff, verdicts: Verdicts, width: int) -> Iterator[RenderableTy
 
 def answer(found: Diff) -> str:
     """Say in a sentence whether steps got slower or faster."""
-    known = [each for each in found.loops if isinstance(each.steps.step, Change)]
+    known = [loop for loop in found.loops if isinstance(loop.steps.step, Change)]
     if not known:
         return "Step times cannot be compared: too few steps."
     told = [text for each in known if (text := _told(each, found.judged))]
@@ -182,7 +182,7 @@ def _costs(
     if not changes:
         return
     steps = f"{ops.before_steps} and {ops.after_steps} traced steps"
-    shown = [each for each in changes if each.is_significant or _is_there_once(each)]
+    shown = [change for change in changes if change.is_significant or _is_there_once(change)]
     if min(ops.before_steps, ops.after_steps) < LEAST_BLOCKS:
         yield page.paragraph(f"{what}: too few samples to test for significance ({steps})")
         shown = list(changes)

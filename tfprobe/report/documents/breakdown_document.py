@@ -75,11 +75,11 @@ def _group(name: str, shares: Mapping[Part, float]) -> Document:
 def _causes(causes: Iterable[GapCause]) -> list[Document]:
     return [
         {
-            "part": each.part.value,
-            "what": each.what,
-            "file": each.file or None,
-            "line": each.line or None,
-            "duration_us": each.duration_ns / 1000,
+            "part": cause.part.value,
+            "what": cause.what,
+            "file": cause.file or None,
+            "line": cause.line or None,
+            "duration_us": cause.duration_ns / 1000,
         }
-        for each in causes
+        for cause in causes
     ]

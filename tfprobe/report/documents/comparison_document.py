@@ -27,7 +27,8 @@ def document(found: Diff, verdicts: Sequence[tuple[str, GateVerdict]]) -> Docume
         "significant": bool(found.changed_steps),
         "cause": None if found.whose is None else found.whose.value,
         "differences": [
-            {"of": each.of, "a": each.before, "b": each.after} for each in found.differences
+            {"of": difference.of, "a": difference.before, "b": difference.after}
+            for difference in found.differences
         ],
         "load": found.load or None,
         "judged": list(found.judged),
@@ -145,7 +146,8 @@ def several_runs_document(found: Sides, verdicts: Sequence[tuple[str, GateVerdic
         "b": [run_document(run) for run in found.after],
         "verdict": found.answer.value,
         "differences": [
-            {"of": each.of, "a": each.before, "b": each.after} for each in found.differences
+            {"of": difference.of, "a": difference.before, "b": difference.after}
+            for difference in found.differences
         ],
         "load": found.load or None,
         "in_turns": found.is_in_turns,

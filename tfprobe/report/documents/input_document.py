@@ -25,10 +25,10 @@ def loop_document(item: LoopInput, processes: Sequence[Process]) -> Document:
         "wait_us": item.wait_ns / 1000,
         "input_ratio": item.ratio,
         "level": item.level.value,
-        "sources": [_source(each) for each in item.sources],
+        "sources": [_source(source) for source in item.sources],
         "pipeline": _pipeline(item.pipeline),
         "fed_bytes": None if isinstance(item.fed_bytes, Missing) else item.fed_bytes,
-        "producers": [_producer(each) for each in item.producers],
+        "producers": [_producer(producer) for producer in item.producers],
         "remedies": list(item.remedies),
     }
 

@@ -25,14 +25,14 @@ def document(
     return {
         "allocators": []
         if isinstance(allocators, Missing)
-        else [_allocator(each) for each in allocators],
+        else [_allocator(allocator) for allocator in allocators],
         "variables": None
         if isinstance(variables, Missing)
         else {
             "parameters_bytes": variables.parameters_bytes,
             "optimizer_state_bytes": variables.optimizer_state_bytes,
         },
-        "hosts": [] if isinstance(hosts, Missing) else [_host(each) for each in hosts],
+        "hosts": [] if isinstance(hosts, Missing) else [_host(host) for host in hosts],
         "missing": {name: part.reason for name, part in parts.items() if isinstance(part, Missing)},
     }
 
@@ -55,7 +55,7 @@ def _allocator(found: MemorySummary) -> dict[str, Any]:
             "after_us": peak.after_ns / NS_PER_US,
             "bytes": peak.bytes,
             "by_role": {role.value: size for role, size in peak.by_role},
-            "holders": [_holder(each) for each in peak.holders],
+            "holders": [_holder(holder) for holder in peak.holders],
         },
         "timeline": {
             "after_us": [at / NS_PER_US for at in found.curve.after_ns.tolist()],

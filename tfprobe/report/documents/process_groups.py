@@ -85,14 +85,14 @@ class Crowd:
 
 def crowd(processes: Sequence[ProcessReport]) -> Crowd:
     """Return what there is to say of many processes at once."""
-    versions = (each.process.tensorflow for each in processes)
+    versions = (process.process.tensorflow for process in processes)
     costs = [share for share, _ in _costs(processes)]
     found = [*_ended_badly(processes), *_slow(processes), *_dear(processes)]
     return Crowd(
         processes=len(processes),
-        hosts=len({each.process.host for each in processes}),
-        states=_counted(each.process.state for each in processes),
-        tensorflows=_counted(each for each in versions if not isinstance(each, Missing)),
+        hosts=len({process.process.host for process in processes}),
+        states=_counted(process.process.state for process in processes),
+        tensorflows=_counted(version for version in versions if not isinstance(version, Missing)),
         groups=_groups(processes),
         recording_ratio=_extent(costs),
         stand_out=tuple(found),
@@ -105,9 +105,9 @@ _Key = tuple[str, str, str, str]
 def _groups(processes: Sequence[ProcessReport]) -> tuple[Group, ...]:
     """Return the works by role and program, those with most time first."""
     found: dict[_Key, list[LoopReport]] = {}
-    for each in processes:
-        for item in each.loops:
-            found.setdefault(_key(each.process, item), []).append(item)
+    for process in processes:
+        for item in process.loops:
+            found.setdefault(_key(process.process, item), []).append(item)
     order = sorted(found, key=lambda key: -_total_ns(found[key]))
     return tuple(_group(key, found[key]) for key in order)
 
@@ -128,9 +128,9 @@ def _group(key: _Key, items: Sequence[LoopReport]) -> Group:
         kind=kind,
         name=name,
         program=program,
-        processes=len({each.loop.process for each in items}),
-        steps=sum(each.loop.count for each in items),
-        mean_ns=_extent([mean for each in items if (mean := _mean_ns(each))]),
+        processes=len({item.loop.process for item in items}),
+        steps=sum(item.loop.count for item in items),
+        mean_ns=_extent([mean for item in items if (mean := _mean_ns(item))]),
     )
 
 
@@ -151,19 +151,19 @@ def _counted(values: Iterator[str]) -> tuple[tuple[str, int], ...]:
 
 def _ended_badly(processes: Sequence[ProcessReport]) -> Iterator[StandsOut]:
     """Give processes that ended otherwise than most did."""
-    states = _counted(each.process.state for each in processes)
+    states = _counted(process.process.state for process in processes)
     usual = {states[0][0], *_ENDED_WELL}
-    others = (each for each in processes if each.process.state not in usual)
+    others = (process for process in processes if process.process.state not in usual)
     yield from (StandsOut(each, Why.STATE) for each in itertools.islice(others, _MOST_NAMED))
 
 
 def _slow(processes: Sequence[ProcessReport]) -> Iterator[StandsOut]:
     """Give the slowest of the loop that takes most time in processes that do it together."""
     together: dict[tuple[_Key, int], list[tuple[LoopReport, ProcessReport]]] = {}
-    for each in processes:
-        for item in each.loops:
-            key = _key(each.process, item), each.process.group
-            together.setdefault(key, []).append((item, each))
+    for process in processes:
+        for item in process.loops:
+            key = _key(process.process, item), process.process.group
+            together.setdefault(key, []).append((item, process))
     several = [rows for rows in together.values() if len(rows) > 1]
     rows = max(several, key=lambda rows: _total_ns([item for item, _ in rows]), default=[])
     usual = _extent([mean for item, _ in rows if (mean := _mean_ns(item))])
@@ -189,5 +189,5 @@ def _dear(processes: Sequence[ProcessReport]) -> Iterator[StandsOut]:
 
 def _costs(processes: Sequence[ProcessReport]) -> list[tuple[float, ProcessReport]]:
     """Return the share of its time that recording took of each process of which that is known."""
-    known = ((each.overhead, each) for each in processes)
+    known = ((process.overhead, process) for process in processes)
     return [(cost.fraction_ratio, each) for cost, each in known if isinstance(cost, Overhead)]

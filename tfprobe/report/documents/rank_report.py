@@ -33,14 +33,14 @@ def document(found: RankComparison, run: str, problems: Sequence[Problem] = ()) 
         "reference": found.clocks.reference,
         "first_step": found.first_step,
         "last_step": found.last_step,
-        "steps": [_figures(each) for each in found.figures],
-        "stragglers": [_straggler(each) for each in found.stragglers],
+        "steps": [_figures(figure) for figure in found.figures],
+        "stragglers": [_straggler(straggler) for straggler in found.stragglers],
         "waits": None if isinstance(found.waits, Missing) else _waits(found.waits),
         "waits_missing": _reason(found.waits),
         "servers": None if isinstance(found.servers, Missing) else _servers(found.servers),
         "servers_missing": _reason(found.servers),
         "facts": list(found.facts),
-        "problems": [{"where": each.where, "what": each.what} for each in problems],
+        "problems": [{"where": problem.where, "what": problem.what} for problem in problems],
     }
 
 
@@ -115,12 +115,12 @@ def _waits(found: Waits) -> Document:
         "steps": found.steps,
         "pairs": [
             {
-                "who": each.who,
-                "whom": each.whom,
-                "count": each.count,
-                "waiting_us": each.waiting_ns / _NS_PER_US,
+                "who": pair.who,
+                "whom": pair.whom,
+                "count": pair.count,
+                "waiting_us": pair.waiting_ns / _NS_PER_US,
             }
-            for each in found.pairs
+            for pair in found.pairs
         ],
     }
 
@@ -128,7 +128,7 @@ def _waits(found: Waits) -> Document:
 def _servers(found: Servers) -> Document:
     return {
         "imbalance_ratio": _or_none(found.imbalance_ratio),
-        "servers": [_server(each) for each in found.loads],
+        "servers": [_server(load) for load in found.loads],
     }
 
 

@@ -124,7 +124,7 @@ def part(
     already.
     """
     loops = by_loop(profile) if loops is None else loops
-    reports = (process_report(each, profile) for each in profile.processes)
+    reports = (process_report(process, profile) for process in profile.processes)
     return ReportPart(
         processes=tuple(map(_without_steps, reports)),
         accounts=account.accounts(profile, loops) if accounts is None else accounts,
@@ -132,7 +132,7 @@ def part(
         ops=op_totals.part(profile),
         hardware=hardware.processes(profile),
         silences=no_data_reasons.stepless(profile),
-        problems=tuple(each for each in profile.problems if not _is_beside(each)),
+        problems=tuple(problem for problem in profile.problems if not _is_beside(problem)),
         collectives=collectives.part(profile, loops),
         meetings=synchronization_events.part(profile),
         stacks=summaries(profile),
@@ -150,15 +150,15 @@ def beside(profile: Profile) -> ProcessFacts:
 
 def merge(run: Run, parts: Sequence[ReportPart], rest: ProcessFacts) -> Report:
     """Return one report of a run, whose processes are those of the parts, in this order."""
-    reports = [each for part in parts for each in part.processes]
-    placed = [replace(each.process, index=at) for at, each in enumerate(reports)]
+    reports = [process for part in parts for process in part.processes]
+    placed = [replace(report.process, index=at) for at, report in enumerate(reports)]
     used = (each for part in parts for each in part.hardware)
     silences = tuple(text for part in parts for text in part.silences)
-    of_run = tuple(each for each in rest.problems if each.where in _RUN)
-    of_hosts = tuple(each for each in rest.problems if each.where not in _RUN)
+    of_run = tuple(problem for problem in rest.problems if problem.where in _RUN)
+    of_hosts = tuple(problem for problem in rest.problems if problem.where not in _RUN)
     accounts = collectives.with_waits(
         [each for part in parts for each in part.accounts],
-        [each for part in parts for each in part.collectives],
+        [collective for part in parts for collective in part.collectives],
         placed,
         met(parts),
     )
@@ -168,7 +168,7 @@ def merge(run: Run, parts: Sequence[ReportPart], rest: ProcessFacts) -> Report:
         accounts=accounts,
         processes=tuple(map(_placed, reports, placed)),
         breakdown=breakdown_totals.merge(
-            (each for part in parts for each in part.cycles),
+            (cycle for part in parts for cycle in part.cycles),
             sum(part.ops.captures for part in parts),
         ),
         ops=op_totals.merge([part.ops for part in parts]),
@@ -180,8 +180,8 @@ def merge(run: Run, parts: Sequence[ReportPart], rest: ProcessFacts) -> Report:
             rest.devices or NO_ACCELERATOR,
         ),
         silences=silences if reports else no_data_reasons.of_nothing(run, rest.interpreters),
-        problems=(*of_run, *(each for part in parts for each in part.problems), *of_hosts),
-        stacks=tuple(each for part in parts for each in part.stacks),
+        problems=(*of_run, *(problem for part in parts for problem in part.problems), *of_hosts),
+        stacks=tuple(stack for part in parts for stack in part.stacks),
     )
 
 
@@ -211,7 +211,7 @@ def document(report: Report, findings: Sequence[Document] = ()) -> Document:
         "breakdown": shares_document(report.breakdown),
         "ops": _ops_document(report.ops),
         "findings": list(findings),
-        "stacks": [summary_document(each) for each in report.stacks],
+        "stacks": [summary_document(stack) for stack in report.stacks],
         "silences": list(report.silences),
         "problems": [{"where": p.where, "what": p.what} for p in report.problems],
     }
@@ -262,14 +262,14 @@ def process_report(process: Process, profile: Profile) -> ProcessReport:
 
 
 def _without_steps(item: ProcessReport) -> ProcessReport:
-    loops = (LoopReport(in_sum(each.loop), each.times) for each in item.loops)
+    loops = (LoopReport(in_sum(loop.loop), loop.times) for loop in item.loops)
     return replace(item, loops=tuple(loops))
 
 
 def _placed(item: ProcessReport, process: Process) -> ProcessReport:
     """Return the report of a process that has its place among all of a run now."""
     loops = (
-        LoopReport(replace(each.loop, process=process.index), each.times) for each in item.loops
+        LoopReport(replace(loop.loop, process=process.index), loop.times) for loop in item.loops
     )
     return replace(item, process=process, loops=tuple(loops))
 

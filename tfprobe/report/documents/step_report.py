@@ -57,14 +57,14 @@ class StepsReport:
 
 def gather(profile: Profile, *, last: int, named: str = "") -> StepsReport:
     """Return what there is to say; `named` keeps works with this in their kind and name."""
-    processes = [run_report.process_report(each, profile) for each in profile.processes]
+    processes = [run_report.process_report(process, profile) for process in profile.processes]
     loops = tuple(
-        _of(profile, each.process, item, last)
-        for each in processes
-        for item in each.loops
+        _of(profile, process.process, item, last)
+        for process in processes
+        for item in process.loops
         if named in f"{item.loop.kind} {item.loop.name}"
     )
-    lives = tuple((each.process, life(profile, each.process)) for each in processes)
+    lives = tuple((process.process, life(profile, process.process)) for process in processes)
     return StepsReport(profile.run, lives, loops)
 
 
@@ -100,7 +100,7 @@ def document(found: StepsReport) -> Document:
         "schema": SCHEMA,
         "run": run_report.run_document(found.run),
         "processes": [_life_document(process, each) for process, each in found.lives],
-        "work": [_loop_document(each) for each in found.loops],
+        "work": [_loop_document(loop) for loop in found.loops],
     }
 
 
@@ -125,7 +125,7 @@ def _loop_document(each: LoopStepReport) -> Document:
 def _distribution_document(found: Distribution | Missing) -> Document:
     if isinstance(found, Missing):
         return {"missing": found.reason}
-    names = [f"p{round(each * 100)}_us" for each in QUANTILES]
+    names = [f"p{round(quantile * 100)}_us" for quantile in QUANTILES]
     quantiles = zip(names, map(_us, found.quantiles_ns), strict=True)
     return {
         "count": found.count,
@@ -155,8 +155,13 @@ def _outliers_document(found: Outliers | Missing) -> Document:
             for cause, count, excess_ns in causes
         ],
         "periods": [
-            {"every": each.every, "first": each.first, "times": each.times, "turns": each.turns}
-            for each in found.periods
+            {
+                "every": period.every,
+                "first": period.first,
+                "times": period.times,
+                "turns": period.turns,
+            }
+            for period in found.periods
         ],
         "longest": [_outlier_document(each) for each in found.found[:SHOWN_OUTLIERS]],
     }
@@ -208,7 +213,9 @@ def _life_document(process: Process, found: Life | Missing) -> Document:
         "wall_us": _us(found.wall_ns),
         "knows_import": found.knows_import,
         "phases": {phase: _us(found.total_ns(phase)) for phase in PHASES},
-        "segments": [[each.phase, each.start_ns, each.end_ns] for each in found.segments],
+        "segments": [
+            [segment.phase, segment.start_ns, segment.end_ns] for segment in found.segments
+        ],
     }
 
 

@@ -73,15 +73,15 @@ def document(tiers: Tiers) -> Document:
 def application_document(processes: tuple[ProcessActivities, ...]) -> list[Document]:
     """Return what each process did, most exclusive time first."""
     return [
-        _place(each.process)
+        _place(process.process)
         | _told(
             {
-                "wall_us": _us(each.wall_ns),
-                "elsewhere_us": _us(each.elsewhere_ns),
-                "activities": [_activity_document(use) for use in each.activities],
+                "wall_us": _us(process.wall_ns),
+                "elsewhere_us": _us(process.elsewhere_ns),
+                "activities": [_activity_document(use) for use in process.activities],
             }
         )
-        for each in processes
+        for process in processes
     ]
 
 
@@ -92,7 +92,7 @@ def runtime_document(item: Runtime | Missing) -> Document:
     launches = item.launches
     return {
         "steps": item.steps,
-        "calls": [_calls_document(each) for each in item.calls],
+        "calls": [_calls_document(call) for call in item.calls],
         "launches": {"missing": launches.reason}
         if isinstance(launches, Missing)
         else _launches_document(launches),
@@ -104,12 +104,14 @@ def hardware_document(item: Hardware) -> Document:
     devices = item.devices
     return {
         "processes": [
-            {"missing": each.reason} if isinstance(each, Missing) else _process_document(each)
-            for each in item.processes
+            {"missing": process.reason}
+            if isinstance(process, Missing)
+            else _process_document(process)
+            for process in item.processes
         ],
         "devices": {"missing": devices.reason}
         if isinstance(devices, Missing)
-        else [_device_document(each) for each in devices],
+        else [_device_document(device) for device in devices],
     }
 
 
@@ -175,12 +177,12 @@ def _launches_document(item: KernelLaunches) -> Document:
             "short_ratio": item.short_ratio,
             "short_kernels": [
                 {
-                    "name": each.name,
-                    "count": each.count,
-                    "mean_kernel_us": _us(each.mean_kernel_ns),
-                    "mean_call_us": _us(each.mean_call_ns),
+                    "name": kernel.name,
+                    "count": kernel.count,
+                    "mean_kernel_us": _us(kernel.mean_kernel_ns),
+                    "mean_call_us": _us(kernel.mean_call_ns),
                 }
-                for each in item.short_kernels
+                for kernel in item.short_kernels
             ],
         }
     )
@@ -232,9 +234,9 @@ def _threads_document(item: ProcessThreads) -> Document:
             "samples": item.samples,
             "watched_us": _us(item.watched_ns),
             "cpu_us": _us(item.cpu_ns),
-            "groups": [_group_document(each) for each in item.groups],
+            "groups": [_group_document(group) for group in item.groups],
             "ended_us": _us(item.ended_ns),
-            "guests": [_stand_document(each) for each in item.guests],
+            "guests": [_stand_document(guest) for guest in item.guests],
             "unmapped": item.unmapped,
         }
     )
@@ -250,7 +252,7 @@ def _group_document(item: ThreadGroup) -> Document:
             "cpu_us": _us(item.cpu_ns),
             "cores_busy": item.cores,
             "share_ratio": item.ratio,
-            "stands": [_stand_document(each) for each in item.stands],
+            "stands": [_stand_document(stand) for stand in item.stands],
         }
     )
 
@@ -283,7 +285,7 @@ def _device_document(item: DeviceHardware) -> Document:
             "pcie_sent_bytes_per_s": item.pcie_sent_bytes_per_s,
             "pcie_received_bytes_per_s": item.pcie_received_bytes_per_s,
             "throttled_ratio_by_reason": {
-                each.reason: each.ratio for each in item.throttle_reasons
+                reason.reason: reason.ratio for reason in item.throttle_reasons
             },
         }
     )

@@ -42,7 +42,7 @@ def line(report: Report, *, at_unix_ns: int) -> str:
         "1 process" if processes == 1 else f"{processes} processes",
         *_steps(report),
     ]
-    captures = sum(each.process.captures for each in report.processes)
+    captures = sum(process.process.captures for process in report.processes)
     facts.append("1 capture" if captures == 1 else f"{numbers.count(captures)} captures")
     return printable(" · ".join(facts))
 

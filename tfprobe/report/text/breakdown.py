@@ -103,7 +103,7 @@ def shares_table(shares: Mapping[Part, float], *, width: int) -> RenderableType:
 
 def causes(item: LoopParts, *, most: int, width: int) -> Iterator[RenderableType]:
     """Yield what idle time, waiting and the time between steps of a loop went to."""
-    rows = [_cause(each, each.duration_ns / (item.cycle_ns or 1)) for each in item.causes[:most]]
+    rows = [_cause(cause, cause.duration_ns / (item.cycle_ns or 1)) for cause in item.causes[:most]]
     yield from _causes_table(rows, width)
 
 

@@ -100,7 +100,7 @@ def _bottleneck(pipeline: PipelineUse) -> str:
     if isinstance(pipeline.bottleneck, Missing):
         return f"It waits for tf.data; {pipeline.bottleneck.reason}."
     use = pipeline.stages[pipeline.bottleneck]
-    waited_ns = sum(each.share.total_ns for each in pipeline.stages)
+    waited_ns = sum(stage.share.total_ns for stage in pipeline.stages)
     if not pipeline.is_measured:
         return f"Likely, not measured: its pipeline spends the time in {use.stage.name}."
     what = f"The bottleneck of its pipeline is {use.stage.name}"
@@ -125,7 +125,7 @@ def _below_ns(pipeline: PipelineUse, at: int) -> int:
 
 
 def _sources(item: LoopInput, width: int) -> Iterator[RenderableType]:
-    shown = [each for each in item.sources if each.ratio >= _SHOWN_RATIO][:_SHOWN_SOURCES]
+    shown = [source for source in item.sources if source.ratio >= _SHOWN_RATIO][:_SHOWN_SOURCES]
     if not shown:
         return
     columns = (
@@ -240,12 +240,12 @@ def _producers(producers: Sequence[Producer], width: int) -> Iterator[Renderable
     )
     rows = [
         (
-            each.thread,
-            numbers.count(each.steps),
-            numbers.duration(each.step_ns),
-            ", ".join(op.op_type for op in each.ops[:3]),
+            producer.thread,
+            numbers.count(producer.steps),
+            numbers.duration(producer.step_ns),
+            ", ".join(op.op_type for op in producer.ops[:3]),
         )
-        for each in producers
+        for producer in producers
     ]
     yield page.blank()
     yield page.table(columns, rows, width=width)

@@ -60,7 +60,7 @@ def parts(item: Hardware, *, width: int) -> Iterator[RenderableType]:
     if not known:
         yield page.heading("Hardware")
         reasons = {each.reason for each in item.processes if isinstance(each, Missing)}
-        yield from (page.paragraph(each) for each in sorted(reasons))
+        yield from (page.paragraph(reason) for reason in sorted(reasons))
     if isinstance(item.devices, Missing):
         yield page.paragraph(item.devices.reason)
         return
@@ -80,14 +80,14 @@ def in_short(item: Hardware) -> Iterator[RenderableType]:
 
 
 def _in_short(item: Hardware) -> Iterator[tuple[str, str]]:
-    known = [each for each in item.processes if not isinstance(each, Missing)]
+    known = [process for process in item.processes if not isinstance(process, Missing)]
     if known:
         most = max(known, key=lambda each: each.watched_ns)
         facts = [text for text in (_busy(most), _memory(most), _switches(most)) if text]
         if facts:
             yield "machine", ", ".join(facts)
     if not isinstance(item.devices, Missing):
-        yield "accelerators", ", ".join(_in_brief(each) for each in item.devices)
+        yield "accelerators", ", ".join(_in_brief(device) for device in item.devices)
 
 
 def _busy(item: ProcessHardware) -> str:
@@ -119,7 +119,7 @@ def _switches(item: ProcessHardware) -> str:
 
 def _usable_memory(item: ProcessHardware) -> int | Missing:
     limits = (item.memory_limit_bytes, item.machine_memory_bytes)
-    known = [each for each in limits if not isinstance(each, Missing)]
+    known = [limit for limit in limits if not isinstance(limit, Missing)]
     return min(known) if known else item.machine_memory_bytes
 
 
@@ -163,7 +163,7 @@ def _threads(item: ProcessThreads | Missing, width: int) -> Iterator[RenderableT
     if isinstance(item, Missing):
         yield page.paragraph(f"no CPU time by thread: {item.reason}")
         return
-    shown = [each for each in item.groups if each.cores >= _LEAST_CORES][:_MOST_THREADS]
+    shown = [group for group in item.groups if group.cores >= _LEAST_CORES][:_MOST_THREADS]
     rows = [
         (
             each.name if each.threads == 1 else f"{each.name} ({each.threads})",
@@ -232,7 +232,7 @@ def _drawn(curve: SampleCurve) -> str:
     bounds = [round(at * len(values) / cells) for at in range(cells + 1)]
     means = [sum(values[low:high]) / (high - low) for low, high in pairwise(bounds)]
     most = max(means)
-    return "".join(_HEIGHTS[min(int(each / most * 8), 7)] for each in means)
+    return "".join(_HEIGHTS[min(int(mean / most * 8), 7)] for mean in means)
 
 
 def _of_cpus(item: ProcessHardware) -> str:
@@ -282,8 +282,8 @@ def _of_memory(item: ProcessHardware) -> str:
 
 def _throttled(item: DeviceHardware) -> str:
     return ", ".join(
-        f"{each.reason} in {numbers.percent(each.ratio)} of the samples"
-        for each in item.throttle_reasons
+        f"{reason.reason} in {numbers.percent(reason.ratio)} of the samples"
+        for reason in item.throttle_reasons
     )
 
 

@@ -77,7 +77,7 @@ def _lines(report: Report, advice: Advice) -> Iterator[str]:
 
 def _crowd(item: Crowd) -> Iterator[str]:
     yield from ("", f"## {group_title(item)}", "")
-    rows = [group_cells(each) for each in item.groups[:TOP_GROUPS]]
+    rows = [group_cells(group) for group in item.groups[:TOP_GROUPS]]
     yield from table(HEADINGS, rows, texts=3)
     hidden = len(item.groups) - len(rows)
     if hidden:

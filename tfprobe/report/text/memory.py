@@ -70,9 +70,9 @@ def _parts(
     if isinstance(allocators, Missing):
         yield page.paragraph(f"Device memory is unknown: {allocators.reason}.")
     else:
-        several = len({each.process for each in allocators}) > 1
-        for each in allocators:
-            yield from _allocator(each, by, width, several=several)
+        several = len({allocator.process for allocator in allocators}) > 1
+        for allocator in allocators:
+            yield from _allocator(allocator, by, width, several=several)
             yield page.blank()
     if loop is not None and loop.kind == "file":
         return  # it is of a step, not of a process
@@ -109,8 +109,8 @@ def _allocator(
     known = ", as far as sizes are known" if found.is_at_least else ""
     yield page.paragraph(f"At the peak, by {by}{known}:")
     holders = found.peak.holders[:MOST_ROWS]
-    total = sum(each.bytes for each in found.peak.holders)
-    yield page.table(_HOLDER, [_holder(each, total, by) for each in holders], width=width)
+    total = sum(holder.bytes for holder in found.peak.holders)
+    yield page.table(_HOLDER, [_holder(holder, total, by) for holder in holders], width=width)
     rest = len(found.peak.holders) - len(holders)
     if rest > 0:
         yield page.paragraph(f"and {numbers.count(rest)} more; --json has all.")

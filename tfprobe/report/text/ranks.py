@@ -114,7 +114,7 @@ def _counted(counter: Counter[str], several: Mapping[str, str] = MappingProxyTyp
 def _clocks(found: RankComparison) -> str:
     if found.clocks.machines < 2:
         return "Clocks: one machine has one clock."
-    known = [each for each in found.clocks.clocks if isinstance(each.error_ns, int)]
+    known = [clock for clock in found.clocks.clocks if isinstance(clock.error_ns, int)]
     reference = name(found.rows[found.clocks.reference].process)
     if len(known) == 1:
         return f"Clocks: none can be aligned with that of {reference}."
@@ -130,15 +130,15 @@ def _clocks(found: RankComparison) -> str:
 
 
 def _named(found: RankComparison) -> Iterator[str]:
-    for each in found.stragglers[:_MOST_PAIRS]:
-        process = found.rows[each.process].process
+    for straggler in found.stragglers[:_MOST_PAIRS]:
+        process = found.rows[straggler.process].process
         named = name(process) if process.rank is None else f"{name(process)} on {process.host}"
         yield (
             f"Slow: {named}, "
-            f"{numbers.duration(each.excess_ns)} a {_STEPS.get(each.measure, 'step')} "
-            f"({numbers.percent(each.late.excess_ratio)}) more than the median process "
-            f"{_MEASURES[each.measure]}, z {each.late.z:.1f} over {each.late.steps} steps"
-            f"{_last(each)}."
+            f"{numbers.duration(straggler.excess_ns)} a {_STEPS.get(straggler.measure, 'step')} "
+            f"({numbers.percent(straggler.late.excess_ratio)}) more than the median process "
+            f"{_MEASURES[straggler.measure]}, z {straggler.late.z:.1f} over "
+            f"{straggler.late.steps} steps{_last(straggler)}."
         )
     rest = len(found.stragglers) - _MOST_PAIRS
     if rest > 0:
@@ -175,7 +175,7 @@ def _that_matter(found: RankComparison) -> Sequence[RankRow]:
     """Return all rows of few; of many those that stand out, in their order."""
     if len(found.rows) <= MOST_ROWS:
         return found.rows
-    named = {each.process for each in found.stragglers}
+    named = {straggler.process for straggler in found.stragglers}
     usual = Counter(row.process.state for row in found.rows).most_common(1)[0][0]
 
     def weight(row: RankRow) -> tuple[bool, bool, bool, float]:
@@ -261,13 +261,13 @@ def _waits(found: RankComparison, width: int) -> Iterator[RenderableType]:
 def _pairs(found: RankComparison, waits: Waits) -> Sequence[Sequence[str]]:
     return [
         (
-            name(found.rows[each.who].process),
-            name(found.rows[each.whom].process),
-            numbers.count(each.count),
-            numbers.duration(each.waiting_ns),
-            numbers.duration(each.waiting_ns / each.count),
+            name(found.rows[pair.who].process),
+            name(found.rows[pair.whom].process),
+            numbers.count(pair.count),
+            numbers.duration(pair.waiting_ns),
+            numbers.duration(pair.waiting_ns / pair.count),
         )
-        for each in waits.pairs[:_MOST_PAIRS]
+        for pair in waits.pairs[:_MOST_PAIRS]
     ]
 
 
@@ -291,13 +291,13 @@ def _servers(found: RankComparison, width: int) -> Iterator[RenderableType]:
 def _loads(servers: Servers) -> Sequence[Sequence[str]]:
     return [
         (
-            each.server,
-            numbers.NOTHING if isinstance(each.bytes, Missing) else numbers.size(each.bytes),
-            numbers.count(len({of.process for of in each.exchanges})),
-            _time(each.receiving_ns),
-            _time(each.busy_ns),
+            load.server,
+            numbers.NOTHING if isinstance(load.bytes, Missing) else numbers.size(load.bytes),
+            numbers.count(len({of.process for of in load.exchanges})),
+            _time(load.receiving_ns),
+            _time(load.busy_ns),
         )
-        for each in servers.loads
+        for load in servers.loads
     ]
 
 

@@ -254,7 +254,7 @@ def group_parts(item: Crowd, *, width: int) -> Iterator[RenderableType]:
         columns = [TextColumn(name, is_number=at > 2) for at, name in enumerate(HEADINGS)]
         columns[2] = TextColumn("name", is_number=False, may_be_cut=True)
         columns[0] = TextColumn("role", is_number=False, may_be_cut=True)
-        rows = [group_cells(each) for each in item.groups[:TOP_GROUPS]]
+        rows = [group_cells(group) for group in item.groups[:TOP_GROUPS]]
         yield page.table(columns, rows, width=width)
     if len(item.groups) > TOP_GROUPS:
         yield page.paragraph(f"and {len(item.groups) - TOP_GROUPS} more; --json has them")

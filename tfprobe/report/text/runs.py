@@ -101,7 +101,7 @@ def _parts(
     retention: Retention, rules: RetentionRules, leftovers: int, now_unix_ns: int, width: int
 ) -> Iterator[RenderableType]:
     if retention.goes:
-        goes = [_going(each, rules, now_unix_ns) for each in retention.goes]
+        goes = [_going(goe, rules, now_unix_ns) for goe in retention.goes]
         yield page.table([*_RUN, TextColumn("size"), _why("reason")], goes, width=width, indent=0)
         yield page.blank()
     if retention.held:
@@ -149,7 +149,7 @@ def _sum(retention: Retention, rules: RetentionRules, leftovers: int) -> str:
 
 
 def _total(candidates: Sequence[Candidate]) -> int:
-    sizes = (each.run.size_bytes for each in candidates)
+    sizes = (candidate.run.size_bytes for candidate in candidates)
     return sum(size for size in sizes if not isinstance(size, Missing))
 
 

@@ -42,7 +42,7 @@ def sentence(summaries: Sequence[StackSummary]) -> str:
     """Say what stacks tell of the process that was sampled longest; "" without any."""
     if not summaries:
         return ""
-    longest = max(summaries, key=lambda each: each.lasted_ns)
+    longest = max(summaries, key=lambda summary: summary.lasted_ns)
     if not longest.samples:
         reasons = longest.refusals or ("no stack was read",)
         return f"stacks: none; {printable(reasons[0])}"
@@ -65,14 +65,14 @@ def _hot(line: SampledFrame, innermost: SampledFrame) -> str:
 def _parts(
     trees: Sequence[ProcessTrees], *, by_thread: bool, least_ratio: float
 ) -> Iterator[RenderableType]:
-    for at, each in enumerate(trees):
+    for at, tree in enumerate(trees):
         if at:
             yield page.blank()
-        yield page.heading(f"{each.process.host} · {each.process.label}")
-        yield page.paragraph(counted(each.stacks))
-        for reason in each.stacks.refusals:
+        yield page.heading(f"{tree.process.host} · {tree.process.label}")
+        yield page.paragraph(counted(tree.stacks))
+        for reason in tree.stacks.refusals:
             yield page.paragraph(f"not all could be read: {reason}")
-        yield from _threads(each, least_ratio) if by_thread else _phases(each, least_ratio)
+        yield from _threads(tree, least_ratio) if by_thread else _phases(tree, least_ratio)
 
 
 def counted(stacks: StackSamples) -> str:

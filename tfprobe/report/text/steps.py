@@ -53,11 +53,11 @@ def lay_out(report: StepsReport, *, width: int, colour: bool) -> str:
 
 def _parts(report: StepsReport, width: int) -> Iterator[RenderableType]:
     yield from phase_parts(report.lives, width)
-    loops = sorted(report.loops, key=lambda each: -each.item.loop.times.sum_ns)
-    several = len({each.process.index for each in loops}) > 1
-    for each in loops[:SHOWN_LOOPS]:
+    loops = sorted(report.loops, key=lambda loop: -loop.item.loop.times.sum_ns)
+    several = len({loop.process.index for loop in loops}) > 1
+    for loop in loops[:SHOWN_LOOPS]:
         yield page.blank()
-        yield from _loop(each, width, several=several)
+        yield from _loop(loop, width, several=several)
     hidden = loops[SHOWN_LOOPS:]
     if hidden:
         time = numbers.duration(sum(each.item.loop.times.sum_ns for each in hidden))
@@ -214,7 +214,7 @@ def _line(label: str, found: Outliers, each: LoopStepReport) -> str:
         for cause, _, excess_ns in causes[:_SHOWN_CAUSES]
     ]
     why = f": {', '.join(told)}" if len(causes) > 1 or isinstance(causes[0][0], Cause) else ""
-    return f"{text}{why}.{''.join(f' {_period(each)}' for each in found.periods)}"
+    return f"{text}{why}.{''.join(f' {_period(period)}' for period in found.periods)}"
 
 
 def _period(period: Period) -> str:
@@ -304,9 +304,9 @@ def _strip(life: Life, start_ns: int, end_ns: int, wide: int) -> Text:
     """Draw the phase that has most of each cell of the axis."""
     edges = np.linspace(start_ns, end_ns, wide + 1)
     spent = np.zeros((len(PHASES), wide))
-    for each in life.segments:
-        inside = np.clip(edges, each.start_ns, each.end_ns)
-        spent[PHASES.index(each.phase)] += inside[1:] - inside[:-1]
+    for segment in life.segments:
+        inside = np.clip(edges, segment.start_ns, segment.end_ns)
+        spent[PHASES.index(segment.phase)] += inside[1:] - inside[:-1]
     text = Text(no_wrap=True)
     for cell in spent.T:
         mark, style = _MARKS[PHASES[int(cell.argmax())]] if cell.any() else (" ", "")
@@ -315,15 +315,15 @@ def _strip(life: Life, start_ns: int, end_ns: int, wide: int) -> Text:
 
 
 def _totals(lives: Sequence[Life], names: Sequence[str], width: int) -> Iterator[RenderableType]:
-    there = [phase for phase in PHASES if any(each.total_ns(phase) for each in lives)]
+    there = [phase for phase in PHASES if any(live.total_ns(phase) for live in lives)]
     if len(lives) == 1:
         for line in _legend(lives[0], there, width - 2):
             yield Padding(line, (0, 0, 0, 2))
         return
     columns = [TextColumn("", is_number=False), *(TextColumn(f"{_MARKS[p][0]} {p}") for p in there)]
     rows = [
-        [named, *(numbers.duration(each.total_ns(phase)) for phase in there)]
-        for each, named in zip(lives, names, strict=False)
+        [named, *(numbers.duration(live.total_ns(phase)) for phase in there)]
+        for live, named in zip(lives, names, strict=False)
     ]
     yield page.table(columns, rows, width=width)
 

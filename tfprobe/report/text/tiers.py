@@ -117,14 +117,14 @@ def _runtime(item: Runtime | Missing, width: int) -> Iterator[RenderableType]:
         TextColumn("mean"),
         TextColumn("max", may_go=True),
     )
-    yield page.table(columns, [_call(each) for each in item.calls[:SHOWN_CALLS]], width=width)
+    yield page.table(columns, [_call(call) for call in item.calls[:SHOWN_CALLS]], width=width)
     hidden = len(item.calls) - SHOWN_CALLS
     if hidden > 0:
         yield page.paragraph(f"and {hidden} more calls; --json has all")
     if isinstance(item.launches, KernelLaunches):
         yield page.paragraph(_launches(item.launches))
-        for each in item.launches.short_kernels[:SHOWN_KERNELS]:
-            yield page.line(f"{numbers.count(each.count)} × {each.name}", indent=4)
+        for kernel in item.launches.short_kernels[:SHOWN_KERNELS]:
+            yield page.line(f"{numbers.count(kernel.count)} × {kernel.name}", indent=4)
 
 
 def _call(calls: RuntimeCalls) -> tuple[str, ...]:
@@ -137,7 +137,7 @@ def _call(calls: RuntimeCalls) -> tuple[str, ...]:
 def _launches(item: KernelLaunches) -> str:
     text = f"{item.per_step:,.1f} launches a step"
     delays = (item.p50_delay_ns, item.p95_delay_ns, item.max_delay_ns)
-    known = [numbers.duration(each) for each in delays if not isinstance(each, Missing)]
+    known = [numbers.duration(delay) for delay in delays if not isinstance(delay, Missing)]
     if len(known) < len(delays) or isinstance(item.short_ratio, Missing):
         return f"{text}; no delays: {_reason(item.p50_delay_ns)}"
     text += f"; kernels start p50 {known[0]}, p95 {known[1]}, max {known[2]} after their call"

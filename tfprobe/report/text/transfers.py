@@ -97,7 +97,7 @@ def _parts(moves: Moves, by: By, width: int) -> Iterator[RenderableType]:
     if not isinstance(moves.sends, Missing):
         yield page.blank()
         yield page.heading("Between devices and tasks")
-        yield page.table(_SENDS, [_send(each, moves.steps) for each in moves.sends], width=width)
+        yield page.table(_SENDS, [_send(send, moves.steps) for send in moves.sends], width=width)
 
 
 def _summary(moves: Moves) -> str:
@@ -110,7 +110,7 @@ def _summary(moves: Moves) -> str:
 
 def _transfers(found: Transfers, by: By, width: int) -> Iterator[RenderableType]:
     yield page.heading(f"Copies ({', '.join(found.accelerators)})")
-    yield page.table(_FLOW, [_flow(each, found.steps) for each in found.flows], width=width)
+    yield page.table(_FLOW, [_flow(flow, found.steps) for flow in found.flows], width=width)
     yield page.paragraph(_exposed(found))
     tiny = _tiny(found)
     if tiny:
@@ -118,7 +118,7 @@ def _transfers(found: Transfers, by: By, width: int) -> Iterator[RenderableType]
     yield page.blank()
     yield page.heading(f"Copies by {by}")
     causes = found.causes[:MOST_ROWS]
-    yield page.table(_CAUSE, [_cause(each, found.steps, by) for each in causes], width=width)
+    yield page.table(_CAUSE, [_cause(cause, found.steps, by) for cause in causes], width=width)
     rest = len(found.causes) - len(causes)
     if rest > 0:
         yield page.paragraph(f"and {numbers.count(rest)} more; --json has all.")
@@ -133,13 +133,13 @@ def _exposed(found: Transfers) -> str:
 
 def _tiny(found: Transfers) -> str:
     """Say that most copies are tiny, where they are."""
-    sized = sum(each.amount.count for each in found.sizes)
-    tiny = [each.amount for each in found.sizes if each.least_bytes < TINY_BYTES]
+    sized = sum(size.amount.count for size in found.sizes)
+    tiny = [size.amount for size in found.sizes if size.least_bytes < TINY_BYTES]
     count = sum(each.count for each in tiny)
     if not count:
         return ""
     time_ns = sum(each.time_ns for each in tiny)
-    whole_ns = sum(each.amount.time_ns for each in found.sizes)
+    whole_ns = sum(size.amount.time_ns for size in found.sizes)
     return (
         f"{numbers.percent(count / sized)} of the copies are smaller than "
         f"{numbers.size(TINY_BYTES)} and take {_share(time_ns, whole_ns)} of their time."
@@ -184,7 +184,7 @@ def _cause(cause: TransferCause, steps: int, by: By) -> Sequence[str]:
 def _collectives(found: Collectives, width: int) -> Iterator[RenderableType]:
     yield page.heading("Collectives")
     kinds = found.kinds[:MOST_ROWS]
-    yield page.table(_COLLECTIVE, [_collective(each, found.steps) for each in kinds], width=width)
+    yield page.table(_COLLECTIVE, [_collective(kind, found.steps) for kind in kinds], width=width)
     rest = len(found.kinds) - len(kinds)
     if rest > 0:
         yield page.paragraph(f"and {numbers.count(rest)} more; --json has all.")
@@ -198,7 +198,7 @@ def _collectives(found: Collectives, width: int) -> Iterator[RenderableType]:
         return
     yield page.blank()
     yield page.heading("Who waits for whom")
-    yield page.table(_RANK, [_rank(each) for each in found.ranks], width=width)
+    yield page.table(_RANK, [_rank(rank) for rank in found.ranks], width=width)
     if found.clock_error_ns is not None:
         error = numbers.duration(found.clock_error_ns)
         yield page.paragraph(

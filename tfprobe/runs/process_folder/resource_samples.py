@@ -206,7 +206,7 @@ def _native_threads(row: object) -> ThreadUse | None:
 
 
 def _are_whole(*values: object) -> bool:
-    return all(type(each) is int and 0 <= each < 1 << 63 for each in values)
+    return all(type(value) is int and 0 <= value < 1 << 63 for value in values)
 
 
 def _placed(thread: ThreadUse, place: object) -> ThreadUse | None:

@@ -49,15 +49,15 @@ def _diff(found: Diff) -> Document:
         "is_significant": bool(found.changed_steps),
         "differences": [
             {
-                "of": each.of,
-                "a": str(each.before)[:_TEXT_CHARACTERS],
-                "b": str(each.after)[:_TEXT_CHARACTERS],
+                "of": difference.of,
+                "a": str(difference.before)[:_TEXT_CHARACTERS],
+                "b": str(difference.after)[:_TEXT_CHARACTERS],
             }
-            for each in found.differences[:_MOST_NAMES]
+            for difference in found.differences[:_MOST_NAMES]
         ],
         "load": found.load or None,
         "judged": list(found.judged),
-        "works": [_loop(each) for each in found.loops[:_MOST_LOOPS]],
+        "works": [_loop(loop) for loop in found.loops[:_MOST_LOOPS]],
         "works_in_all": len(found.loops),
         "only_a": [_named(f"{each.kind} {each.name}") for each in found.only_before[:_MOST_NAMES]],
         "only_b": [_named(f"{each.kind} {each.name}") for each in found.only_after[:_MOST_NAMES]],

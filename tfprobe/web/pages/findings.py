@@ -31,9 +31,9 @@ def document(run: OpenRun, question: Params) -> Document:  # noqa: ARG001 - all 
 def _document(run: OpenRun) -> Document:
     advice = engine.advise(run.profile, _dearest(run))
     places = EvidencePlaces(run.profile)
-    matter = [each for each in advice.findings if each.severity > Severity.INFO]
+    matter = [finding for finding in advice.findings if finding.severity > Severity.INFO]
     return {
-        "findings": [_finding(each, places) for each in advice.findings],
+        "findings": [_finding(finding, places) for finding in advice.findings],
         "top": [advice.findings.index(each) for each in matter[:TOP_FINDINGS]],
         "together": _gain(advice.together),
         "unchecked": [{"rule": each.rule, "reason": each.reason} for each in advice.unchecked],
@@ -138,10 +138,10 @@ class EvidencePlaces:
             (profile.processes[loop.process], loop.kind, loop.name) for loop in profile.loops
         ]
         self._captures = {}
-        for each in profile.captures:
-            process = profile.processes[each.process]
-            file = f"{process.host}/{process.folder}/captures/{each.file}"
-            self._captures[file, each.step] = each.index
+        for capture in profile.captures:
+            process = profile.processes[capture.process]
+            file = f"{process.host}/{process.folder}/captures/{capture.file}"
+            self._captures[file, capture.step] = capture.index
 
     def loop(self, subject: Subject) -> int | None:
         """Return the place of the loop that a finding is about; None if it is about none."""

@@ -36,7 +36,7 @@ def _alike(run: OpenRun, loop: Loop) -> Alike | Missing:
     if not told:
         return Missing("no step of this loop was traced")
     captures = tuple(
-        sorted((each for one in told for each in one.captures), key=lambda each: each.index)
+        sorted((capture for one in told for capture in one.captures), key=lambda each: each.index)
     )
     return Alike(run.profile.only(captures), told, Origins(told))
 

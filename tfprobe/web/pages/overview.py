@@ -42,7 +42,7 @@ def document(run: OpenRun, question: Params) -> Document:  # noqa: ARG001 - all 
 
 def _document(run: Reading) -> Document:
     profile = run.profile
-    processes = [run_report.process_report(each, profile) for each in profile.processes]
+    processes = [run_report.process_report(process, profile) for process in profile.processes]
     steps = [loop.count for loop in profile.loops]
     return {
         "run": {
@@ -58,7 +58,7 @@ def _document(run: Reading) -> Document:
         "sampled": sum(loop.sampled for loop in profile.loops),
         "works": loops_document(run),
         "main": _main(run),
-        "processes": [_process(each) for each in processes[:_MOST_PROCESSES]],
+        "processes": [_process(process) for process in processes[:_MOST_PROCESSES]],
         "processes_in_all": len(processes),
         "overhead": _overhead(processes),
         "hardware": _hardware(profile),
@@ -128,8 +128,8 @@ def _process(item: ProcessReport) -> Document:
         "role": process.role,
         "state": process.state,
         "state_words": endings.of_process(process),
-        "steps": sum(each.loop.count for each in item.loops),
-        "steps_ns": sum(each.loop.times.sum_ns for each in item.loops),
+        "steps": sum(loop.loop.count for loop in item.loops),
+        "steps_ns": sum(loop.loop.times.sum_ns for loop in item.loops),
         "captures": process.captures,
         **facts(
             {
@@ -144,10 +144,10 @@ def _process(item: ProcessReport) -> Document:
 
 def _overhead(processes: Sequence[ProcessReport]) -> Document:
     """Return what recording cost the process that it cost most."""
-    costs = [each.overhead for each in processes]
-    told = [each for each in costs if isinstance(each, Overhead)]
+    costs = [process.overhead for process in processes]
+    told = [cost for cost in costs if isinstance(cost, Overhead)]
     if not told:
-        reasons = [each.reason for each in costs if isinstance(each, Missing)]
+        reasons = [cost.reason for cost in costs if isinstance(cost, Missing)]
         return {"missing": next(iter(reasons), "no process was recorded")}
     most = max(told, key=lambda each: each.fraction_ratio)
     return {
@@ -161,8 +161,8 @@ def _overhead(processes: Sequence[ProcessReport]) -> Document:
 
 def _hardware(profile: Profile) -> Document:
     found = hardware.hardware(profile)
-    told = [each for each in found.processes if isinstance(each, ProcessHardware)]
-    reasons = [each.reason for each in found.processes if isinstance(each, Missing)]
+    told = [process for process in found.processes if isinstance(process, ProcessHardware)]
+    reasons = [process.reason for process in found.processes if isinstance(process, Missing)]
     devices = found.devices
     shown = () if isinstance(devices, Missing) else devices[:_MOST_DEVICES]
     return {

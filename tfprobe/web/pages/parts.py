@@ -28,7 +28,7 @@ def document(run: OpenRun, question: Params) -> Document:
     loop = run.loop(question)
     place = run.place(loop)
     cycles = run.made("cycles", lambda: by_loop(run.profile))
-    found = next((each for each in cycles if each.loop is loop), None)
+    found = next((cycle for cycle in cycles if cycle.loop is loop), None)
     if found is None:
         return {"work": place, "missing": "no step of this loop was traced", "steps": []}
     wanted = question.whole("step", default=-1, least=0)
@@ -39,7 +39,7 @@ def document(run: OpenRun, question: Params) -> Document:
         "labels": {part.value: label for part, label in LABELS.items()},
         "mean": _mean(found),
         "recorded": len(found.steps),
-        "steps": [_step(each) for each in found.steps[:MOST_STEPS]],
+        "steps": [_step(step) for step in found.steps[:MOST_STEPS]],
     }
 
 
@@ -93,12 +93,12 @@ def _mean(found: LoopParts) -> Document:
         "between_ns": known(found.between_ns),
         "answer": answer_document(shares),
         "groups": groups_document(shares, found.cycle_ns),
-        "causes": [cause_document(each) for each in found.causes[:_LOOP_CAUSES]],
+        "causes": [cause_document(cause) for cause in found.causes[:_LOOP_CAUSES]],
     }
 
 
 def _step(found: StepParts) -> Document:
-    causes = sorted(found.causes, key=lambda each: -each.duration_ns)
+    causes = sorted(found.causes, key=lambda cause: -cause.duration_ns)
     return {
         "step": found.capture.step,
         "capture": found.capture.index,
@@ -106,7 +106,7 @@ def _step(found: StepParts) -> Document:
         "step_ns": found.step_ns,
         "between_ns": known(found.between_ns),
         "parts_ns": {part.value: ns for part, ns in found.parts.items() if ns},
-        "causes": [cause_document(each) for each in causes[:_STEP_CAUSES]],
+        "causes": [cause_document(cause) for cause in causes[:_STEP_CAUSES]],
     }
 
 

@@ -181,7 +181,7 @@ def _machine(used: ProcessHardware | Missing) -> dict[str, Any]:
 
 
 def _least(*limits: int | Missing) -> int | Missing:
-    told = [each for each in limits if not isinstance(each, Missing) and each > 0]
+    told = [limit for limit in limits if not isinstance(limit, Missing) and limit > 0]
     return min(told) if told else Missing("neither the cgroup nor the machine reports it")
 
 
@@ -248,7 +248,7 @@ def _lane(lane: Lane) -> Document:
         "middle_ratio": lane.middle_ratio,
         "slowest_ratio": lane.slowest_ratio,
         "compared": lane.compared,
-        "cells": [None if each is None else round(each, _CELL_DIGITS) for each in lane.cells],
+        "cells": [None if cell is None else round(cell, _CELL_DIGITS) for cell in lane.cells],
     }
 
 
@@ -266,7 +266,7 @@ def _life(life: ProcessTimeline, first_ns: int) -> Document:
         "state": life.process.state,
         "start_ns": life.start_ns - first_ns,
         "end_ns": life.end_ns - first_ns,
-        "bars": [_bar(each, first_ns) for each in life.bars],
+        "bars": [_bar(bar, first_ns) for bar in life.bars],
     }
 
 

@@ -49,13 +49,13 @@ def hardware_document(run: Reading, question: Params, first_ns: int) -> Document
 
 def _hardware_of(run: Reading, host: str, hosts: Sequence[str], first_ns: int) -> Document:
     used = used_of(run)
-    told = [each for each in used.processes if not isinstance(each, Missing)]
+    told = [process for process in used.processes if not isinstance(process, Missing)]
     mine = [each for each in told if host in ("", each.process.host)]
     every = () if isinstance(used.devices, Missing) else used.devices
     devices = [each for each in every if host in ("", each.host)]
     missing = {}
     if not mine:
-        reasons = [each.reason for each in used.processes if isinstance(each, Missing)]
+        reasons = [process.reason for process in used.processes if isinstance(process, Missing)]
         missing["processes"] = reasons[0] if reasons else "no process of it was sampled"
     if not devices:
         missing["devices"] = NO_ACCELERATOR.reason
@@ -68,11 +68,11 @@ def _hardware_of(run: Reading, host: str, hosts: Sequence[str], first_ns: int) -
             )
             for name in ("cores_busy", "resident_bytes")
         },
-        "devices": [_device(each) for each in devices[:MOST_DEVICES]],
+        "devices": [_device(device) for device in devices[:MOST_DEVICES]],
         "more_devices": max(len(devices) - MOST_DEVICES, 0),
         "accelerators": {
             name: _lines(
-                [(_of_device(each), getattr(each, name)) for each in devices],
+                [(_of_device(device), getattr(device, name)) for device in devices],
                 first_ns,
                 most=name != "utilization_ratio",
             )
@@ -152,7 +152,7 @@ def _device(device: DeviceHardware) -> Document:
         },
         **{name: known(limit) for name, limit in limits.items()},
         "throttle_reasons": [
-            {"reason": each.reason, "ratio": each.ratio} for each in device.throttle_reasons
+            {"reason": reason.reason, "ratio": reason.ratio} for reason in device.throttle_reasons
         ],
         "missing": {
             name: each.reason

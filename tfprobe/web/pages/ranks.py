@@ -46,7 +46,9 @@ def _document(found: RankComparison) -> Document:
         "clock_error_ns": known(found.clocks.error_ns),
         "ranks": [_rank(found, row) for row in rows[:MOST_RANKS]],
         "ranks_left_out": max(len(rows) - MOST_RANKS, 0),
-        "stragglers": [_straggler(found, each) for each in found.stragglers[:MOST_STRAGGLERS]],
+        "stragglers": [
+            _straggler(found, straggler) for straggler in found.stragglers[:MOST_STRAGGLERS]
+        ],
         "stragglers_in_all": len(found.stragglers),
         "steps": _figures(found.figures),
         "waits": _waits(found, found.waits),
@@ -76,7 +78,7 @@ def _rank(found: RankComparison, row: RankRow) -> Document:
         "steps": row.steps,
         "mean_ns": row.mean_ns,
         "matched": turn.matched if is_met and not isinstance(turn, Missing) else 0,
-        "is_named": row.process.index in {each.process for each in found.stragglers},
+        "is_named": row.process.index in {straggler.process for straggler in found.stragglers},
         "is_reference": row.clock.process == found.clocks.reference,
         "basis": row.clock.basis,
         **{name: known(value) for name, value in facts.items()},
@@ -104,11 +106,11 @@ def _straggler(found: RankComparison, each: Straggler) -> Document:
 def _figures(figures: Sequence[StepFigures]) -> Document:
     """Return the latest steps as columns; least, median and most are of one step."""
     return {
-        "step": [each.step for each in figures],
-        "least_ns": [each.least_ns for each in figures],
-        "median_ns": [each.median_ns for each in figures],
-        "most_ns": [each.most_ns for each in figures],
-        "slowest": [each.slowest for each in figures],
+        "step": [figure.step for figure in figures],
+        "least_ns": [figure.least_ns for figure in figures],
+        "median_ns": [figure.median_ns for figure in figures],
+        "most_ns": [figure.most_ns for figure in figures],
+        "slowest": [figure.slowest for figure in figures],
     }
 
 
@@ -130,9 +132,9 @@ def _waits(found: RankComparison, waits: Waits | Missing) -> Document:
         "left_out": len(waits.turns) - len(chosen),
         # The column is waited for, the row waits.
         "cells": [
-            [place[each.whom], place[each.who], each.waiting_ns, each.count]
-            for each in waits.pairs
-            if each.who in place and each.whom in place
+            [place[pair.whom], place[pair.who], pair.waiting_ns, pair.count]
+            for pair in waits.pairs
+            if pair.who in place and pair.whom in place
         ],
     }
 
@@ -143,7 +145,7 @@ def _servers(found: RankComparison, servers: Servers | Missing) -> Document:
     return {
         "missing": None,
         "imbalance_ratio": known(servers.imbalance_ratio),
-        "loads": [_load(found, each) for each in servers.loads[:_MOST_SERVERS]],
+        "loads": [_load(found, load) for load in servers.loads[:_MOST_SERVERS]],
         "left_out": max(len(servers.loads) - _MOST_SERVERS, 0),
     }
 
@@ -151,7 +153,7 @@ def _servers(found: RankComparison, servers: Servers | Missing) -> Document:
 def _load(found: RankComparison, load: ServerLoad) -> Document:
     is_seen = bool(load.exchanges)
     facts = {"receiving_ns": load.receiving_ns, "busy_ns": load.busy_ns}
-    most = max(load.exchanges, key=lambda each: each.receiving_ns, default=None)
+    most = max(load.exchanges, key=lambda exchange: exchange.receiving_ns, default=None)
     return {
         "server": load.server,
         "processes": len(load.exchanges),

@@ -29,12 +29,12 @@ def document(look: FleetLook) -> Document:
         "at_unix_ns": look.at_unix_ns,
         "runs": [_run(row) for row in rows[:MOST_RUNS]],
         "left_out": max(len(rows) - MOST_RUNS, 0),
-        "problems": [each.what for each in look.problems],
+        "problems": [problem.what for problem in look.problems],
     }
 
 
 def _run(row: RunRow) -> Document:
-    lead = max(row.processes, key=lambda each: each.steps, default=None)
+    lead = max(row.processes, key=lambda process: process.steps, default=None)
     facts: Document = {
         "id": row.id,
         "state": row.state,
@@ -43,8 +43,8 @@ def _run(row: RunRow) -> Document:
         "host": row.host,
         "user": row.user,
         "processes": len(row.processes),
-        "live_processes": sum(each.state in LIVE_STATES for each in row.processes),
-        "captures": sum(each.captures for each in row.processes),
+        "live_processes": sum(process.state in LIVE_STATES for process in row.processes),
+        "captures": sum(process.captures for process in row.processes),
         **_pace(lead),
     }
     missing = {key: each.reason for key, each in facts.items() if isinstance(each, Missing)}

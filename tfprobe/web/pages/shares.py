@@ -47,8 +47,8 @@ def _document(run: OpenRun) -> Document:
         "framework": _ops(run),
         "runtime": _runtime(run),
         "problems": [
-            {"where": each.where[:_TEXT_CHARACTERS], "what": each.what[:_TEXT_CHARACTERS]}
-            for each in problems[:_MOST_PROBLEMS]
+            {"where": problem.where[:_TEXT_CHARACTERS], "what": problem.what[:_TEXT_CHARACTERS]}
+            for problem in problems[:_MOST_PROBLEMS]
         ],
         "problems_in_all": len(problems),
     }
@@ -159,12 +159,12 @@ def _runtime(run: OpenRun) -> Document:
         "steps": found.steps,
         "calls": [
             {
-                "name": each.name[:_TEXT_CHARACTERS],
-                "count": each.count,
-                "total_ns": each.total_ns,
-                "mean_ns": each.mean_ns,
+                "name": call.name[:_TEXT_CHARACTERS],
+                "count": call.count,
+                "total_ns": call.total_ns,
+                "mean_ns": call.mean_ns,
             }
-            for each in found.calls[:TOP_CALLS]
+            for call in found.calls[:TOP_CALLS]
         ],
         "calls_in_all": len(found.calls),
     }

@@ -41,7 +41,7 @@ def document(run: OpenRun, question: Params) -> Document:
 
 
 def _refusals(stacks: Sequence[StackSamples]) -> list[str]:
-    return list(dict.fromkeys(text for each in stacks for text in each.refusals))
+    return list(dict.fromkeys(text for stack in stacks for text in stack.refusals))
 
 
 def _head(each: ProcessTrees) -> Document:

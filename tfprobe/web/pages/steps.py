@@ -138,7 +138,7 @@ def _facts(found: LoopStepReport) -> Document:
 def _distribution(found: Distribution | Missing) -> Document:
     if isinstance(found, Missing):
         return {"missing": found.reason}
-    names = [f"p{round(each * 100)}_ns" for each in QUANTILES]
+    names = [f"p{round(quantile * 100)}_ns" for quantile in QUANTILES]
     return {
         "count": found.count,
         "left_out": found.left_out,
@@ -177,8 +177,8 @@ def _life(profile: Profile, loop: Loop) -> Document:
             if found.total_ns(phase)
         ],
         "segments": [
-            [each.phase, each.start_ns - found.start_ns, each.end_ns - found.start_ns]
-            for each in segments[:_MOST_SEGMENTS]
+            [segment.phase, segment.start_ns - found.start_ns, segment.end_ns - found.start_ns]
+            for segment in segments[:_MOST_SEGMENTS]
         ],
         "segments_left_out": max(len(segments) - _MOST_SEGMENTS, 0),
     }

@@ -84,7 +84,7 @@ def _with_most(part: Document, name: str, most: int) -> Document:
 def _syncs(run: OpenRun, loop: Loop) -> Document:
     """Return how long steps wait for devices, and where Python asks for values between them."""
     cycles = run.made("cycles", lambda: by_loop(run.profile))
-    parts = next((each for each in cycles if each.loop == loop), None)
+    parts = next((cycle for cycle in cycles if cycle.loop == loop), None)
     asked = syncs(run.profile, loop)
     return {
         "cycle_ns": None if parts is None else parts.cycle_ns,

@@ -139,8 +139,8 @@ class Connection(H11Protocol):
         super().connection_made(transport)
         self._listen()
         while len(self.connections) > self.most:
-            others = (cast("Connection", each) for each in self.connections)
-            silent = min(others, key=lambda each: each._heard_at_s)
+            others = (cast("Connection", connection) for connection in self.connections)
+            silent = min(others, key=lambda other: other._heard_at_s)
             self.connections.discard(silent)
             silent.transport.abort()
 

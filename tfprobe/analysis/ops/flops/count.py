@@ -154,7 +154,7 @@ class Coverage:
 def coverage(sampled: TracedLoop, float_ops: FloatOps, step: int) -> Coverage:
     """Return the coverage of a traced step; of -1, of all of them together."""
     rows = sampled.executions
-    captures = [each.index for each in sampled.captures if step in (_AVERAGE, each.step)]
+    captures = [capture.index for capture in sampled.captures if step in (_AVERAGE, capture.step)]
     in_step = np.isin(rows.capture, captures)
     count = len(sampled.graph.nodes)
     runs = np.bincount(sampled.node[in_step & counted_rows(sampled)], minlength=count)

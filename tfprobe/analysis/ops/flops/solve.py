@@ -63,7 +63,7 @@ def solved(
     while True:
         shapes = dict(static)
         _propagate(nodes + tuple(_carried(loops, names)), shapes)
-        kept = [each for each in loops if _keeps_its_shape(each, shapes)]
+        kept = [loop for loop in loops if _keeps_its_shape(loop, shapes)]
         if len(kept) == len(loops):
             return shapes
         loops = kept
@@ -77,13 +77,13 @@ def _is_list(node: Node, number: int) -> bool:
 
 def _carried(loops: Sequence[LoopVariable], names: set[str]) -> Iterator[Node]:
     """Give nodes that say what loops carry: their arguments inside, and what they give on."""
-    for each in loops:
-        if each.argument not in names:
-            (first, at_first), (last, at_last) = each.initial, each.result
+    for loop in loops:
+        if loop.argument not in names:
+            (first, at_first), (last, at_last) = loop.initial, loop.result
             inputs, sources = {0: first, 1: last}, {0: at_first, 1: at_last}
-            yield Node(each.argument, CARRIED, inputs=inputs, sources=sources)
-            name, number = each.output
-            yield Node(name, CARRIED, inputs={0: each.argument}, output_shapes={number: ()})
+            yield Node(loop.argument, CARRIED, inputs=inputs, sources=sources)
+            name, number = loop.output
+            yield Node(name, CARRIED, inputs={0: loop.argument}, output_shapes={number: ()})
 
 
 def _keeps_its_shape(variable: LoopVariable, shapes: Mapping[Output, Shape]) -> bool:

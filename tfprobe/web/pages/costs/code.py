@@ -69,14 +69,14 @@ def _columns(
 ) -> Document:
     places = fold(tree.places[at], AT[loop_costs.METRICS[metric]])
     numbers = {id(each): number for number, each in enumerate(tree.places)}
-    by_name = {each.file: place for place, each in enumerate(files)}
+    by_name = {file.file: place for place, file in enumerate(files)}
     lines = [place.shown.branch for place in places]
-    frames = [each.frame if isinstance(each, Line) else None for each in lines]
+    frames = [line.frame if isinstance(line, Line) else None for line in lines]
     return {
         "name": [_label(place) for place in places],
         "number": [numbers[id(place.shown)] for place in places],
-        "file": [None if each is None else by_name.get(each.file) for each in frames],
-        "line": [None if each is None else each.line for each in frames],
+        "file": [None if frame is None else by_name.get(frame.file) for frame in frames],
+        "line": [None if frame is None else frame.line for frame in frames],
         **cost_columns(found, places),
     }
 
@@ -89,7 +89,7 @@ def _label(place: TreePlace) -> str:
 def _above(tree: CodeTree, at: int) -> list[Document]:
     """Return the places on the way down to one, the root first, itself last."""
     parents = {
-        id(child): number for number, each in enumerate(tree.places) for child in each.children
+        id(child): number for number, place in enumerate(tree.places) for child in place.children
     }
     way = [at]
     while way[-1]:
@@ -199,14 +199,14 @@ def _lines(read: SourceFile | Missing, around: int, run: OpenRun) -> Document:
         }
     count = len(read.lines)
     first = max(0, min(around - MOST_SOURCE_LINES // 2, count - MOST_SOURCE_LINES))
-    started_ns = min((each.started_unix_ns for each in run.profile.processes), default=0)
+    started_ns = min((process.started_unix_ns for process in run.profile.processes), default=0)
     return {
         "unreadable": None,
         "first_line": first + 1,
         "line_count": count,
         "lines": [
-            shown_name(each, _LINE_CHARACTERS)
-            for each in read.lines[first : first + MOST_SOURCE_LINES]
+            shown_name(line, _LINE_CHARACTERS)
+            for line in read.lines[first : first + MOST_SOURCE_LINES]
         ],
         "is_changed": bool(started_ns) and read.changed_unix_ns > started_ns,
     }
@@ -216,7 +216,7 @@ def _dearest(cost: FileCost) -> int:
     time_ns = AT["time_ns"]
     lines = cost.lines.values()
     return max(
-        lines, key=lambda each: (int(each.own[time_ns]), int(each.total[time_ns]), -each.line)
+        lines, key=lambda line: (int(line.own[time_ns]), int(line.total[time_ns]), -line.line)
     ).line
 
 

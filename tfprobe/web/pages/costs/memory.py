@@ -48,7 +48,7 @@ def document(run: OpenRun, question: Params) -> Document:
         "bys": list(HELD_BYS),
         **_of_allocators(run, allocators, question, loop),
         "variables": _variables(run, found, loop),
-        "hosts": [] if isinstance(hosts, Missing) else [_host(each) for each in hosts[:MOST_HOSTS]],
+        "hosts": [] if isinstance(hosts, Missing) else [_host(host) for host in hosts[:MOST_HOSTS]],
         "over_time": None if isinstance(hosts, Missing) else _over_time(hosts),
         "more_hosts": 0 if isinstance(hosts, Missing) else max(len(hosts) - MOST_HOSTS, 0),
         "missing": {name: each.reason for name, each in parts.items() if isinstance(each, Missing)},
@@ -138,9 +138,9 @@ def _chosen(run: OpenRun, at: int, found: MemorySummary) -> Document:
             "bytes": found.curve.held_bytes.tolist(),
         },
         "roles": [{"role": role.value, "bytes": size} for role, size in peak.by_role],
-        "holders": [_holder(each) for each in peak.holders[:MOST_HOLDERS]],
+        "holders": [_holder(holder) for holder in peak.holders[:MOST_HOLDERS]],
         "more_holders": max(len(peak.holders) - MOST_HOLDERS, 0),
-        "more_holders_bytes": sum(each.bytes for each in peak.holders[MOST_HOLDERS:]),
+        "more_holders_bytes": sum(holder.bytes for holder in peak.holders[MOST_HOLDERS:]),
         "pieces": [_piece(each) for each in peak.largest],
         "by_step": {
             "step": [each.step for each in found.by_step],
@@ -155,9 +155,9 @@ def _place(run: OpenRun, found: MemorySummary) -> int | None:
     wanted = (found.process, found.peak.capture.file, found.peak.capture.start_ns)
     return next(
         (
-            each.index
-            for each in run.profile.captures
-            if (each.process, each.file, each.start_ns) == wanted
+            capture.index
+            for capture in run.profile.captures
+            if (capture.process, capture.file, capture.start_ns) == wanted
         ),
         None,
     )

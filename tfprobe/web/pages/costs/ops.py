@@ -102,14 +102,14 @@ def _by_type(found: Priced, entries: Sequence[OpEntry], total: Int64s) -> Docume
     unknown = loop_costs.missing(found)
     rows = [
         {
-            "type": shown_name(each.name),
-            "nodes": sum(bool(found.costs.rows[at, AT["runs"]]) for at in each.members),
-            "in_graph": _in_graph(found.sampled.graph.nodes[at] for at in each.members),
-            **_costs(found, each.own, total, unknown),
+            "type": shown_name(entry.name),
+            "nodes": sum(bool(found.costs.rows[at, AT["runs"]]) for at in entry.members),
+            "in_graph": _in_graph(found.sampled.graph.nodes[at] for at in entry.members),
+            **_costs(found, entry.own, total, unknown),
         }
-        for each in entries[:MOST_ROWS]
+        for entry in entries[:MOST_ROWS]
     ]
-    left = [each.own for each in entries[MOST_ROWS:]]
+    left = [entry.own for entry in entries[MOST_ROWS:]]
     return {"rows": rows, "left": _left(found, left), "count": len(entries)}
 
 
@@ -196,14 +196,14 @@ def _treemap(found: Priced, entries: Sequence[OpEntry]) -> list[Document]:
     costs, steps = found.costs.rows, max(found.steps, 1)
     nodes = found.sampled.graph.nodes
     types = []
-    for each in entries[:_TREEMAP_TYPES]:
-        dearest = sorted(each.members, key=lambda at: (-int(costs[at, AT["time_ns"]]), at))
+    for entry in entries[:_TREEMAP_TYPES]:
+        dearest = sorted(entry.members, key=lambda at: (-int(costs[at, AT["time_ns"]]), at))
         told = [at for at in dearest[:_TREEMAP_NODES] if costs[at, AT["time_ns"]]]
-        time_ns = int(each.own[AT["time_ns"]])
+        time_ns = int(entry.own[AT["time_ns"]])
         told_ns = sum(int(costs[at, AT["time_ns"]]) for at in told)
         types.append(
             {
-                "type": shown_name(each.name),
+                "type": shown_name(entry.name),
                 "time_ns": round(time_ns / steps),
                 "nodes": [
                     {
@@ -212,7 +212,7 @@ def _treemap(found: Priced, entries: Sequence[OpEntry]) -> list[Document]:
                     }
                     for at in told
                 ],
-                "others": len(each.members) - len(told),
+                "others": len(entry.members) - len(told),
                 "others_ns": round((time_ns - told_ns) / steps),
             }
         )

@@ -61,8 +61,8 @@ def _document(run: OpenRun, found: Priced, by: str, metric: str, at: str) -> Doc
 def _columns(found: Priced, places: list[TreePlace], at: str) -> Document:
     labels = [_label(places, place, at) for place in places]
     return {
-        "name": [shown_name(each) for each in labels],
-        "is_whole": [is_whole_name(each) for each in labels],
+        "name": [shown_name(label) for label in labels],
+        "is_whole": [is_whole_name(label) for label in labels],
         "type": [_type(found, place) for place in places],
         **cost_columns(found, places),
     }
@@ -76,8 +76,8 @@ def cost_columns(found: Priced, places: list[TreePlace]) -> Document:
     steps = max(found.steps, 1)
     return {
         "parent": [place.parent for place in places],
-        **{name: [each[name] for each in totals] for name in loop_costs.COLUMNS},
-        "own_time_ns": [each["time_ns"] for each in owns],
+        **{name: [total[name] for total in totals] for name in loop_costs.COLUMNS},
+        "own_time_ns": [own["time_ns"] for own in owns],
         "smaller": [place.smaller for place in places],
         "smaller_cost": [round(place.smaller_cost / steps) for place in places],
     }
@@ -194,7 +194,7 @@ def _outside(around: Neighbours, drawn: set[str]) -> list[ScopeGroup]:
 
 def _group(found: Priced, group: ScopeGroup, at: str) -> Document:
     """Return what a group is called, what it is and what is in it."""
-    nodes = [found.sampled.graph.nodes[each] for each in group.members]
+    nodes = [found.sampled.graph.nodes[member] for member in group.members]
     types = Counter(node.op for node in nodes)
     inside = bool(at) and group.path.startswith(f"{at}/")
     kind = "outside" if group.is_outside else "scope" if group.is_scope else "op"
@@ -215,7 +215,7 @@ def _group(found: Priced, group: ScopeGroup, at: str) -> Document:
 def _node(found: Priced, group: ScopeGroup, files: Mapping[str, int]) -> Document:
     """Return what is known of the op that a group is, or has the name of."""
     nodes = found.sampled.graph.nodes
-    at = next((each for each in group.members if nodes[each].name == group.path), None)
+    at = next((member for member in group.members if nodes[member].name == group.path), None)
     if at is None:
         return {"op": None}
     node = nodes[at]

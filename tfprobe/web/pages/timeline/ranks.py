@@ -80,7 +80,7 @@ def document(run: OpenRun, question: Params) -> Document:
 def _document(run: OpenRun, found: RankTimeline, capture: int) -> Document:
     slices, tracks = _Slices(), list[Document]()
     for rank in found.ranks:
-        tracks += _tracks(run, found, rank, slices, first=sum(each["rows"] for each in tracks))
+        tracks += _tracks(run, found, rank, slices, first=sum(track["rows"] for track in tracks))
     whole = _whole(found)
     asked = found.together.profile.captures[capture]
     return {
@@ -93,7 +93,7 @@ def _document(run: OpenRun, found: RankTimeline, capture: int) -> Document:
         "view": whole,
         "is_whole": max(slices.columns["count"], default=1) == 1,
         "total": len(slices.columns["id"]),
-        "categories": [*(each._asdict() for each in CATEGORIES), *_MORE_CATEGORIES],
+        "categories": [*(category._asdict() for category in CATEGORIES), *_MORE_CATEGORIES],
         "bands": [],
         "overview": {"groups": [_waiting(found, whole)]},
         "tracks": tracks,
@@ -107,9 +107,9 @@ def _document(run: OpenRun, found: RankTimeline, capture: int) -> Document:
 
 
 def _whole(found: RankTimeline) -> Document:
-    starts = [each.capture.start_ns + found.move_ns(each) for each in found.ranks]
+    starts = [rank.capture.start_ns + found.move_ns(rank) for rank in found.ranks]
     ends = [
-        start + each.capture.duration_ns for start, each in zip(starts, found.ranks, strict=True)
+        start + rank.capture.duration_ns for start, rank in zip(starts, found.ranks, strict=True)
     ]
     return {"from_ns": min(starts), "to_ns": max(max(ends), min(starts) + 1)}
 
@@ -291,8 +291,8 @@ def _rank(found: RankTimeline, rank: RankStep) -> Document:
 
 
 def _worst_error_ns(found: RankTimeline) -> int | None:
-    errors = [found.together.clock(each.capture.process).error_ns for each in found.ranks]
-    known: Sequence[int] = [each for each in errors if not isinstance(each, Missing)]
+    errors = [found.together.clock(rank.capture.process).error_ns for rank in found.ranks]
+    known: Sequence[int] = [error for error in errors if not isinstance(error, Missing)]
     return max(known, default=None)
 
 
@@ -304,7 +304,7 @@ MOST_MEETINGS = 1_000
 def met_documents(found: RankTimeline) -> dict[str, Document]:
     """Return the meetings by their numbers, of the ranks that are drawn."""
     peers = found.together.peers
-    at = np.concatenate([each.meetings for each in found.ranks])
+    at = np.concatenate([rank.meetings for rank in found.ranks])
     at = at[peers.group[at] >= 0]
     if not len(at):
         return {}

@@ -222,7 +222,7 @@ def search_document(run: OpenRun, question: Params) -> Document:
 
 def _having(strings: Strings, wanted: str) -> Flags:
     texts = strings.values
-    return np.fromiter((wanted in each.casefold() for each in texts), np.bool_, len(texts))
+    return np.fromiter((wanted in text.casefold() for text in texts), np.bool_, len(texts))
 
 
 def _any(having: Flags, *columns: Int32s) -> Flags:

@@ -162,7 +162,7 @@ def _fixed(profile: Profile, laid: Laid) -> Document:
         "ranks": len(same_step(profile, step)),
         "whole": _of_window(whole),
         "view": {"from_ns": laid.window[0], "to_ns": laid.window[1]},
-        "categories": [each._asdict() for each in CATEGORIES],
+        "categories": [category._asdict() for category in CATEGORIES],
         "tracks_left_out": laid.tracks_left_out,
         "tracks": [_track(track) for track in laid.tracks],
         "overview": _overview(laid, whole),
