@@ -17,10 +17,9 @@ import pytest
 
 from tests.support.agent import Laboratory, load
 from tests.support.rundir import BUCKETS, bucket
-from tfprobe.profile.profile import Durations
+from tfprobe.profile.profile import Durations, Loop
 from tfprobe.runs.process_folder import steps_layout
-from tfprobe.runs.process_folder.steps import read_steps
-from tfprobe.runs.process_folder.steps_layout import LoopRecord
+from tfprobe.runs.process_folder.steps import read_header, read_steps
 
 layout, loop = load("core.steps_layout"), load("core.loop")
 steps_file = load("core.steps_file")
@@ -64,7 +63,7 @@ def arithmetic(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) 
     return str(request.param)
 
 
-def _write(path: Path, times: list[tuple[int, int]], flags: Callable[[int], int]) -> LoopRecord:
+def _write(path: Path, times: list[tuple[int, int]], flags: Callable[[int], int]) -> Loop:
     file = steps_file.StepsFile(str(path), START_NS)
     loop = file.add_loop("fit", "modèle", "MainThread", 77, START_NS)
     for step, (start, end) in enumerate(times):
@@ -117,12 +116,24 @@ def test_every_step_is_read_back(tmp_path: Path, count: int, place: str, arithme
 
     gaps = [after[0] - before[1] for before, after in itertools.pairwise(times)]
     assert (record.kind, record.name, record.thread) == ("fit", "modèle", "MainThread")
-    assert (record.thread_id, record.first_seen_ns) == (77, START_NS)
+    assert record.first_seen_ns == read_header(tmp_path / "steps.bin").unix_ns(START_NS)
     assert record.executed == count
     assert record.raised == sum(_flags(step) & RAISED != 0 for step in range(count))
     assert record.sampled == sum(_flags(step) & TRACED != 0 for step in range(count))
-    assert _as_tuple(record.steps) == _as_tuple(_aggregate([end - start for start, end in times]))
+    assert _as_tuple(record.times) == _as_tuple(_aggregate([end - start for start, end in times]))
     assert _as_tuple(record.gaps) == _as_tuple(_aggregate(gaps))
+
+
+def test_a_thread_without_a_name_is_named_by_its_number(tmp_path: Path, place: str) -> None:
+    """A thread that Python did not start may have none."""
+    path = tmp_path / "steps.bin"
+    file = steps_file.StepsFile(str(path), START_NS)
+    file.add_loop("fit", "model", "", 77, START_NS).record(START_NS, START_NS + 1, 0)
+    file.write()
+
+    (loop,) = read_steps(path).loops
+
+    assert loop.thread == "77"
 
 
 def test_the_ring_has_the_latest_steps_with_their_flags(tmp_path: Path, place: str) -> None:
@@ -162,7 +173,7 @@ def test_a_file_that_cannot_be_mapped_is_still_written(tmp_path: Path, monkeypat
     record = _write(tmp_path / "steps.bin", times, _flags)
 
     assert record.executed == 3000
-    assert record.steps.sum_ns == sum(end - start for start, end in times)
+    assert record.times.sum_ns == sum(end - start for start, end in times)
 
 
 def test_names_are_cut_between_characters(tmp_path: Path) -> None:

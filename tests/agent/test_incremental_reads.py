@@ -12,9 +12,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.support.agent import load
-from tfprobe.profile.profile import Durations, RecentSteps
+from tfprobe.profile.profile import Durations, Loop, RecentSteps
 from tfprobe.runs.process_folder.steps import StepsFile, StepsReader, read_steps
-from tfprobe.runs.process_folder.steps_layout import LoopRecord
 
 steps_file, layout = load("core.steps_file"), load("core.steps_layout")
 START_NS = 7_000_000_000_000
@@ -61,9 +60,9 @@ def _known(file: StepsFile) -> list[object]:
     return [(_loop(loop), _rows(loop.recent, KEPT)) for loop in file.loops]
 
 
-def _loop(loop: LoopRecord) -> tuple[object, ...]:
+def _loop(loop: Loop) -> tuple[object, ...]:
     counts = (loop.name, loop.executed, loop.raised, loop.sampled)
-    return (*counts, _facts(loop.steps), _facts(loop.gaps))
+    return (*counts, _facts(loop.times), _facts(loop.gaps))
 
 
 @pytest.fixture(scope="module")

@@ -12,12 +12,13 @@ import numpy as np
 import pytest
 
 from tests.support.agent import PATIENCE_S, Laboratory
+from tfprobe.profile.profile import Loop
 from tfprobe.runs.catalogue import glance
 from tfprobe.runs.layout import RunFolder
 from tfprobe.runs.liveness import FINISHED, KILLED, UNKNOWN, this_machine
 from tfprobe.runs.process_folder.loop_block import bucket_of
 from tfprobe.runs.process_folder.steps import read_steps
-from tfprobe.runs.process_folder.steps_layout import BUCKETS, RING_STEPS, LoopRecord
+from tfprobe.runs.process_folder.steps_layout import BUCKETS, RING_STEPS
 
 PROCESSES = 64
 STEPS = 10_000
@@ -142,32 +143,32 @@ def _live_and_die(laboratory: Laboratory, number: int, fate: Fate) -> Victim:
     return Victim(process.pid, OwnRecord(*words[0]), OwnRecord(*words[1]))
 
 
-def _check(loop: LoopRecord, own: OwnRecord) -> None:
+def _check(loop: Loop, own: OwnRecord) -> None:
     """Compare the recording of a loop with its own record."""
     assert own.completed <= loop.executed <= own.completed + 1
     # The number of raised steps is stored before the count: a kill between them leaves it ahead.
     is_about_to_raise = loop.executed % RAISING == RAISING - 1
     assert 0 <= loop.raised - loop.executed // RAISING <= is_about_to_raise
-    for durations, count in ((loop.steps, loop.executed), (loop.gaps, loop.executed - 1)):
+    for durations, count in ((loop.times, loop.executed), (loop.gaps, loop.executed - 1)):
         assert durations.count == int(durations.buckets.sum()) == max(count, 0)
     if loop.executed and own.completed:
         _check_times(loop, own)
 
 
-def _check_times(loop: LoopRecord, own: OwnRecord) -> None:
+def _check_times(loop: Loop, own: OwnRecord) -> None:
     recent = loop.recent
     step_ns = recent.end_ns - recent.start_ns
-    assert own.body_ns <= loop.steps.sum_ns <= own.call_ns + int(step_ns[-1])
+    assert own.body_ns <= loop.times.sum_ns <= own.call_ns + int(step_ns[-1])
     # Steps and the gaps between them are all the time from the first to the last.
-    began_ns = int(recent.end_ns[-1]) - loop.steps.sum_ns - loop.gaps.sum_ns
+    began_ns = int(recent.end_ns[-1]) - loop.times.sum_ns - loop.gaps.sum_ns
     assert own.before_ns <= began_ns <= own.after_ns
-    assert loop.steps.min_ns <= int(step_ns.min()) <= int(step_ns.max()) <= loop.steps.max_ns
+    assert loop.times.min_ns <= int(step_ns.min()) <= int(step_ns.max()) <= loop.times.max_ns
     assert loop.gaps.min_ns >= 0
     if loop.executed <= RING_STEPS - 1:
         counts = np.bincount(bucket_of(step_ns), minlength=BUCKETS)
         assert recent.first_step == 0
-        assert loop.steps.sum_ns == int(step_ns.sum())
-        assert loop.steps.buckets.tolist() == counts.tolist()
+        assert loop.times.sum_ns == int(step_ns.sum())
+        assert loop.times.buckets.tolist() == counts.tolist()
 
 
 @pytest.mark.slow

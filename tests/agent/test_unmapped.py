@@ -157,7 +157,7 @@ def test_words_that_could_not_be_written_are_written_again(tmp_path: Path, disk:
 
     (record,) = read_steps(tmp_path / "steps.bin").loops
     assert disk.writes > refused
-    assert (record.executed, record.steps.sum_ns) == (1500, 7500)
+    assert (record.executed, record.times.sum_ns) == (1500, 7500)
 
 
 def test_writing_to_a_slow_server_takes_a_hundredth_of_the_time(tmp_path: Path, disk: Disk) -> None:
@@ -198,8 +198,8 @@ def test_any_number_of_steps_between_two_looks(tmp_path: Path, disk: Disk, news:
     file.write()
 
     (record,) = read_steps(tmp_path / "steps.bin").loops
-    assert (record.executed, record.steps.count) == (3000 + news,) * 2
-    assert (record.steps.sum_ns, record.gaps.sum_ns) == (
+    assert (record.executed, record.times.count) == (3000 + news,) * 2
+    assert (record.times.sum_ns, record.gaps.sum_ns) == (
         5 * (3000 + news),
         5 * (2999 + news),
     )

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from tfprobe.errors import Missing, UnreadableInput
 from tfprobe.live.watched_process import HostClocks, now_mono_ns
+from tfprobe.profile.profile import Loop
 from tfprobe.profile.programs import Program
 from tfprobe.profile.snapshots import Captured, ProcessAnswer, RequestAnswer
 from tfprobe.runs import safe_files
@@ -23,7 +24,7 @@ from tfprobe.runs.liveness import LIVE, STOPPED, UNKNOWN, Machine, is_gone
 from tfprobe.runs.manifests import ProcessManifest, read_process
 from tfprobe.runs.process_folder.jsonl import Json, integer, object_of, text
 from tfprobe.runs.process_folder.steps import StepsFile, read_header, read_steps
-from tfprobe.runs.process_folder.steps_layout import AgentState, Header, LoopRecord
+from tfprobe.runs.process_folder.steps_layout import AgentState, Header
 from tfprobe.runs.trace_requests import ANY_LOOP, Request, request_samples, request_status
 
 # Whoever only declines for so long is not going to do otherwise while somebody waits.
@@ -238,7 +239,7 @@ class ProcessRequest:
         return sum(loop.executed for loop in self._steps.loops)
 
 
-def _index_of(loops: Sequence[LoopRecord], wanted: str) -> int:
+def _index_of(loops: Sequence[Loop], wanted: str) -> int:
     """Return the work with this index, else with this in its kind and name; of several the longest.
 
     Raises UnreadableInput where the process has none.
@@ -250,7 +251,7 @@ def _index_of(loops: Sequence[LoopRecord], wanted: str) -> int:
     if not found:
         names = ", ".join(f"{loop.index} {loop.kind} {loop.name}" for loop in loops[:10])
         raise UnreadableInput(f"no work {wanted!r} there; there are: {names or 'none yet'}")
-    return max(found, key=lambda loop: loop.steps.sum_ns).index
+    return max(found, key=lambda loop: loop.times.sum_ns).index
 
 
 def _manifest(folder: ProcessFolder) -> ProcessManifest | None:

@@ -10,7 +10,7 @@ from typing import Generic, TypeVar
 from tfprobe.errors import Missing
 from tfprobe.profile.activities import ResourceSample
 from tfprobe.profile.profile import Loop, Problem
-from tfprobe.profile.reader.processes import loop_of, process_of
+from tfprobe.profile.reader.processes import process_of
 from tfprobe.profile.reader.samples import resource_samples
 from tfprobe.profile.snapshots import ProcessLook, TraceRequestState
 from tfprobe.runs.catalogue import ProcessEntry
@@ -23,8 +23,8 @@ from tfprobe.runs.process_folder.resource_samples import (
     ResourceSampleLog,
     latest_resource_samples,
 )
-from tfprobe.runs.process_folder.steps import StepsFile
-from tfprobe.runs.process_folder.steps_layout import Header, LoopRecord
+from tfprobe.runs.process_folder.steps import LoopsOfProcess, StepsFile
+from tfprobe.runs.process_folder.steps_layout import Header
 
 # What a row of a table and its sparkline are made of.
 KEPT_STEPS = 1024
@@ -52,7 +52,7 @@ class WatchedProcess:
             folder.resource_samples, keep=KEPT_RESOURCE_SAMPLES
         )
         self._resource_samples_made: _Made[ResourceSampleLine, ResourceSample] = _Made()
-        self._loops_made: _Made[LoopRecord, Loop] = _Made()
+        self._loops = LoopsOfProcess()
         self.entry = ProcessEntry(folder, NOT_READ, NOT_READ, 0, UNKNOWN)
         self.problems: tuple[Problem, ...] = ()
 
@@ -67,7 +67,7 @@ class WatchedProcess:
             index,
             captures=0 if isinstance(captures, Missing) else sum(map(is_capture, captures)),
         )
-        loops = () if isinstance(steps, Missing) else self._loops(steps, index)
+        loops = () if isinstance(steps, Missing) else self._loops.numbered(steps.loops, index)
         latest = () if isinstance(header, Missing) else self._latest_resource_samples(header, index)
         self.problems = tuple(self._problems(self.entry.manifest, steps, captures))
         return ProcessLook(
@@ -84,12 +84,6 @@ class WatchedProcess:
         manifest = self.entry.manifest
         known = None if isinstance(manifest, Missing) else manifest
         return now_mono_ns(header, known, loops, self._here, self._clocks)
-
-    def _loops(self, steps: StepsFile, index: int) -> tuple[Loop, ...]:
-        header = steps.header
-        return self._loops_made.of(
-            steps.loops, (index, header.unix_ns(0)), lambda record: loop_of(record, index, header)
-        )
 
     def _latest_resource_samples(self, header: Header, index: int) -> tuple[ResourceSample, ...]:
         shift_ns = header.unix_ns(0)
@@ -157,7 +151,7 @@ class HostClocks:
 def now_mono_ns(
     header: Header,
     manifest: ProcessManifest | None,
-    loops: Iterable[Loop] | Iterable[LoopRecord],
+    loops: Iterable[Loop],
     here: Machine,
     clocks: HostClocks,
 ) -> int:

@@ -171,7 +171,7 @@ def _most_sampled_ns(shard: Shard) -> int:
         loops = read_steps(shard.process.steps).loops
     except UnreadableInput:
         return 0
-    return max((loop.steps.sum_ns for loop in loops if loop.sampled), default=0)
+    return max((loop.times.sum_ns for loop in loops if loop.sampled), default=0)
 
 
 def _merged(

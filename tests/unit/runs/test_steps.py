@@ -18,7 +18,7 @@ from tests.support.rundir import (
     regular_steps,
     steps_bin,
 )
-from tfprobe.errors import UnreadableInput
+from tfprobe.errors import Missing, UnreadableInput
 from tfprobe.runs.process_folder.loop_block import bucket_of
 from tfprobe.runs.process_folder.steps import count_steps, read_header, read_steps
 from tfprobe.runs.process_folder.steps_layout import AgentState
@@ -60,7 +60,7 @@ def test_a_work_is_read_with_its_names_and_counters(tmp_path):
 
     assert (record.kind, record.name, record.thread) == ("fit", "modèle", "Thread-1")
     assert (record.sampled, record.retraces, record.steps_per_execution) == (1, 3, 4)
-    assert record.optimizer_steps is None
+    assert isinstance(record.optimizer_steps, Missing)
     assert record.recent.sampled.tolist() == [False, False, True, False, False]
 
 
@@ -77,11 +77,11 @@ def test_aggregates_hold_every_step_folded_or_not(tmp_path, count):
 
     (record,) = read_steps(written(tmp_path, steps_bin([WrittenLoop(steps=steps)]))).loops
 
-    assert (record.steps.count, record.steps.sum_ns) == (count, sum(durations))
-    assert record.steps.max_ns == max(durations, default=0)
-    assert record.steps.min_ns == min(durations, default=0)
+    assert (record.times.count, record.times.sum_ns) == (count, sum(durations))
+    assert record.times.max_ns == max(durations, default=0)
+    assert record.times.min_ns == min(durations, default=0)
     expected = np.bincount([bucket(d) for d in durations], minlength=768)
-    assert record.steps.buckets.tolist() == expected.tolist()
+    assert record.times.buckets.tolist() == expected.tolist()
     assert record.gaps.count == max(count - 1, 0)
 
 
@@ -103,7 +103,7 @@ def test_a_kill_between_row_and_count_loses_only_that_step(tmp_path):
 
     (record,) = read_steps(written(tmp_path, bytes(content))).loops
 
-    assert (record.count, record.steps.count, len(record.recent.start_ns)) == (19, 19, 19)
+    assert (record.count, record.times.count, len(record.recent.start_ns)) == (19, 19, 19)
 
 
 def test_a_kill_in_a_fold_leaves_the_other_slot(tmp_path):
@@ -114,7 +114,7 @@ def test_a_kill_in_a_fold_leaves_the_other_slot(tmp_path):
 
     (record,) = read_steps(written(tmp_path, bytes(content))).loops
 
-    assert (record.steps.count, record.steps.sum_ns) == (512, 512_000_000)
+    assert (record.times.count, record.times.sum_ns) == (512, 512_000_000)
 
 
 def test_a_live_writer_may_have_noted_a_raise_before_the_step(tmp_path):

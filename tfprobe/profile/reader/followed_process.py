@@ -13,7 +13,7 @@ from tfprobe.profile.reader import service_trace
 from tfprobe.profile.reader.captures import CaptureKey, Decoded, Gathered, ProcessKey
 from tfprobe.profile.reader.followed_captures import CaptureFile, FollowedCaptures
 from tfprobe.profile.reader.process_notes import ProcessNotes
-from tfprobe.profile.reader.processes import loop_of, process_of
+from tfprobe.profile.reader.processes import process_of
 from tfprobe.profile.reader.service_trace import Recorded
 from tfprobe.profile.tables import T
 from tfprobe.runs.layout import ProcessFolder
@@ -21,7 +21,7 @@ from tfprobe.runs.liveness import FAILED, Machine
 from tfprobe.runs.manifests import ProcessManifest
 from tfprobe.runs.process_folder.events import Event, event_log
 from tfprobe.runs.process_folder.file_cache import ProcessReader
-from tfprobe.runs.process_folder.steps_layout import LoopRecord
+from tfprobe.runs.process_folder.steps import LoopsOfProcess
 
 
 class FollowedProcess:
@@ -49,8 +49,7 @@ class FollowedProcess:
             with_spans=with_spans,
             with_host_allocations=with_host_allocations,
         )
-        self._loops_made: dict[int, tuple[LoopRecord, Loop]] = {}
-        self._loops_made_by: tuple[int, int] | None = None
+        self._loops = LoopsOfProcess()
         self.notes = ProcessNotes(folder)
         self.entry, self._steps = self._reader.read()
 
@@ -112,19 +111,9 @@ class FollowedProcess:
         )
 
     def loops(self, index: int) -> tuple[Loop, ...]:
-        """Return its works; one that has not changed is the same as before."""
+        """Return its loops; one that has not changed is the same object as before."""
         steps = self._steps
-        if isinstance(steps, Missing):
-            return ()
-        made_by = (index, steps.header.unix_ns(0))
-        known = self._loops_made if made_by == self._loops_made_by else {}
-        self._loops_made_by = made_by
-        # The record is kept beside the loop made of it, so that its id is nobody else's.
-        self._loops_made = {
-            id(record): known.get(id(record)) or (record, loop_of(record, index, steps.header))
-            for record in steps.loops
-        }
-        return tuple(loop for _, loop in self._loops_made.values())
+        return () if isinstance(steps, Missing) else self._loops.numbered(steps.loops, index)
 
     def problems(self) -> Iterator[Problem]:
         """Give what could not be used, but for the notes'."""

@@ -10,7 +10,7 @@ from tfprobe.profile.capture_tables import Executions
 from tfprobe.profile.profile import Capture, Problem, Process, Profile, Run
 from tfprobe.profile.reader.captures import Decoder, Gathered, window_of
 from tfprobe.profile.reader.process_notes import activities, gaps
-from tfprobe.profile.reader.processes import loop_of, process_of, with_launch
+from tfprobe.profile.reader.processes import process_of, with_launch
 from tfprobe.profile.reader.samples import resource_samples
 from tfprobe.profile.tables import empty
 from tfprobe.runs.catalogue import ProcessEntry
@@ -61,7 +61,7 @@ def newest_captures(
 
 def _newest(paths: Iterable[Path], steps: StepsFile) -> list[Path]:
     """Return the captures of the work with most time that has any, the latest step first."""
-    time_ns = {loop.index: loop.steps.sum_ns for loop in steps.loops}
+    time_ns = {loop.index: loop.times.sum_ns for loop in steps.loops}
     by_loop: dict[int, list[tuple[int, Path]]] = {}
     for path in paths:
         named = parse_capture_name(path.name)
@@ -92,7 +92,7 @@ def _profile(
         run=Run(run.name, str(run), command=_UNREAD, started=_UNREAD, state="unknown"),
         processes=(),
         interpreters=(),
-        loops=tuple(loop_of(record, 0, steps.header) for record in steps.loops),
+        loops=steps.loops,
         captures=captures,
         executions=executions,
         spans=spans,
@@ -140,7 +140,7 @@ def noted(folder: ProcessFolder) -> Profile:
         run=Run(run.id, str(run.root), command=_UNREAD, started=_UNREAD, state=UNKNOWN),
         processes=(_process(folder, run, steps),),
         interpreters=(),
-        loops=tuple(loop_of(record, 0, steps.header) for record in steps.loops),
+        loops=steps.loops,
         captures=(),
         executions=empty(Executions),
         problems=(),

@@ -13,7 +13,6 @@ from tfprobe.profile.profile import (
     Ending,
     Hooks,
     Interpreter,
-    Loop,
     Problem,
     Process,
     Run,
@@ -27,7 +26,7 @@ from tfprobe.runs.liveness import ENDED, TERMINATED
 from tfprobe.runs.manifests import ProcessManifest, RunManifest, ServiceRecord
 from tfprobe.runs.process_folder.events import InterpreterLine, signal_to, signals_around
 from tfprobe.runs.process_folder.steps import StepsFile
-from tfprobe.runs.process_folder.steps_layout import Header, LoopRecord
+from tfprobe.runs.process_folder.steps_layout import Header
 
 
 def run_of(entry: RunEntry) -> Run:
@@ -195,29 +194,6 @@ def _end_unix_ns(header: Header | Missing, state: str) -> int | None:
     if isinstance(header, Missing) or state in LIVE_STATES:
         return None
     return header.unix_ns(header.last_note_mono_ns)
-
-
-def loop_of(record: LoopRecord, process: int, header: Header) -> Loop:
-    """Return a loop of the process with this index; its traces may be more than it says."""
-    unknown = Missing("the optimizer has no counter the agent could read")
-    return Loop(
-        process=process,
-        index=record.index,
-        kind=record.kind,
-        name=record.name,
-        thread=record.thread or str(record.thread_id),
-        executed=record.executed,
-        raised=record.raised,
-        sampled=record.sampled,
-        retraces=record.retraces,
-        steps_per_execution=record.steps_per_execution,
-        optimizer_steps=unknown if record.optimizer_steps is None else record.optimizer_steps,
-        times=record.steps,
-        gaps=record.gaps,
-        recent=record.recent,
-        first_seen_ns=header.unix_ns(record.first_seen_ns) if record.first_seen_ns else 0,
-        threads=record.threads,
-    )
 
 
 def _shift_ns(header: Header | Missing, told: ServiceRecord | None) -> int | Missing:

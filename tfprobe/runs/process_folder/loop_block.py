@@ -1,4 +1,4 @@
-"""Read the block of one loop of steps.bin: its first words, the active aggregate slot, the ring."""
+"""Read the block of one loop of steps.bin: its first words, the active slot, and the ring."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tfprobe.profile.profile import Durations, RecentSteps
+from tfprobe.errors import Missing
+from tfprobe.profile.profile import Durations, Loop, RecentSteps
 from tfprobe.runs.process_folder.steps_layout import (
     BUCKETS,
     HEAD_WORDS,
@@ -22,7 +23,7 @@ from tfprobe.runs.process_folder.steps_layout import (
     THREADS_WORD,
     TIME_MASK,
     WATCHED_BIT,
-    LoopRecord,
+    Header,
     WordFile,
     Words,
     integers,
@@ -39,22 +40,22 @@ def bucket_of(duration_ns: Words) -> Words:
 
 @dataclass(frozen=True, slots=True)
 class KnownLoop:
-    """What has been read of a loop: its first words, the active slot, steps of the ring."""
+    """What has been read of a loop: its first words, the active slot, and steps of the ring."""
 
     head: list[int]
     slot: Words
     steps: RecentSteps
-    record: LoopRecord
+    loop: Loop
 
 
 def read_loop(
-    file: WordFile, index: int, known: KnownLoop | None, keep_steps: int
+    file: WordFile, header: Header, index: int, known: KnownLoop | None, keep_steps: int
 ) -> KnownLoop | str:
-    """Return the loop, or what is wrong with it; of what is known already only the news are read.
+    """Return the loop as one of process 0, or what is wrong with it; only what is new is read.
 
-    The order of reading makes it safe against a live writer. The slot is read first: the steps
-    after it are in the ring. The count comes next: rows below it are whole. The count is read
-    again last: rows which the writer may have overwritten meanwhile are left out.
+    The order of reading makes this safe while the process writes. First the slot: the steps after
+    it are in the ring. Then the count: the rows below it are complete. Last the count again: rows
+    that the writer may have overwritten in between are left out.
     """
     at = loop_at(index)
     head = _head(file, at)
@@ -75,37 +76,41 @@ def read_loop(
     # The last folded step too: the first gap after the slot begins with its end.
     needed = min(max(head[1] - keep_steps, 0), max(folded - 1, 0))
     steps = _steps(file, at, head[1], needed, None if known is None else known.steps)
-    record = _record(file, index, head, slot, steps, keep_steps, known)
-    return KnownLoop(head, slot, steps, record)
+    loop = _loop(file, header, index, head, slot, steps, keep_steps, known)
+    return KnownLoop(head, slot, steps, loop)
 
 
-def _record(
+_NO_COUNTER = Missing("the optimizer has no counter the agent could read")
+
+
+def _loop(
     file: WordFile,
+    header: Header,
     index: int,
     head: list[int],
     slot: Words,
     steps: RecentSteps,
     keep_steps: int,
     known: KnownLoop | None,
-) -> LoopRecord:
+) -> Loop:
     at, executed = loop_at(index), head[1]
     times, gaps = _with_tail(slot, steps, executed)
-    return LoopRecord(
+    return Loop(
+        process=0,
         index=index,
         kind=KINDS[head[0]],
-        name=file.text(at + 16, 32) if known is None else known.record.name,
-        thread=file.text(at + 48, 16) if known is None else known.record.thread,
-        thread_id=head[4],
+        name=file.text(at + 16, 32) if known is None else known.loop.name,
+        thread=(file.text(at + 48, 16) or str(head[4])) if known is None else known.loop.thread,
         executed=executed,
         raised=min(head[2], executed),
         sampled=min(max(head[3], 0), executed),
-        first_seen_ns=head[5],
-        steps_per_execution=max(head[6], 1),
-        optimizer_steps=head[7] if head[7] >= 0 else None,
         retraces=max(head[9], 0),
-        steps=times,
+        steps_per_execution=max(head[6], 1),
+        optimizer_steps=head[7] if head[7] >= 0 else _NO_COUNTER,
+        times=times,
         gaps=gaps,
         recent=_from(steps, max(executed - keep_steps, 0)),
+        first_seen_ns=header.unix_ns(head[5]) if head[5] else 0,
         threads=max([1, *file.words(at + THREADS_WORD, 1).tolist()]),
     )
 

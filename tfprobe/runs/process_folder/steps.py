@@ -6,10 +6,12 @@ against the size of the file before it uses it. Repeated reads read what is new.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tfprobe.errors import UnreadableInput
+from tfprobe.profile.profile import Loop
 from tfprobe.runs.process_folder.loop_block import KnownLoop, read_loop
 from tfprobe.runs.process_folder.steps_layout import (
     BUCKETS,
@@ -22,7 +24,6 @@ from tfprobe.runs.process_folder.steps_layout import (
     AgentState,
     EndingRecord,
     Header,
-    LoopRecord,
     WordFile,
     integers,
     loop_at,
@@ -53,10 +54,13 @@ class StepsGlance:
 
 @dataclass(frozen=True, slots=True)
 class StepsFile:
-    """Everything read from one steps.bin; `problems` says what in it could not be used."""
+    """Everything read from one steps.bin: its loops as those of process 0.
+
+    `problems` says what could not be used.
+    """
 
     header: Header
-    loops: tuple[LoopRecord, ...]
+    loops: tuple[Loop, ...]
     problems: tuple[str, ...]
 
     @property
@@ -86,14 +90,14 @@ class StepsReader:
 
         Raises UnreadableInput when the file is absent or is no steps.bin of layout 1.
         """
-        loops: list[LoopRecord] = []
+        loops: list[Loop] = []
         problems: list[str] = []
         with opened(self._path) as file:
             header = _header(file)
             self._forget_another(file, header)
             for index in range(header.loops_in_use):
-                block = self._loop(file, index)
-                if isinstance(block, LoopRecord):
+                block = self._loop(file, header, index)
+                if isinstance(block, Loop):
                     loops.append(block)
                 else:
                     problems.append(f"{self._path.name}: work {index} {block}")
@@ -108,12 +112,32 @@ class StepsReader:
             self._known.clear()
         self._identity, self._size = identity, size
 
-    def _loop(self, file: WordFile, index: int) -> LoopRecord | str:
-        found = read_loop(file, index, self._known.pop(index, None), self._keep_steps)
-        if isinstance(found, str):
-            return found
-        self._known[index] = found
-        return found.record
+    def _loop(self, file: WordFile, header: Header, index: int) -> Loop | str:
+        block = read_loop(file, header, index, self._known.pop(index, None), self._keep_steps)
+        if isinstance(block, str):
+            return block
+        self._known[index] = block
+        return block.loop
+
+
+class LoopsOfProcess:
+    """Loops with the number of their process; one that has not changed stays the same object."""
+
+    def __init__(self) -> None:
+        """Begin with no loops."""
+        # By the identity of the loop that was read, which is kept so that no other can have it.
+        self._loops: dict[int, tuple[Loop, Loop]] = {}
+
+    def numbered(self, loops: Iterable[Loop], process: int) -> tuple[Loop, ...]:
+        """Return these loops of process 0 as loops of `process`."""
+        before = self._loops
+        self._loops = {}
+        for loop in loops:
+            _, numbered = before.get(id(loop), (loop, loop))
+            if numbered.process != process:
+                numbered = replace(loop, process=process)
+            self._loops[id(loop)] = loop, numbered
+        return tuple(numbered for _, numbered in self._loops.values())
 
 
 def read_steps(path: Path) -> StepsFile:

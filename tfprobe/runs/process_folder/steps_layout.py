@@ -11,7 +11,6 @@ import numpy as np
 import numpy.typing as npt
 
 from tfprobe.errors import UnreadableInput
-from tfprobe.profile.profile import Durations, RecentSteps
 
 Words = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
@@ -123,35 +122,6 @@ class Header:
     def unix_ns(self, mono_ns: int) -> int:
         """Place a monotonic time on the wall clock, by the moment noted on both."""
         return self.moment_unix_ns + mono_ns - self.moment_mono_ns
-
-
-@dataclass(frozen=True, slots=True)
-class LoopRecord:
-    """One work as its process left it. `count` is executed minus raised.
-
-    `thread` is the first of the `threads` that ran its steps, one after the other or together.
-    """
-
-    index: int
-    kind: str
-    name: str
-    thread: str
-    thread_id: int
-    executed: int
-    raised: int
-    sampled: int
-    first_seen_ns: int
-    steps_per_execution: int
-    optimizer_steps: int | None
-    retraces: int
-    steps: Durations
-    gaps: Durations
-    recent: RecentSteps
-    threads: int = 1
-
-    @property
-    def count(self) -> int:
-        return self.executed - self.raised
 
 
 def loop_at(index: int) -> int:
