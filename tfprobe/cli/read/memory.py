@@ -40,9 +40,10 @@ def command(
     variables, hosts = lasting(found.sampled), host_memory(found.whole)
     if as_json:
         from tfprobe.report.documents.memory_document import document
+        from tfprobe.report.documents.published import published
 
         head: dict[str, Any] = {"schema": "tfprobe.memory/1", "run": found.source, "by": by}
-        common.show_json(head | document(allocators, variables, hosts))
+        common.show_json(published(head | document(allocators, variables, hosts)))
     if isinstance(allocators, Missing) and isinstance(hosts, Missing):
         raise NoAnswer(f"{found.source} does not tell of memory: {allocators.reason}.")
     if not as_json:

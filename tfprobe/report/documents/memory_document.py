@@ -1,7 +1,4 @@
-"""Say what holds memory as a document. What is missing is null, with a reason beside it.
-
-Any: JSON documents.
-"""
+"""Write what holds memory as a document. What is missing is null, with a reason under `missing`."""
 
 from __future__ import annotations
 
@@ -12,20 +9,21 @@ from tfprobe.analysis.memory.memory_peak import Holder
 from tfprobe.analysis.memory.memory_summary import Lasting, MemorySummary
 from tfprobe.errors import Missing
 
-NS_PER_US = 1000
+# Any: a JSON document, whose values are whatever the schema says.
+Document = dict[str, Any]
 
 
 def document(
     allocators: tuple[MemorySummary, ...] | Missing,
     variables: Lasting | Missing,
     hosts: tuple[HostMemory, ...] | Missing,
-) -> dict[str, Any]:
+) -> Document:
     """Return allocators, what variables hold, and the processes' memory on their hosts."""
     parts = {"allocators": allocators, "variables": variables, "hosts": hosts}
     return {
         "allocators": []
         if isinstance(allocators, Missing)
-        else [_allocator(allocator) for allocator in allocators],
+        else [allocator_document(allocator) for allocator in allocators],
         "variables": None
         if isinstance(variables, Missing)
         else {
@@ -37,79 +35,104 @@ def document(
     }
 
 
-def _allocator(found: MemorySummary) -> dict[str, Any]:
-    peak = found.peak
+def allocator_document(summary: MemorySummary) -> Document:
+    """Return one allocator: its peak, who held it, and its level over the step of the peak."""
+    peak = summary.peak
     return {
-        "process": found.process,
-        "device": found.device,
-        "allocator": found.allocator,
-        "sampled_steps": found.captures,
-        "is_estimate": found.is_estimate,
-        "is_absolute": found.is_absolute,
-        "is_at_least": found.is_at_least,
-        "sizes": found.sizes,
-        "unknown_sizes": found.unknown_sizes,
-        "unknown_ratio": found.unknown_ratio,
+        **_recorded(summary),
         "peak": {
             "step": peak.capture.step,
-            "after_us": peak.after_ns / NS_PER_US,
+            "after_ns": peak.after_ns,
             "bytes": peak.bytes,
             "by_role": {role.value: size for role, size in peak.by_role},
             "holders": [_holder(holder) for holder in peak.holders],
         },
         "timeline": {
-            "after_us": [at / NS_PER_US for at in found.curve.after_ns.tolist()],
-            "bytes": found.curve.held_bytes.tolist(),
+            "after_ns": summary.curve.after_ns.tolist(),
+            "bytes": summary.curve.held_bytes.tolist(),
         },
-        "lifetime_peak_bytes": _known(found.lifetime_peak_bytes),
-        "capacity_bytes": _known(found.capacity_bytes),
-        "fragmentation_ratio": _known(found.fragmentation_ratio),
-        "growth": growth_document(found.growth),
+        **_limits(summary),
     }
 
 
-def _holder(found: Holder) -> dict[str, Any]:
+def allocator_row(summary: MemorySummary) -> Document:
+    """Return one allocator without who held its peak and its level over time."""
+    return {**_recorded(summary), **_limits(summary)}
+
+
+def _recorded(summary: MemorySummary) -> Document:
     return {
-        "name": found.label,
-        "op": found.op_type or None,
-        "role": found.role.value,
-        "bytes": found.bytes,
-        "pieces": found.pieces,
-        "shape": found.shape or None,
+        "process": summary.process,
+        "device": summary.device,
+        "allocator": summary.allocator,
+        "sampled_steps": summary.captures,
+        "is_estimate": summary.is_estimate,
+        "is_absolute": summary.is_absolute,
+        "is_at_least": summary.is_at_least,
+        "sizes": summary.sizes,
+        "unknown_sizes": summary.unknown_sizes,
+        "unknown_ratio": summary.unknown_ratio,
     }
 
 
-def _host(found: HostMemory) -> dict[str, Any]:
-    first_ns = int(found.at_ns[0])
+def _limits(summary: MemorySummary) -> Document:
     return {
-        "process": found.process.index,
-        "host": found.process.host,
-        "pid": found.process.pid or None,
-        "rank": found.process.rank,
-        "peak_bytes": found.peak_bytes,
-        "limit_bytes": _known(found.limit_bytes),
-        "used_ratio": _known(found.used_ratio),
-        "growth": growth_document(found.growth),
+        "lifetime_peak_bytes": _known(summary.lifetime_peak_bytes),
+        "capacity_bytes": _known(summary.capacity_bytes),
+        "fragmentation_ratio": _known(summary.fragmentation_ratio),
+        "growth": growth_document(summary.growth),
+    }
+
+
+def _holder(holder: Holder) -> Document:
+    return {
+        "name": holder.label,
+        "op": holder.op_type or None,
+        "role": holder.role.value,
+        "bytes": holder.bytes,
+        "pieces": holder.pieces,
+        "shape": holder.shape or None,
+    }
+
+
+def _host(host: HostMemory) -> Document:
+    first_ns = int(host.at_ns[0])
+    return {
+        **host_row(host),
         "timeline": {
-            "after_us": [(at - first_ns) / NS_PER_US for at in found.at_ns.tolist()],
-            "steps": found.steps.tolist(),
-            "resident_bytes": found.resident_bytes.tolist(),
+            "after_ns": (host.at_ns - first_ns).tolist(),
+            "steps": host.steps.tolist(),
+            "resident_bytes": host.resident_bytes.tolist(),
         },
     }
 
 
-def growth_document(found: Growth | Missing) -> dict[str, Any]:
-    """Return how a size grows with steps, or why that is not known."""
-    if isinstance(found, Missing):
-        return {"verdict": None, "missing": found.reason}
+def host_row(host: HostMemory) -> Document:
+    """Return the memory of a process without its level over time."""
     return {
-        "verdict": found.verdict.value,
-        "bytes_per_step": found.bytes_per_step,
-        "low": found.low,
-        "high": found.high,
-        "points": found.points,
-        "first_step": found.first_step,
-        "last_step": found.last_step,
+        "process": host.process.index,
+        "host": host.process.host,
+        "pid": host.process.pid or None,
+        "rank": host.process.rank,
+        "peak_bytes": host.peak_bytes,
+        "limit_bytes": _known(host.limit_bytes),
+        "used_ratio": _known(host.used_ratio),
+        "growth": growth_document(host.growth),
+    }
+
+
+def growth_document(growth: Growth | Missing) -> Document:
+    """Return how a size grows with steps, or why that is not known."""
+    if isinstance(growth, Missing):
+        return {"verdict": None, "missing": growth.reason}
+    return {
+        "verdict": growth.verdict.value,
+        "bytes_per_step": growth.bytes_per_step,
+        "low": growth.low,
+        "high": growth.high,
+        "points": growth.points,
+        "first_step": growth.first_step,
+        "last_step": growth.last_step,
     }
 
 

@@ -39,9 +39,9 @@ def test_the_fullest_allocator_is_told_in_full() -> None:
 
     chosen = document["chosen"]
     assert (chosen["device"], chosen["allocator"], chosen["sampled_steps"]) == (GPU, BFC, 2)
-    assert (chosen["peak_bytes"], chosen["peak_after_ns"]) == (360 * KIB, 2000)
-    assert max(chosen["level"]["bytes"]) == chosen["peak_bytes"]
-    assert sum(each["bytes"] for each in chosen["holders"]) == chosen["peak_bytes"]
+    assert (chosen["peak_bytes"], chosen["peak"]["after_ns"]) == (360 * KIB, 2000)
+    assert max(chosen["timeline"]["bytes"]) == chosen["peak_bytes"]
+    assert sum(each["bytes"] for each in chosen["peak"]["holders"]) == chosen["peak_bytes"]
     assert [each["name"] for each in chosen["pieces"]] == [
         "(held before the step)",
         "dense/MatMul",
@@ -58,7 +58,7 @@ def test_holders_are_counted_by_what_was_asked(by: str) -> None:
     document = told(recorded(STEP), {"by": by})
 
     assert document["by"] == by
-    assert sum(each["bytes"] for each in document["chosen"]["holders"]) == 360 * KIB
+    assert sum(each["bytes"] for each in document["chosen"]["peak"]["holders"]) == 360 * KIB
 
 
 @pytest.mark.parametrize("arguments", [{"by": "colour"}, {"at": "7"}, {"at": "x"}, {"work": "9"}])
@@ -76,8 +76,8 @@ def test_a_level_of_very_many_moments_keeps_its_peak() -> None:
 
     chosen = told(recorded(events))["chosen"]
 
-    assert len(chosen["level"]["bytes"]) == memory.MOST_MOMENTS
-    assert max(chosen["level"]["bytes"]) == 9_999_999
+    assert len(chosen["timeline"]["bytes"]) == memory.MOST_MOMENTS
+    assert max(chosen["timeline"]["bytes"]) == 9_999_999
 
 
 def test_of_very_many_holders_the_rest_is_counted() -> None:
@@ -87,9 +87,9 @@ def test_of_very_many_holders_the_rest_is_counted() -> None:
     document = told(recorded(events))
 
     chosen = document["chosen"]
-    assert (len(chosen["holders"]), chosen["more_holders"]) == (1_000, 2_000)
+    assert (len(chosen["peak"]["holders"]), chosen["more_holders"]) == (1_000, 2_000)
     assert chosen["more_holders_bytes"] == sum(range(1, 2_001))
-    assert chosen["holders"][0]["name"].startswith("<script>")
+    assert chosen["peak"]["holders"][0]["name"].startswith("<script>")
     assert len(json.dumps(document)) < 5_000_000
 
 

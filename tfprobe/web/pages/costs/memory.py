@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 
 from tfprobe.analysis.memory.host_memory import HostMemory, host_memory
-from tfprobe.analysis.memory.memory_peak import HELD_BYS, HeldBy, Holder, Piece, Variable, variables
+from tfprobe.analysis.memory.memory_peak import HELD_BYS, HeldBy, Piece, Variable, variables
 from tfprobe.analysis.memory.memory_summary import Lasting, MemorySummary, lasting, memories
 from tfprobe.errors import Missing, NoAnswer
 from tfprobe.profile.profile import Loop
-from tfprobe.report.documents.memory_document import growth_document
+from tfprobe.report.documents.memory_document import allocator_document, allocator_row, host_row
 from tfprobe.web.opened import OpenRun
-from tfprobe.web.pages.loop_choice import Alike, alike, chosen_document, known, process_document
+from tfprobe.web.pages.loop_choice import Alike, alike, chosen_document, process_document
 from tfprobe.web.pages.processes_hardware import Measured, on_one_axis
 from tfprobe.web.params import Params
 
@@ -98,54 +98,38 @@ def _of_allocators(
     }
 
 
-def _allocator(run: OpenRun, at: int, found: MemorySummary) -> Document:
-    told = {
-        "lifetime_peak_bytes": found.lifetime_peak_bytes,
-        "capacity_bytes": found.capacity_bytes,
-        "fragmentation_ratio": found.fragmentation_ratio,
+def _allocator(run: OpenRun, at: int, summary: MemorySummary) -> Document:
+    amounts = {
+        "lifetime_peak_bytes": summary.lifetime_peak_bytes,
+        "capacity_bytes": summary.capacity_bytes,
+        "fragmentation_ratio": summary.fragmentation_ratio,
     }
     return {
+        **allocator_row(summary),
+        **process_document(run.profile.processes[summary.process]),
         "at": at,
-        **process_document(run.profile.processes[found.process]),
-        "device": found.device,
-        "allocator": found.allocator,
-        "sampled_steps": found.captures,
-        "is_estimate": found.is_estimate,
-        "is_absolute": found.is_absolute,
-        "is_at_least": found.is_at_least,
-        "sizes": found.sizes,
-        "unknown_sizes": found.unknown_sizes,
-        "unknown_ratio": found.unknown_ratio,
-        "peak_bytes": found.peak.bytes,
-        **{name: known(value) for name, value in told.items()},
-        "growth": growth_document(found.growth),
+        "peak_bytes": summary.peak.bytes,
         "missing": {
-            name: value.reason for name, value in told.items() if isinstance(value, Missing)
+            name: value.reason for name, value in amounts.items() if isinstance(value, Missing)
         },
     }
 
 
-def _chosen(run: OpenRun, at: int, found: MemorySummary) -> Document:
-    peak = found.peak
+def _chosen(run: OpenRun, at: int, summary: MemorySummary) -> Document:
+    document, holders = allocator_document(summary), summary.peak.holders
+    peak = document["peak"]
     return {
-        **_allocator(run, at, found),
-        "step": peak.capture.step,
-        "capture": _place(run, found),
-        "step_ns": peak.capture.duration_ns,
-        "peak_after_ns": peak.after_ns,
-        "level": {
-            "after_ns": found.curve.after_ns.tolist(),
-            "bytes": found.curve.held_bytes.tolist(),
-        },
-        "roles": [{"role": role.value, "bytes": size} for role, size in peak.by_role],
-        "holders": [_holder(holder) for holder in peak.holders[:MOST_HOLDERS]],
-        "more_holders": max(len(peak.holders) - MOST_HOLDERS, 0),
-        "more_holders_bytes": sum(holder.bytes for holder in peak.holders[MOST_HOLDERS:]),
-        "pieces": [_piece(each) for each in peak.largest],
+        **_allocator(run, at, summary),
+        "peak": {**peak, "holders": peak["holders"][:MOST_HOLDERS]},
+        "timeline": document["timeline"],
+        "capture": _place(run, summary),
+        "more_holders": max(len(holders) - MOST_HOLDERS, 0),
+        "more_holders_bytes": sum(holder.bytes for holder in holders[MOST_HOLDERS:]),
+        "pieces": [_piece(piece) for piece in summary.peak.largest],
         "by_step": {
-            "step": [each.step for each in found.by_step],
-            "low_bytes": [each.low_bytes for each in found.by_step],
-            "top_bytes": [each.top_bytes for each in found.by_step],
+            "step": [level.step for level in summary.by_step],
+            "low_bytes": [level.low_bytes for level in summary.by_step],
+            "top_bytes": [level.top_bytes for level in summary.by_step],
         },
     }
 
@@ -161,17 +145,6 @@ def _place(run: OpenRun, found: MemorySummary) -> int | None:
         ),
         None,
     )
-
-
-def _holder(found: Holder) -> Document:
-    return {
-        "name": found.label,
-        "op": found.op_type or None,
-        "role": found.role.value,
-        "bytes": found.bytes,
-        "pieces": found.pieces,
-        "shape": found.shape or None,
-    }
 
 
 def _piece(found: Piece) -> Document:
@@ -217,15 +190,12 @@ def _variable(found: Variable) -> Document:
     }
 
 
-def _host(found: HostMemory) -> Document:
-    limit = found.limit_bytes
+def _host(host: HostMemory) -> Document:
+    limit = host.limit_bytes
     return {
-        **process_document(found.process),
-        "last_bytes": int(found.resident_bytes[-1]),
-        "peak_bytes": found.peak_bytes,
-        "limit_bytes": known(limit),
-        "used_ratio": known(found.used_ratio),
-        "growth": growth_document(found.growth),
+        **host_row(host),
+        **process_document(host.process),
+        "last_bytes": int(host.resident_bytes[-1]),
         "missing": {"limit_bytes": limit.reason} if isinstance(limit, Missing) else {},
     }
 

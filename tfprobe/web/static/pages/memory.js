@@ -194,7 +194,7 @@ function memoryLevel(chosen, context) {
     make(
       "h2",
       {},
-      `Over step ${count(chosen.step)}: `,
+      `Over step ${count(chosen.peak.step)}: `,
       nameOf(`${chosen.device} ${chosen.allocator}`),
     ),
     make(
@@ -215,18 +215,18 @@ function memoryLevel(chosen, context) {
     label: "Memory held over the step",
     height: 240,
     csvName: "memory-level",
-    x: { title: "into the step", kind: "time", values: chosen.level.after_ns },
+    x: { title: "into the step", kind: "time", values: chosen.timeline.after_ns },
     series: [
       {
         name: "held",
-        values: chosen.level.bytes,
+        values: chosen.timeline.bytes,
         kind: "bytes",
         colour: "on",
         steps: true,
         filled: true,
       },
     ],
-    marks: [{ x: chosen.peak_after_ns, text: "peak", colour: "critical" }],
+    marks: [{ x: chosen.peak.after_ns, text: "peak", colour: "critical" }],
     from: "zero",
   });
   return box;
@@ -246,7 +246,7 @@ function memorySentence(chosen) {
   const above = chosen.is_absolute
     ? ""
     : " Amounts are above what was held before the step, which nobody told.";
-  return `The peak is ${bytes(chosen.peak_bytes)}, ${time(chosen.peak_after_ns)} into ${steps} looked at.${above}`;
+  return `The peak is ${bytes(chosen.peak_bytes)}, ${time(chosen.peak.after_ns)} into ${steps} looked at.${above}`;
 }
 
 function memoryHolders(found, args, context) {
@@ -258,7 +258,7 @@ function memoryHolders(found, args, context) {
     bars: [
       {
         name: "at the peak",
-        parts: chosen.roles.map(({ role, bytes: value }) => ({
+        parts: Object.entries(chosen.peak.by_role).map(([role, value]) => ({
           name: memoryRole(role)[0],
           value,
           colour: memoryRole(role)[1],
@@ -289,8 +289,8 @@ function memoryHolderTable({ chosen, by }, args, context, page, linked) {
   return table({
     caption: `At the peak, by ${MEMORY_BYS[by]}`,
     csvName: `memory-by-${by}`,
-    rows: chosen.holders,
-    of: chosen.holders.length + chosen.more_holders,
+    rows: chosen.peak.holders,
+    of: chosen.peak.holders.length + chosen.more_holders,
     sort: args.sort ?? "-bytes",
     filter: args.find ?? "",
     onSort: (sort) => context.go({ ...args, sort }, { keep: true }),
@@ -344,8 +344,8 @@ function memorySought(name, by) {
 }
 
 function memoryMap(panel, chosen, by) {
-  const shown = chosen.holders.slice(0, MEMORY_AREAS);
-  const rest = chosen.holders
+  const shown = chosen.peak.holders.slice(0, MEMORY_AREAS);
+  const rest = chosen.peak.holders
     .slice(MEMORY_AREAS)
     .reduce((sum, each) => sum + each.bytes, chosen.more_holders_bytes);
   const areas = shown.map((each) => ({

@@ -1,0 +1,58 @@
+"""Turn a document, whose times are in ns, into the one that `--json` prints, with times in µs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+# Any: a JSON document, whose values are whatever the schema says.
+Document = dict[str, Any]
+
+_NS = re.compile(r"(^|_)ns(?=$|_per_)")
+
+
+def published(document: Document) -> Document:
+    """Return the published form of a document.
+
+    A key that ends in `ns` ends in `us` instead, and its value (a number, a list of them, or
+    numbers by name) is divided by 1000. `_FIELDS` lists what differs, by schema.
+    """
+    shown: Document = _projected(document, _FIELDS.get(document.get("schema", ""), {}))
+    return shown
+
+
+# Any: a JSON value.
+Scale = Callable[[Any], Any]
+# A name in the document -> its published name, and what makes its published value.
+Fields = Mapping[str, tuple[str, Scale]]
+
+
+def _us(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _us(part) for name, part in value.items()}
+    if isinstance(value, list):
+        return [_us(part) for part in value]
+    return value / 1000 if isinstance(value, (int, float)) else value
+
+
+_FIELDS: Mapping[str, Fields] = {}
+
+
+def _projected(value: Any, fields: Fields) -> Any:  # Any: a JSON value, and what is made of it
+    if isinstance(value, list):
+        # Columns of numbers are long, and nothing in them has a name.
+        is_flat = not value or not isinstance(value[0], (dict, list))
+        return value if is_flat else [_projected(item, fields) for item in value]
+    if not isinstance(value, dict):
+        return value
+    shown: Document = {}
+    for name, part in value.items():
+        if name in fields:
+            published_name, scale = fields[name]
+            shown[published_name] = scale(part)
+        elif _NS.search(name):
+            shown[_NS.sub(r"\1us", name)] = _us(part)
+        else:
+            shown[name] = _projected(part, fields)
+    return shown
