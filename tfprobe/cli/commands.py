@@ -27,9 +27,11 @@ GROUPS: tuple[tuple[str, tuple[Entry, ...]], ...] = (
     (
         "Record",
         (
-            Entry("run", "record.run", "Run a command and record it, unchanged."),
-            Entry("capture", "record.capture", "Record a running job by its profiler service."),
-            Entry("doctor", "record.doctor", "Check whether a run would record here, and why not."),
+            Entry("run", "record.run", "Run a command and record it."),
+            Entry(
+                "capture", "record.capture", "Record a running job through its profiler service."
+            ),
+            Entry("doctor", "record.doctor", "Check whether a run would record here."),
         ),
     ),
     (
@@ -37,21 +39,27 @@ GROUPS: tuple[tuple[str, tuple[Entry, ...]], ...] = (
         (
             Entry("ls", "read.ls", "List runs, newest first."),
             Entry("report", "read.report", "Show what a run did and where its time went."),
-            Entry("advise", "read.advise", "Suggest optimizations, with evidence and bounds."),
             Entry(
-                "breakdown", "read.breakdown", "Divide a step: input, host, bus, device, others."
+                "advise", "read.advise", "Suggest optimizations, with evidence and upper bounds."
             ),
-            Entry("steps", "read.steps", "Show step times, phases, and which steps stand out."),
+            Entry(
+                "breakdown",
+                "read.breakdown",
+                "Show the input, host, bus and device time of a step.",
+            ),
+            Entry("steps", "read.steps", "Show phases, step times and outliers."),
             Entry("input", "read.input", "Show why steps wait for input."),
             Entry("op", "read.views", "Show the cost of a step by type of op."),
             Entry("scope", "read.views", "Show the cost of a step by name scope or layer."),
             Entry("graph", "read.views", "Show the cost of a step along its graph."),
             Entry("code", "read.views", "Show the cost of a step by line of Python."),
-            Entry("memory", "read.memory", "Show what holds memory, on devices and on the host."),
-            Entry("transfers", "read.transfers", "Show copies, collectives and sends of a step."),
+            Entry("memory", "read.memory", "Show what uses memory, on devices and on the host."),
+            Entry(
+                "transfers", "read.transfers", "Show the copies, collectives and sends of a step."
+            ),
             Entry("ranks", "read.ranks", "Compare the processes of a distributed job."),
-            Entry("tiers", "read.tiers", "Show a run from application to hardware."),
-            Entry("stacks", "read.stacks", "Show sampled Python stacks by phase and thread."),
+            Entry("tiers", "read.tiers", "Show a run from application down to hardware."),
+            Entry("stacks", "read.stacks", "Show sampled Python stacks by phase or thread."),
             Entry("sql", "read.sql", "Query runs in SQL."),
         ),
     ),
@@ -59,8 +67,8 @@ GROUPS: tuple[tuple[str, tuple[Entry, ...]], ...] = (
         "Live",
         (
             Entry("top", "live.top", "Watch running jobs."),
-            Entry("trace", "live.trace", "Ask a running job to trace its next steps."),
-            Entry("metrics", "live.metrics", "Serve metrics to Prometheus or OpenTelemetry."),
+            Entry("trace", "live.trace", "Trace the next steps of a running job."),
+            Entry("metrics", "live.metrics", "Export metrics to Prometheus or OpenTelemetry."),
             Entry("ui", "live.ui", "Show runs in a browser."),
         ),
     ),
@@ -68,9 +76,9 @@ GROUPS: tuple[tuple[str, tuple[Entry, ...]], ...] = (
         "Compare and share",
         (
             Entry("diff", "share.diff", "Compare runs, and tell a change from chance."),
-            Entry("merge", "share.merge", "Join runs that were recorded apart."),
+            Entry("merge", "share.merge", "Merge runs that were recorded separately."),
             Entry("push", "share.push", "Copy a run to remote storage."),
-            Entry("export", "share.export", "Write a run for Perfetto, pprof, speedscope ..."),
+            Entry("export", "share.export", "Convert a run for Perfetto, pprof, speedscope ..."),
         ),
     ),
     (
@@ -78,8 +86,8 @@ GROUPS: tuple[tuple[str, tuple[Entry, ...]], ...] = (
         (
             Entry("rm", "files.rm", "Remove runs."),
             Entry("gc", "files.gc", "Remove old runs by number, age and size."),
-            Entry("tfprof", "files.tfprof", "Answer as TensorFlow's `profiler` program did."),
-            Entry("completion", "files.completion", "Print the completion script of a shell."),
+            Entry("tfprof", "files.tfprof", "Behave as TensorFlow's old `profiler` program."),
+            Entry("completion", "files.completion", "Print a shell completion script."),
         ),
     ),
 )
@@ -113,7 +121,7 @@ class Commands(click.Group):
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(tfprobe.__version__, prog_name="tfprobe")
 def tfprobe_group() -> None:
-    """Record any TensorFlow job without changing it, and read the recording back.
+    """Record a TensorFlow job without changing it, and analyze the recording.
 
     \b
     tfprobe run -- python train.py

@@ -9,7 +9,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TextIO
 import click
 
 from tfprobe.cli.main import complain
-from tfprobe.errors import UsageError
+from tfprobe.errors import NoAnswer, UsageError
 from tfprobe.launch import environ
 from tfprobe.launch.settings import gather
 from tfprobe.printable import printable, printable_lines, unfiltered, write_codes
@@ -43,19 +43,36 @@ PIPED_WIDTH = 100
 # Where nothing ends a line: names are not cut.
 FILE_WIDTH = 10_000
 MOST_NAMED = 20
+_MOST_LOOPS = 10
 # What is over sooner needs no bar.
 QUIET_SECONDS = 1.0
 # Back to the start of the line, and nothing on it.
 _NO_LINE = "\r\x1b[K"
 
-_OUTPUT_HELP = "Directory of all runs, as for `run`."
+# The same option has the same sentence in every command.
+OUTPUT_HELP = "Directory of all runs.  [default: ./tfprobe-runs]"
+JSON_HELP = "Print one JSON document."
+RANK_HELP = "Read only the processes of rank R."
+LOOP_HELP = "Show the loop whose kind and name contain TEXT.  [default: the loop with most time]"
+
+output_option = click.option("-o", "--output", metavar="DIR", help=OUTPUT_HELP)
+directory_option = click.option("-o", "--output", metavar="DIR", help="Same as DIR.")
+json_option = click.option("--json", "as_json", is_flag=True, help=JSON_HELP)
+rank_option = click.option("--rank", type=int, metavar="R", help=RANK_HELP)
+loop_option = click.option("--loop", default="", metavar="TEXT", help=LOOP_HELP)
+loop_filter_option = click.option(
+    "--loop", default="", metavar="TEXT", help="Show only loops whose kind and name contain TEXT."
+)
+markdown_option = click.option(
+    "--md", "markdown", metavar="FILE", help="Write Markdown to FILE instead."
+)
 
 
 def run_argument(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command its RUN, -o and --json; Callable[..., Any] is click's own type for them."""
-    function = click.option("--json", "as_json", is_flag=True, help="Print one document.")(function)
-    function = click.option("-o", "--output", metavar="DIR", help=_OUTPUT_HELP)(function)
-    return click.argument("run", default=LATEST, metavar="[RUN]")(function)
+    """Give a command RUN, -o and --json; Callable[..., Any] is click's own type for commands."""
+    return click.argument("run", default=LATEST, metavar="[RUN]")(
+        output_option(json_option(function))
+    )
 
 
 def chosen_run(run: str, output: str | None) -> RunFolder:
@@ -212,6 +229,12 @@ def warn_of_problems(profile: Profile | Report) -> None:
         )
 
 
+def no_such_loop(text: str, titles: Iterable[str]) -> NoAnswer:
+    """Return the error for a --loop that matches none of the loops with these titles."""
+    names = ", ".join(sorted(set(titles))[:_MOST_LOOPS])
+    return NoAnswer(f"No loop has {text!r} in its kind and name.", hint=f"There are: {names}.")
+
+
 def some(numbers: Sequence[int]) -> str:
     """Write numbers in a row, and of many how many more there are."""
     shown = ", ".join(map(str, numbers[:MOST_NAMED]))
@@ -349,13 +372,13 @@ def workers_options(function: Callable[..., Any]) -> Callable[..., Any]:
     function = click.option(
         "--dask",
         metavar="ADDRESS",
-        help="Let a Dask cluster read: its scheduler's address, or `local` for one made here.",
+        help="Read with a Dask cluster: the address of its scheduler, or `local` to start one.",
     )(function)
     return click.option(
         "--workers",
         type=click.IntRange(min=1),
         metavar="N",
-        help="Let N processes read; default 1, and all CPUs where there is much to read.",
+        help="Read with N worker processes.  [default: 1; all CPUs if there is much to read]",
     )(function)
 
 

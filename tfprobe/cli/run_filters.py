@@ -19,19 +19,27 @@ if TYPE_CHECKING:
 STATES = (
     "running", "stopped", "finished", "failed", "terminated", "replaced", "killed", "unknown",
 )  # fmt: skip
-_AGE_HELP = "Only runs that ended, or last wrote, {} AGE ago, as in 90s, 15m, 12h, 7d, 2w."
+_AGE_HELP = "List only runs that ended, or last wrote, {} AGE ago, as in 90s, 15m, 12h, 7d, 2w."
 
 
 def filter_options(function: Callable[..., Any]) -> Callable[..., Any]:
     """Give a command the filters; Callable[..., Any] is click's own type for it."""
     for option in reversed(
         (
-            _several("--state", "STATE", f"Only runs in such a state: {', '.join(STATES)}."),
-            _several("--host", "HOST", "Only runs on such a host: a name, or a pattern: 'gpu-*'."),
-            _several("--user", "USER", "Only runs of such a user: a name or a pattern."),
-            _several("--command", "PATTERN", "Only commands with this regular expression (RE2)."),
-            _several("--name", "NAME", "Only runs of such a name (`run --name`), or a pattern."),
-            _several("--tag", "KEY[=VALUE]", "Only runs with such a tag; of several all must fit."),
+            _several("--state", "STATE", f"List only runs in this state: {', '.join(STATES)}."),
+            _several(
+                "--host", "HOST", "List only runs on this host, a name or a pattern: 'gpu-*'."
+            ),
+            _several("--user", "USER", "List only runs of this user, a name or a pattern."),
+            _several(
+                "--command", "PATTERN", "List only commands that match this regular expression."
+            ),
+            _several(
+                "--name", "NAME", "List only runs with this `run --name`, a name or a pattern."
+            ),
+            _several(
+                "--tag", "KEY[=VALUE]", "List only runs with this tag; if repeated, with all."
+            ),
             _age("--older", "at least"),
             _age("--newer", "at most"),
         )

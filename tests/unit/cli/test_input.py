@@ -41,7 +41,7 @@ def test_a_name_that_no_work_has_is_said(run: str, capsys) -> None:
     assert main(["input", run, "--loop", "zzz"]) == 1
 
     said = capsys.readouterr().err
-    assert "No work has 'zzz' in its name." in said
+    assert "No loop has 'zzz' in its kind and name." in said
     assert "There are: session_run" in said
 
 

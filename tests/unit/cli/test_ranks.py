@@ -101,7 +101,7 @@ def test_a_work_that_is_not_there_has_no_answer(run, capsys) -> None:
 
     said = capsys.readouterr()
     assert status == 1
-    assert "no work has 'nothing' in its name" in said.err
+    assert "no loop has 'nothing' in its kind and name" in said.err
 
 
 def test_steps_are_chosen_by_a_range(run, capsys) -> None:

@@ -142,7 +142,8 @@ def test_steps_of_no_such_work_say_which_there_are(runs, capsys):
 
     assert (status, capsys.readouterr().err) == (
         1,
-        "tfprobe: No work has 'predict' in its name. There are: session_run loss,train_op.\n",
+        "tfprobe: No loop has 'predict' in its kind and name. "
+        "There are: session_run loss,train_op.\n",
     )
 
 

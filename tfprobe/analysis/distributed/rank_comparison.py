@@ -153,7 +153,7 @@ def _compared(
                     key = group, steps.key
                     total_ns[key] = total_ns.get(key, 0) + steps.total_ns
     if not total_ns:
-        reason = f"no work has {named!r} in its name" if named else "no worker ran a step"
+        reason = f"no loop has {named!r} in its kind and name" if named else "no worker ran a step"
         return {}, Missing(reason)
     group, loop = max(total_ns, key=lambda key: (len(jobs[key[0]]) > 1, total_ns[key], key))
     return jobs[group], loop

@@ -13,7 +13,7 @@ SHELLS = ("bash", "fish", "zsh")
 @click.command("completion")
 @click.argument("shell", type=click.Choice(SHELLS))
 def command(shell: str) -> None:
-    """Print the completion script of a shell.
+    """Print a script that completes the commands of tfprobe in a shell.
 
     \b
     bash:  tfprobe completion bash > ~/.local/share/bash-completion/completions/tfprobe

@@ -28,21 +28,21 @@ if TYPE_CHECKING:
 
 @click.command("gc")
 @click.argument("directory", required=False, metavar="[DIR]")
-@click.option("-o", "--output", metavar="DIR", help="The same as DIR.")
 @click.option("--keep", metavar="N", type=click.IntRange(min=1), help="Keep the newest N runs.")
 @click.option(
     "--older",
     metavar="AGE",
     callback=as_age,
-    help="Remove what ended, or last wrote, longer than AGE ago: 90s, 15m, 12h, 7d, 2w.",
+    help="Remove runs that ended, or last wrote, over AGE ago, as in 90s, 15m, 12h, 7d, 2w.",
 )
 @click.option(
     "--size",
     metavar="SIZE",
     callback=as_size,
-    help="Keep SIZE of all together, as in 500M or 20GiB; the oldest go first.",
+    help="Limit all runs together to SIZE, as in 500M or 20GiB; remove the oldest first.",
 )
 @removal_options
+@common.directory_option
 def command(
     directory: str | None,
     output: str | None,
@@ -54,11 +54,11 @@ def command(
     dry_run: bool,
     as_json: bool,
 ) -> int:
-    """Remove old runs: those that any of --keep, --older and --size wants gone.
+    """Remove the runs of DIR that match any of --keep, --older and --size.
 
-    A run that is running is never removed, and one whose state nobody here can tell, on another
-    machine or in another container, only with --force. What killed programs left in DIR goes, too;
-    without a rule, only that.
+    A run that is still running is never removed. One whose state cannot be determined from here,
+    because it ran on another machine or in another container, needs --force. Files that killed
+    programs left in DIR are also removed; without a rule, only these.
     """
     from tfprobe.analysis.jobs.run_selection import RetentionRules
     from tfprobe.runs.liveness import this_machine

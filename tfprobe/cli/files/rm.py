@@ -22,15 +22,17 @@ if TYPE_CHECKING:
     from tfprobe.runs.removal import Removal
 
 
-_FORCE_HELP = "Also runs whose state nobody here can tell; never one that is running."
-_YES_HELP = "Do not ask; needed where there is no terminal to ask on."
+_FORCE_HELP = "Also remove runs whose state cannot be determined from here."
+_YES_HELP = "Do not ask for confirmation; required without a terminal."
 
 
 def removal_options(function: Callable[..., Any]) -> Callable[..., Any]:
     """Give a command --force, --yes, --dry-run and --json; Callable[..., Any] is click's own."""
     for option in (
-        click.option("--json", "as_json", is_flag=True, help="Print one document."),
-        click.option("--dry-run", is_flag=True, help="Say what would go, and remove nothing."),
+        common.json_option,
+        click.option(
+            "--dry-run", is_flag=True, help="Print what would be removed, and remove nothing."
+        ),
         click.option("-y", "--yes", is_flag=True, help=_YES_HELP),
         click.option("--force", is_flag=True, help=_FORCE_HELP),
     ):
@@ -99,12 +101,9 @@ def _is_terminal(stream: Any) -> bool:
     return stream is not None and bool(stream.isatty())
 
 
-_ALL_RUNS = "Directory of all runs, as for `run`."
-
-
 @click.command("rm")
 @click.argument("run", nargs=-1, required=True, metavar="RUN...")
-@click.option("-o", "--output", metavar="DIR", help=_ALL_RUNS)
+@common.output_option
 @removal_options
 def command(
     run: tuple[str, ...],
@@ -114,10 +113,10 @@ def command(
     dry_run: bool,
     as_json: bool,
 ) -> int:
-    """Remove runs, each a directory or a run id; all of them or, if one may not go, none.
+    """Remove runs, each a directory or a run id: all of them or, if one must stay, none.
 
-    A run that is running is never removed. One that ran where nobody here can look, on another
-    machine or in another container, needs --force.
+    A run that is still running is never removed. One whose state cannot be determined from here,
+    because it ran on another machine or in another container, needs --force.
     """
     from tfprobe.profile.reader.listing import line, measured
     from tfprobe.runs.catalogue import glance

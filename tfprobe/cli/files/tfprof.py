@@ -39,7 +39,7 @@ class _Asked:
 )
 @click.argument("words", nargs=-1, type=click.UNPROCESSED)
 def command(words: tuple[str, ...]) -> int:
-    """Answer as TensorFlow's old `profiler` program did, from the files it read."""
+    """Behave as TensorFlow's old `profiler` program, with the same files."""
     if not words or words[0] == "help" or any(word in ("-h", "--help") for word in words):
         sys.stdout.write(_help())
         return 0
@@ -146,10 +146,11 @@ def _help() -> str:
     options = textwrap.fill(", ".join(NAMES), initial_indent="  ", subsequent_indent="  ")
     return (
         "Usage: tfprobe tfprof --profile_path=FILE [OPTIONS] [VIEW]\n"
-        "       tfprobe tfprof --graph_path=FILE [--run_meta_path=FILE,...] "
-        "[--op_log_path=FILE] [OPTIONS] [VIEW]\n\n"
-        "  With --checkpoint_path=PREFIX, -select tensor_value shows the tensors of a checkpoint.\n"
-        "  VIEW is scope, graph, code, op or advise; without one the tfprof> shell starts, which\n"
-        "  also reads commands from a pipe, one a line.\n\n"
+        "       tfprobe tfprof --graph_path=FILE [--run_meta_path=FILE,...]\n"
+        "                      [--op_log_path=FILE] [OPTIONS] [VIEW]\n\n"
+        "  Behave as TensorFlow's old `profiler` program.\n\n"
+        "  VIEW is scope, graph, code, op or advise. Without one, the tfprof> shell\n"
+        "  starts; it also reads commands from a pipe, one per line. To show the tensors\n"
+        "  of a checkpoint, use --checkpoint_path=PREFIX and -select tensor_value.\n\n"
         f"Options, as --name=value or -name value:\n{options}\n"
     )

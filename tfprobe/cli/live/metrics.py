@@ -35,26 +35,25 @@ _SLICE_S = 1.0
 
 @click.command("metrics")
 @click.argument("directory", required=False, metavar="[DIR]")
-@click.option("-o", "--output", metavar="DIR", help="The same as DIR.")
 @click.option(
     "--host",
     default="127.0.0.1",
     show_default=True,
     metavar="ADDRESS",
-    help="Serve here; everybody who reaches it may read.",
+    help="Listen on this address; anyone who can reach it can read the metrics.",
 )
 @click.option(
     "--port",
     type=click.IntRange(0, 65535),
     metavar="P",
-    help=f"Serve here; 0 chooses a free one.  [default: {DEFAULT_PORT}]",
+    help=f"Listen on this port; 0 picks a free one.  [default: {DEFAULT_PORT}]",
 )
-@click.option("--once", is_flag=True, help="Print all metrics and end.")
-@click.option("-f", "--file", "target", metavar="PATH", help="With --once, write them to PATH.")
+@click.option("--once", is_flag=True, help="Print all metrics and exit.")
+@click.option("-f", "--file", "target", metavar="PATH", help="With --once, write to PATH instead.")
 @click.option(
     "--otlp",
     metavar="URL",
-    help="Send to an OpenTelemetry collector; serve only where --port is given.",
+    help="Send to this OpenTelemetry collector; serve only if --port is given.",
 )
 @click.option(
     "--every",
@@ -63,7 +62,7 @@ _SLICE_S = 1.0
     default=15,
     metavar="S",
     show_default=True,
-    help="With --otlp, seconds from one answer to the next.",
+    help="With --otlp, seconds between exports.",
 )
 @click.option(
     "--finished-for",
@@ -72,7 +71,7 @@ _SLICE_S = 1.0
     show_default=True,
     metavar="AGE",
     callback=as_age,
-    help="How long a process is told after its end.",
+    help="Keep exporting ended processes for this long.",
 )
 @click.option(
     "--most-processes",
@@ -80,9 +79,10 @@ _SLICE_S = 1.0
     default=256,
     show_default=True,
     metavar="N",
-    help="Leave out further ones, those that started first.",
+    help="Export at most N processes; leave out ended and older ones first.",
 )
-@click.option("--no-findings", is_flag=True, help="Do not ask for advice on the runs.")
+@click.option("--no-findings", is_flag=True, help="Do not run `tfprobe advise` on the runs.")
+@common.directory_option
 def command(
     directory: str | None,
     output: str | None,
@@ -96,10 +96,10 @@ def command(
     most_processes: int,
     no_findings: bool,
 ) -> int:
-    """Serve metrics of all runs below DIR to Prometheus: steps, memory, overhead, findings.
+    """Export metrics of all runs below DIR to Prometheus or OpenTelemetry.
 
-    docs/metrics.md has the table of metrics, and a dashboard for Grafana is beside it. The URL is
-    printed on stdout. It ends when it is interrupted or terminated, with status 0.
+    The URL to scrape is printed on stdout. Interrupt or terminate the command to end it, with
+    status 0. docs/metrics.md lists all metrics and has a dashboard for Grafana.
     """
     from tfprobe.live.metrics.subjects import Limits
 

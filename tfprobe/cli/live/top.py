@@ -50,24 +50,26 @@ _DUMB = ("", "dumb")
 
 @click.command("top")
 @click.argument("place", required=False, metavar="[RUN|DIR]")
-@click.option("-o", "--output", metavar="DIR", help="Directory of all runs, as for `run`.")
 @click.option(
     "--every",
     "every_s",
     type=float,
     default=1.0,
     metavar="S",
-    help="Seconds from one look to the next; default 1.",
+    help="Seconds between updates.  [default: 1]",
 )
-@click.option("--once", is_flag=True, help="Print one table, as is done without a terminal.")
-@click.option("--json", "as_json", is_flag=True, help="Print one document.")
+@click.option(
+    "--once", is_flag=True, help="Print one table and exit; the default without a terminal."
+)
+@common.output_option
+@common.json_option
 def command(
     place: str | None, output: str | None, every_s: float, once: bool, as_json: bool
 ) -> int:
-    """Watch runs and their processes: which run, how fast, and what they wait for.
+    """Watch runs and their processes: how fast they are, and what they wait for.
 
-    RUN is a directory, a run id or `latest`; of DIR, by default where `run` keeps them, all runs
-    are shown. `?` says what keys and marks mean. The status is 1 when there is no run.
+    RUN is a directory, a run id, or `latest`. For DIR, by default the directory of all runs, all of
+    its runs are shown. Press ? for help. The exit status is 1 if there is no run.
     """
     from tfprobe.live.breakdown_cache import BreakdownCache
     from tfprobe.live.watched_runs import Fleet

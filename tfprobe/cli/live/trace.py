@@ -30,17 +30,29 @@ _ENDED_HINT = "`tfprobe ls --state running` lists the runs that can be asked."
 
 @click.command("trace")
 @click.argument("run", default=LATEST, metavar="[RUN[/PID]]")
-@click.option("--steps", type=int, default=10, show_default=True, help="How many steps to record.")
-@click.option("--loop", default="", metavar="TEXT", help="Its index, or part of kind and name.")
-@click.option("--wait", is_flag=True, help="Return when the captures are on disk.")
+@click.option(
+    "--steps",
+    type=int,
+    default=10,
+    show_default=True,
+    metavar="N",
+    help="Trace N steps in each process.",
+)
+@click.option(
+    "--loop",
+    default="",
+    metavar="TEXT",
+    help="Trace only the loop with this index, or whose kind and name contain TEXT.",
+)
+@click.option("--wait", is_flag=True, help="Wait until all captures are on disk.")
 @click.option(
     "--timeout",
     type=float,
     metavar="S",
-    help="Give up when nothing new came for S seconds: 10, or 60 with --wait.",
+    help="Give up after S seconds without progress.  [default: 10, with --wait 60]",
 )
-@click.option("-o", "--output", metavar="DIR", help="Directory of all runs, as for `run`.")
-@click.option("--json", "as_json", is_flag=True, help="Print one document.")
+@common.output_option
+@common.json_option
 def command(
     run: str,
     steps: int,
@@ -50,11 +62,11 @@ def command(
     output: str | None,
     as_json: bool,
 ) -> int:
-    """Let a running job record its next steps.
+    """Trace the next steps of a running job.
 
-    All processes of RUN are asked at once, or the one with PID: a pid, HOST/PID or the name of its
-    folder. Status 0: all who answered took the order, with --wait: and met it; 1: nobody answered,
-    or not all who did.
+    The request goes to all processes of RUN, or to one: PID is a process id, HOST/PID, or the name
+    of a process folder. The exit status is 0 if all processes that answered accepted the request
+    and, with --wait, traced all of its steps. It is 1 if one did not, or if none answered.
     """
     from tfprobe.live.trace_requests import order
     from tfprobe.runs.liveness import this_machine

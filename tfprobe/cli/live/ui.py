@@ -24,29 +24,29 @@ _REMOTE = ("SSH_CONNECTION", "SSH_TTY")
 
 @click.command("ui")
 @click.argument("place", required=False, metavar="[RUN|DIR]")
-@click.option("-o", "--output", metavar="DIR", help="Directory of all runs, as for `run`.")
 @click.option(
     "--host",
     default="127.0.0.1",
     show_default=True,
     metavar="ADDRESS",
-    help="Serve here; whoever reaches it needs the token.",
+    help="Listen on this address; anyone who can reach it needs the token.",
 )
 @click.option(
     "--port",
     type=click.IntRange(0, 65535),
     metavar="P",
-    help="Serve here; 0 chooses a free one.  [default: 8470, or the next free one]",
+    help="Listen on this port; 0 picks a free one.  [default: 8470, or the next free one]",
 )
-@click.option("--no-browser", is_flag=True, help="Only print the address.")
+@click.option("--no-browser", is_flag=True, help="Print the address, and do not open a browser.")
+@common.output_option
 def command(
     place: str | None, output: str | None, host: str, port: int | None, no_browser: bool
 ) -> int:
-    """Show runs in a browser: of DIR, by default where `run` keeps them, or one RUN.
+    """Show runs in a browser: all of DIR, by default the directory of all runs, or one RUN.
 
-    The address is printed on stdout; the token in it lets its holder read the runs and ask jobs for
-    samples. It ends when it is interrupted or terminated, with status 0. docs/web.md says how to
-    reach it from another machine.
+    The address is printed on stdout; anyone who has its token can read the runs and request traces.
+    Interrupt or terminate the command to end it, with status 0. docs/web.md describes how to reach
+    it from another machine.
     """
     if not host:
         # To a socket it is every address of the machine, which nobody meant by a variable unset.

@@ -22,22 +22,22 @@ ALL_CHECKERS = "all"
 
 
 @click.command("advise")
-@common.run_argument
-@click.option("--md", "markdown", metavar="FILE", help="Write Markdown to FILE instead.")
-@click.option("--rank", type=int, metavar="R", help="Only the processes of this rank.")
+@common.markdown_option
+@common.rank_option
 @workers_options
 @click.option(
     "--threshold",
     "words",
     multiple=True,
     metavar="NAME=VALUE",
-    help="Compare with another number; docs/advice.md lists the names. May be given several times.",
+    help="Override a threshold; docs/advice.md lists the names. May be repeated.",
 )
 @click.option(
     "--checkers",
     metavar="NAMES",
-    help="Answer as tfprof's advise did, with these of its checkers (A,B or `all`).",
+    help="Answer as tfprof's `advise` did, with these of its checkers: A,B or `all`.",
 )
+@common.run_argument
 def command(
     run: str,
     output: str | None,
@@ -49,10 +49,10 @@ def command(
     words: tuple[str, ...],
     checkers: str | None,
 ) -> int:
-    """Say what of a run costs time that could be won, and what to do about it.
+    """Suggest optimizations, with evidence and an upper bound of the gain.
 
-    RUN is a directory, a run id, or `latest`, the default; or a file from elsewhere, as for `op`.
-    The status is 1 when nothing was recorded to go by.
+    RUN is a directory, a run id, or `latest`, the default; or a file that `tfprobe op` reads. The
+    exit status is 1 if no steps were recorded.
     """
     limits = _thresholds(words)
     if checkers is not None:

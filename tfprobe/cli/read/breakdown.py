@@ -11,15 +11,15 @@ from tfprobe.errors import Missing, NoAnswer
 
 
 @click.command("breakdown")
+@common.rank_option
+@click.option("--steps", "each_step", is_flag=True, help="Also show each traced step.")
 @common.run_argument
-@click.option("--rank", type=int, metavar="R", help="Only the processes of this rank.")
-@click.option("--steps", "each_step", is_flag=True, help="Show each recorded step, too.")
 def command(run: str, output: str | None, as_json: bool, rank: int | None, each_step: bool) -> int:
-    """Show what a step spends before, on and after the accelerator, and what it waits for.
+    """Show the time of a step before, on and after the accelerator, and what it waits for.
 
-    RUN is a directory, a run id, or `latest`, the default; or a file from elsewhere, PyTorch's
-    traces too. Parts are exclusive and sum to the time from the start of a recorded step to the
-    start of the next.
+    RUN is a directory, a run id, or `latest`, the default; or a file that `tfprobe op` reads, or a
+    trace of PyTorch's profiler. The parts are exclusive, and add up to the time from the start of
+    a traced step to the start of the next.
     """
     from tfprobe.analysis.breakdown.breakdown_totals import cycle, merge
     from tfprobe.analysis.breakdown.cycles import by_loop

@@ -3,33 +3,25 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import click
 
 from tfprobe.cli import common
 from tfprobe.errors import NoAnswer, UsageError
 
-if TYPE_CHECKING:
-    from tfprobe.analysis.input.input_verdict import LoopInput
-
 _PERCENT = click.FloatRange(min=0, max=100)
 
 
 @click.command("input")
-@common.run_argument
-@click.option("--rank", type=int, metavar="R", help="Only the processes of this rank.")
-@click.option(
-    "--loop", "wanted", default="", metavar="TEXT", help="Only loops with TEXT in kind and name."
-)
+@common.rank_option
+@common.loop_filter_option
 @click.option(
     "--high",
     type=_PERCENT,
     default=20,
     show_default=True,
     metavar="PCT",
-    help="Highly input bound from this share of the time on.",
+    help="Call a loop highly input bound from this share of its time.",
 )
 @click.option(
     "--moderate",
@@ -37,20 +29,21 @@ _PERCENT = click.FloatRange(min=0, max=100)
     default=5,
     show_default=True,
     metavar="PCT",
-    help="Moderately input bound from this share on.",
+    help="Call a loop moderately input bound from this share of its time.",
 )
+@common.run_argument
 def command(
     run: str,
     output: str | None,
     as_json: bool,
     rank: int | None,
-    wanted: str,
+    loop: str,
     high: float,
     moderate: float,
 ) -> int:
     """Show why steps wait for input: which stage of tf.data, queue, feed or Python code.
 
-    RUN is a directory, a run id, or `latest`, the default; or a file from elsewhere.
+    RUN is a directory, a run id, or `latest`, the default; or a file that `tfprobe op` reads.
     """
     from tfprobe.analysis.core import no_data_reasons
     from tfprobe.analysis.input.input_verdict import InputThresholds, judge
@@ -61,14 +54,14 @@ def command(
     source, profile = common.whole(run, output, rank=rank)
     limits = InputThresholds(high_ratio=high / 100, moderate_ratio=moderate / 100)
     judged = judge(profile, limits)
-    loops = [each for each in judged if wanted in each.title]
+    loops = [loop_input for loop_input in judged if loop in loop_input.title]
     if as_json:
         head = {"schema": "tfprobe.input/1", "run": run_document(profile.run)}
-        documents = [loop_document(loop, profile.processes) for loop in loops]
+        documents = [loop_document(loop_input, profile.processes) for loop_input in loops]
         common.show_json(head | {"works": documents})
     common.warn_of_problems(profile)
     if judged and not loops:
-        raise NoAnswer(f"No work has {wanted!r} in its name.", hint=f"There are: {_names(judged)}.")
+        raise common.no_such_loop(loop, (loop_input.title for loop_input in judged))
     if not loops:
         why = " ".join(no_data_reasons.explain(profile)) or "No step of it was sampled."
         raise NoAnswer(f"{source} does not tell of its input.", hint=why)
@@ -89,7 +82,3 @@ def _check_limits(high: float, moderate: float) -> None:
             f"--moderate {moderate:g} is above --high {high:g}.",
             hint="Give both, the lower one to --moderate.",
         )
-
-
-def _names(loops: Sequence[LoopInput]) -> str:
-    return ", ".join(sorted({loop.title for loop in loops})[:10])

@@ -24,14 +24,14 @@ _NANOSECONDS = 1_000_000_000
 
 @click.command("ls")
 @click.argument("directory", required=False, metavar="[DIR]")
-@click.option("-o", "--output", metavar="DIR", help="The same as DIR.")
 @run_filters.filter_options
-@click.option("--limit", metavar="N", type=click.IntRange(min=1), help="Only the newest N of them.")
-@click.option("--size", "with_size", is_flag=True, help="Tell what each run occupies on disk.")
+@click.option("--limit", metavar="N", type=click.IntRange(min=1), help="List only the newest N.")
+@click.option("--size", "with_size", is_flag=True, help="Show the size of each run on disk.")
 @click.option(
-    "--trend", "with_trend", is_flag=True, help="Show the runs of one job over time, compared."
+    "--trend", "with_trend", is_flag=True, help="Compare the runs of one job over time instead."
 )
-@click.option("--json", "as_json", is_flag=True, help="Print one document.")
+@common.directory_option
+@common.json_option
 def command(
     directory: str | None,
     output: str | None,
@@ -41,10 +41,10 @@ def command(
     as_json: bool,
     **asked: Any,  # the filters, as click gives them
 ) -> int:
-    """List runs, newest first: state, age, processes, steps, command.
+    """List runs, newest first, with state, age, processes, steps and command.
 
-    Filters may be given several times; STATE, HOST and USER also as a,b.
-    failed: by an exception, or with another exit status than 0. killed: gone without a word.
+    Filters may be repeated; STATE, HOST and USER also accept lists, as in a,b. A run has failed if
+    an exception ended it or its exit status was not 0. It was killed if it did not record its end.
     """
     from tfprobe.analysis.jobs.run_selection import Filtered, choose
     from tfprobe.profile.reader.listing import load, measured

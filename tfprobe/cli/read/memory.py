@@ -12,23 +12,24 @@ from tfprobe.errors import Missing, NoAnswer
 
 
 @click.command("memory")
-@common.run_argument
-@click.option("--loop", default="", metavar="TEXT", help="The loop with TEXT in its kind and name.")
-@click.option("--rank", type=int, metavar="R", help="Only the processes of this rank.")
+@common.loop_option
+@common.rank_option
 @click.option(
     "--by",
     type=click.Choice(HELD_BYS),
     default="op",
     show_default=True,
-    help="What pieces are counted for.",
+    metavar="KEY",
+    help=f"Group memory by {', '.join(HELD_BYS[:-1])} or {HELD_BYS[-1]}.",
 )
+@common.run_argument
 def command(
     run: str, output: str | None, as_json: bool, loop: str, rank: int | None, by: HeldBy
 ) -> int:
-    """Show what holds memory: of each allocator at its peak, and of the host over time.
+    """Show what uses memory: each allocator at its peak, and the host over time.
 
-    RUN is a directory, a run id, or `latest`, the default; or a file from elsewhere, as for `op`.
-    Of a run it is the work with most time, in all of its processes.
+    RUN is a directory, a run id, or `latest`, the default; or a file that `tfprobe op` reads. The
+    answer is about one loop, in all processes that ran it.
     """
     from tfprobe.analysis.core.source_lines import Origins
     from tfprobe.analysis.memory.host_memory import host_memory

@@ -14,10 +14,10 @@ _STEPS = re.compile(r"(?P<first>\d{1,18})(?:-(?P<last>\d{1,18}))?\Z", re.ASCII)
 
 
 @click.command("ranks")
-@common.run_argument
-@click.option("--loop", default="", metavar="TEXT", help="The loop with TEXT in its kind and name.")
-@click.option("--steps", metavar="A-B", help="Only steps A to B, or one step.")
+@common.loop_option
+@click.option("--steps", metavar="A-B", help="Show only steps A to B, or step A.")
 @workers_options
+@common.run_argument
 def command(
     run: str,
     output: str | None,
@@ -27,11 +27,10 @@ def command(
     workers: int | None,
     dask: str | None,
 ) -> int:
-    """Show the processes of a job beside each other: who is slow, who waits for whom.
+    """Compare the processes of a job: which are slow, and which wait for which.
 
-    RUN is a directory, a run id, or `latest`, the default. Tells also how the clocks of its
-    machines differ, who is missing, and what parameter servers do. Without --loop it is the loop
-    with most time.
+    RUN is a directory, a run id, or `latest`, the default. The answer also has the clock offsets
+    of the machines, the processes that are missing, and the load of parameter servers.
     """
     chosen = _chosen(steps)
     folder = common.chosen_run(run, output)
@@ -51,7 +50,7 @@ def command(
         raise NoAnswer(f"Run {folder.id} has no process yet.", hint=hint)
     if loop and isinstance(across.loop, Missing):
         raise NoAnswer(
-            f"Run {folder.id}: {across.loop.reason}.", hint="`tfprobe steps` lists the works."
+            f"Run {folder.id}: {across.loop.reason}.", hint="`tfprobe steps` lists the loops."
         )
     if not as_json:
         from tfprobe.report.text.ranks import lay_out

@@ -29,19 +29,19 @@ _LEAST_EVERY_S = 0.2
 
 
 @click.command("report")
-@common.run_argument
-@click.option("--md", "markdown", metavar="FILE", help="Write Markdown to FILE instead.")
-@click.option("--html", metavar="FILE", help="Write all pages of `tfprobe ui` to FILE, to send.")
-@click.option("--rank", type=int, metavar="R", help="Only the processes of this rank.")
+@common.markdown_option
+@click.option("--html", metavar="FILE", help="Write all pages of `tfprobe ui` to one FILE.")
+@common.rank_option
 @workers_options
-@click.option("--follow", is_flag=True, help="Show it again as the job goes on, until it ends.")
+@click.option("--follow", is_flag=True, help="Update the report until the job ends.")
 @click.option(
     "--every",
     "every_s",
     type=click.FloatRange(min=_LEAST_EVERY_S),
-    metavar="SECONDS",
-    help="With --follow: from one look to the next, at least; default 1, for lines 5.",
+    metavar="S",
+    help="With --follow, seconds between updates.  [default: 1; 5 without a terminal]",
 )
+@common.run_argument
 def command(
     run: str,
     output: str | None,
@@ -54,14 +54,15 @@ def command(
     follow: bool,
     every_s: float | None,
 ) -> int:
-    """Say what a run did and where its time went.
+    """Show what a run did and where its time went.
 
-    RUN is a directory, a run id, or `latest`, the default. The status is 1 when nothing was
-    recorded; the report says why. --html writes one file that needs no server and no network.
+    RUN is a directory, a run id, or `latest`, the default. The exit status is 1 if nothing was
+    recorded; the report says why. The file that --html writes needs no server and no network.
 
-    With --follow a terminal shows the report as it changes; arrows, space, b, g and G scroll. When
-    the run has ended, or on q (status 0) or Ctrl-C (status 130), the last one stays. Elsewhere each
-    update is a line, and the report comes last. With --json each update is a document on a line.
+    With --follow, a terminal shows the report as it changes. Scroll with the arrow keys, space, b,
+    g and G; quit with q (status 0) or Ctrl-C (status 130). The last report stays on the screen.
+    Without a terminal, each update is one line, and the report follows at the end. With --json,
+    each update is one document on a line.
     """
     if follow:
         if markdown is not None or html is not None:

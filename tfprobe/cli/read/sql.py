@@ -39,12 +39,12 @@ class _Form:
 
 @click.command("sql")
 @click.argument("arguments", nargs=-1, metavar="[RUN] QUERY")
-@click.option("-o", "--output", metavar="DIR", help="Directory of all runs, as for `run`.")
-@click.option("--tables", "lists_tables", is_flag=True, help="List tables and their columns.")
-@click.option("--json", "as_json", is_flag=True, help="Print one document.")
-@click.option("--csv", "as_csv", is_flag=True, help="Print lines of CSV.")
-@click.option("--parquet", metavar="FILE", help="Write a Parquet file.")
+@click.option("--tables", "lists_tables", is_flag=True, help="List all tables and their columns.")
+@click.option("--csv", "as_csv", is_flag=True, help="Print CSV with a header line.")
+@click.option("--parquet", metavar="FILE", help="Write a Parquet file instead.")
 @workers_options
+@common.output_option
+@common.json_option
 def command(
     arguments: tuple[str, ...],
     output: str | None,
@@ -55,17 +55,17 @@ def command(
     workers: int | None,
     dask: str | None,
 ) -> int:
-    """Ask runs in SQL.
+    """Query runs in SQL.
 
-    RUN is a directory, a run id, or `latest`, the default; or a directory of runs: then all of
-    them are in the tables. QUERY is a query of DuckDB; `-` reads it from stdin.
+    RUN is a directory, a run id, or `latest`, the default; or a directory of runs, all of which
+    are then in the tables. QUERY is in DuckDB's SQL; `-` reads it from stdin.
 
     \b
-    tfprobe sql "select op_type, sum(duration_ns) from executions group by 1 order by 2 desc"
-    tfprobe sql tfprobe-runs "select run, state, steps from runs order by started_ns"
+    tfprobe sql "select op_type, sum(duration_ns) from executions group by all"
+    tfprobe sql tfprobe-runs "select run, state, steps from runs"
 
-    Of a recording only what the query touches is read. What its captures hold is kept as Parquet
-    files in the run's derived/, so that they are decoded once.
+    Only what the query needs is read. Decoded captures are cached as Parquet files in the run's
+    derived/ directory.
     """
     form = _Form(as_json, as_csv, parquet)
     if sum((as_json, as_csv, parquet is not None)) > 1:

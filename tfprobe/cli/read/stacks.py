@@ -11,11 +11,11 @@ _LEAST_OF_TEXT, _LEAST_OF_JSON = 3.0, 1.0
 
 
 @click.command("stacks")
+@click.option("--threads", is_flag=True, help="Show a tree for each thread instead of each phase.")
+@click.option("--least", type=click.FloatRange(0, 100), metavar="PCT",
+              help="Leave out calls below this share.  [default: 3, with --json 1]")  # fmt: skip
+@common.rank_option
 @common.run_argument
-@click.option("--threads", is_flag=True, help="A tree for each thread, not for each phase.")
-@click.option("--least", type=click.FloatRange(0, 100), metavar="PERCENT",
-              help="Leave out calls below this share; default 3, with --json 1.")  # fmt: skip
-@click.option("--rank", type=int, metavar="R", help="Only the processes of this rank.")
 def command(
     run: str,
     output: str | None,
@@ -24,11 +24,11 @@ def command(
     least: float | None,
     rank: int | None,
 ) -> int:
-    """Show what Python ran, by phase, in steps and between them: the calls with most time.
+    """Show what Python ran, as a tree of calls for each phase, and for steps and gaps.
 
     RUN is a directory, a run id, or `latest`, the default. It must have been recorded with
-    `tfprobe run --stacks`. Phases and steps are those of the thread that runs the main loop. Of
-    calls into installed packages the ones that only pass on their time are left out.
+    `tfprobe run --stacks`. Phases and steps are those of the thread that runs the main loop. Calls
+    into installed packages that only pass their time on are left out.
     """
     from tfprobe.analysis.system.stack_lines import document
     from tfprobe.analysis.system.stack_samples import trees

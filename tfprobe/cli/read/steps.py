@@ -13,20 +13,20 @@ _LAST_IN_JSON = 20
 
 
 @click.command("steps")
-@common.run_argument
-@click.option("--rank", type=int, metavar="R", help="Only the processes of this rank.")
-@click.option("--loop", default="", metavar="TEXT", help="Only loops with TEXT in kind and name.")
+@common.rank_option
+@common.loop_filter_option
 @click.option(
     "--last",
     type=click.IntRange(min=0),
     metavar="N",
-    help="Show the last N steps of each work, too; up to 8,192 are remembered. "
+    help="Also show the last N steps of each loop, of which 8,192 are kept.  "
     f"[default: {_LAST_ON_PAGE}, with --json {_LAST_IN_JSON}]",
 )
+@common.run_argument
 def command(
     run: str, output: str | None, as_json: bool, rank: int | None, loop: str, last: int | None
 ) -> int:
-    """Show the steps of a run: its phases, how long steps took, and which of them stand out.
+    """Show the phases of a run, how long its steps took, and which of them stand out.
 
     RUN is a directory, a run id, or `latest`, the default.
     """
@@ -42,8 +42,7 @@ def command(
     if as_json:
         common.show_json(document(report))
     if profile.loops and not report.loops:
-        names = ", ".join(sorted({f"{each.kind} {each.name}" for each in profile.loops})[:10])
-        raise NoAnswer(f"No work has {loop!r} in its name.", hint=f"There are: {names}.")
+        raise common.no_such_loop(loop, (f"{named.kind} {named.name}" for named in profile.loops))
     if not report.loops:
         raise NoAnswer(
             f"Run {folder.id} has no steps.", hint=" ".join(no_data_reasons.explain(profile))

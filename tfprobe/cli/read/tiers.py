@@ -15,15 +15,15 @@ if TYPE_CHECKING:
 
 
 @click.command("tiers")
+@common.rank_option
 @common.run_argument
-@click.option("--rank", type=int, metavar="R", help="Only the processes of this rank.")
 def command(run: str, output: str | None, as_json: bool, rank: int | None) -> int:
     """Show a run in four tiers: application, framework, runtime, hardware.
 
-    RUN is a directory, a run id, or `latest`, the default; or a file that holds steps, such as an
-    XSpace, which tells of framework and runtime. The application tier is what each
-    process did, the framework tier its ops, the runtime tier calls of the driver, and the hardware
-    tier what it used of its machine and accelerators.
+    RUN is a directory, a run id, or `latest`, the default; or a file that `tfprobe op` reads, which
+    has no application and hardware tiers. The application tier is what each process did, the
+    framework tier its ops, the runtime tier its driver calls, and the hardware tier how far it used
+    the machine and its accelerators.
     """
     from tfprobe.analysis.core import no_data_reasons
     from tfprobe.report.documents.tiers import document, gather

@@ -12,23 +12,24 @@ from tfprobe.errors import Missing, NoAnswer
 
 
 @click.command("transfers")
-@common.run_argument
-@click.option("--loop", default="", metavar="TEXT", help="The loop with TEXT in its kind and name.")
-@click.option("--rank", type=int, metavar="R", help="Only the processes of this rank.")
+@common.loop_option
+@common.rank_option
 @click.option(
     "--by",
     type=click.Choice(BYS),
     default="op",
     show_default=True,
-    help="What copies are counted for.",
+    metavar="KEY",
+    help=f"Group copies by {', '.join(BYS[:-1])} or {BYS[-1]}.",
 )
+@common.run_argument
 def command(
     run: str, output: str | None, as_json: bool, loop: str, rank: int | None, by: By
 ) -> int:
-    """Show what a step moves: over the bus, between devices and between ranks.
+    """Show what a step moves over the bus, between devices and between ranks.
 
-    RUN is a directory, a run id, or `latest`, the default; or a file from elsewhere, as for `op`.
-    Of a run it is the work with most time, in all of its processes.
+    RUN is a directory, a run id, or `latest`, the default; or a file that `tfprobe op` reads. The
+    answer is about one loop, in all processes that ran it.
     """
     from tfprobe.analysis.core.source_lines import Origins
     from tfprobe.analysis.distributed.collectives import collectives

@@ -29,7 +29,7 @@ TITLES = {
     "graph": "Ops by the graph's edges, consumers above producers",
     "code": "Ops by the code that made them",
 }
-BY_LAYER = "  --by-layer   Put gradients below the layer they are of, as (backward).\n"
+BY_LAYER_HELP = "Put gradients below the layer that they belong to, as (backward)."
 # What an answer on a terminal starts from; tfprof's own is `-order_by name -max_depth 10`.
 _DEFAULTS = ("-order_by", "micros", "-select", "micros,occurrence")
 # What to do where no code is known, by the kind of the loop; of others the code map is missing.
@@ -39,8 +39,8 @@ _NO_CODE = {
 }
 
 
-def view_command(view: str, summary: str, *details: str) -> click.Command:
-    """Return the command of one view; `details` are lines of its help."""
+def view_command(view: str, summary: str, details: str) -> click.Command:
+    """Return the command of one view; `details` is a paragraph of its help."""
 
     @click.command(
         view,
@@ -204,14 +204,13 @@ def _needs(choice: ViewOptions, metric: str) -> bool:
 
 
 def chosen_loop(profile: Profile, wanted: str) -> Loop:
-    """Return the work with this in its kind and name; of several, the one with most time."""
+    """Return the loop with this in its kind and name; of several, the one with most time."""
     from tfprobe.analysis.core import no_data_reasons
     from tfprobe.profile.reader.traced_steps import captures_of
 
     loops = [loop for loop in profile.loops if wanted in f"{loop.kind} {loop.name}"]
     if profile.loops and not loops:
-        names = ", ".join(sorted({f"{loop.kind} {loop.name}" for loop in profile.loops})[:10])
-        raise NoAnswer(f"No work has {wanted!r} in its name.", hint=f"There are: {names}.")
+        raise common.no_such_loop(wanted, (f"{loop.kind} {loop.name}" for loop in profile.loops))
     sampled = [loop for loop in loops if captures_of(loop, profile)]
     if not sampled:
         why = " ".join(no_data_reasons.explain(profile)) or "No step of it was sampled."
@@ -367,54 +366,66 @@ def _row(found: TracedLoop, row: Any) -> dict[str, int | None]:
     return {name: int(row[AT[name]]) if name in known else None for name in shown}
 
 
-def _help(view: str, summary: str, details: Sequence[str]) -> str:
-    text = "\n  ".join(details)
-    return (
-        f"Usage: tfprobe {view} [RUN|FILE] [OPTIONS]\n\n"
-        f"  {summary}\n\n  {text}\n\n"
-        "  RUN is a directory, a run id, or `latest`, the default. FILE is a RunMetadata, an\n"
-        "  XSpace (xplane.pb), a ProfileProto, or a timeline in JSON, from wherever it comes.\n\n"
-        "Options:\n"
-        "  -o DIR       Directory of all runs, as for `run`.\n"
-        "  --loop TEXT  The loop with TEXT in its kind and name; else the one with most time.\n"
-        "  --rank R     Only the processes of this rank.\n"
-        "  --json       Print one document.\n"
-        f"{BY_LAYER if view == 'scope' else ''}"
-        "  -h, --help   Show this message and exit.\n\n"
-        "and those of `tfprobe tfprof`, such as -max_depth N, -order_by NAME, -select NAME,NAME,\n"
-        "-show_name_regexes R, -min_micros N, -step N; see `tfprobe tfprof --help`.\n"
-    )
+def _help(view: str, summary: str, details: str) -> str:
+    """Return the help page, laid out as click lays out those of the other commands."""
+    options = [
+        *([("--by-layer", BY_LAYER_HELP)] if view == "scope" else []),
+        ("--loop TEXT", common.LOOP_HELP),
+        ("--rank R", common.RANK_HELP),
+        ("-o DIR", common.OUTPUT_HELP),
+        ("--json", common.JSON_HELP),
+        ("-h, --help", "Show this message and exit."),
+    ]
+    page = click.HelpFormatter()
+    page.write_usage(f"tfprobe {view}", "[OPTIONS] [RUN|FILE]")
+    page.write_paragraph()
+    with page.indentation():
+        page.write_text(f"{summary}\n\n{details}\n\n{_OPERAND_HELP}")
+    with page.section("Options"):
+        page.write_dl(options)
+    page.write_paragraph()
+    page.write_text(_TFPROF_HELP)
+    return page.getvalue()
 
+
+_OPERAND_HELP = (
+    "RUN is a directory, a run id, or `latest`, the default. FILE is a RunMetadata, an XSpace "
+    "(xplane.pb), a ProfileProto, or a timeline in JSON, from any program."
+)
+_TFPROF_HELP = (
+    "All options of `tfprobe tfprof` work, too, such as -max_depth N, -order_by NAME, "
+    "-select NAME,NAME, -show_name_regexes R, -min_micros N and -step N."
+)
 
 op = view_command(
     "op",
     "Show which types of op a step spends its time in.",
-    "Shares are of all ops. What tfprof calls the total of an entry, the sum to the end of",
-    "the list, is not shown. Unlike in tfprof, -min options look at the entry itself, copies",
-    "between host and device are entries of their own, an op in a loop counts each time it runs,",
-    "and one that ran on two devices has both.",
+    "Shares are of all ops. Copies between host and device are entries of their own, an op in a "
+    "loop counts each time it runs, and an op that ran on two devices has both. Unlike in tfprof, "
+    "-min options apply to the entry itself, and the sum to the end of the list, which tfprof "
+    "calls the total of an entry, is not shown.",
 )
 
 scope = view_command(
     "scope",
     "Show which name scopes, such as layers, a step spends its time in.",
-    "Unlike in tfprof, a scope that -account_type_regexes leaves out adds nothing of its own,",
-    "and all -min options look at totals. Copies between host and device stand below `copies`.",
-    "What never ran is left out unless params are selected, or -min_occurrence 0 is said.",
+    "Copies between host and device are below `copies`. Nodes that never ran are left out unless "
+    "params are selected, or with -min_occurrence 0. Unlike in tfprof, a scope that "
+    "-account_type_regexes leaves out adds nothing of its own, and -min options apply to totals.",
 )
 
 graph = view_command(
     "graph",
     "Show which parts of the graph a step spends its time in.",
-    "Each op stands below the first consumer that leads to it. Unlike in tfprof, all -min",
-    "options look at totals, and what never ran is left out unless params are selected or",
-    "with -min_occurrence 0.",
+    "Each op is below the first consumer that leads to it. Nodes that never ran are left out "
+    "unless params are selected, or with -min_occurrence 0. Unlike in tfprof, -min options apply "
+    "to totals.",
 )
 
 code = view_command(
     "code",
-    "Show which lines of Python made the ops a step spends its time in.",
-    "Gradients stand below the line of their forward op, marked so. Unlike in tfprof, an op",
-    "counts once however many patterns match it, and what never ran is left out unless params",
-    "are selected, or -min_occurrence 0 is said.",
+    "Show which lines of Python created the ops a step spends its time in.",
+    "Gradients are below the line of their forward op, and marked. Nodes that never ran are left "
+    "out unless params are selected, or with -min_occurrence 0. Unlike in tfprof, an op counts "
+    "once however many patterns match it.",
 )

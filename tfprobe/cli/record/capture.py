@@ -31,18 +31,23 @@ _STEPS = 10
 _TIMEOUT_S = 60.0
 # Traces grow by some 10 MB a second, and beyond 2 GB nothing can pack them any more.
 _LONGEST_S = 3600.0
-_STEPS_HELP = f"Record until N whole steps were seen.  [default: {_STEPS}]"
-_SHARED_HELP = "Folder that the service and tfprobe both see: its name there, and here."
+_STEPS_HELP = f"Record until N whole steps have been seen.  [default: {_STEPS}]"
+_SHARED_HELP = (
+    "Exchange traces through this directory, which the service and tfprobe both see; "
+    "REMOTE=LOCAL if it has another path here."
+)
 
 
 @click.command("capture")
 @click.argument("services", metavar="HOST:PORT[,HOST:PORT...]")
 @click.option("--steps", type=click.IntRange(1), metavar="N", help=_STEPS_HELP)
 @click.option("--duration", type=float, metavar="S", help="Record for S seconds instead.")
-@click.option("--timeout", type=float, metavar="S", help="Look S seconds for steps.  [default: 60]")
-@click.option("--server-directory", metavar="THERE[=HERE]", help=_SHARED_HELP)
-@click.option("-o", "--output", metavar="DIR", help="Directory of all runs, as for `run`.")
-@click.option("--json", "as_json", is_flag=True, help="Print one document.")
+@click.option(
+    "--timeout", type=float, metavar="S", help="Wait at most S seconds for steps.  [default: 60]"
+)
+@click.option("--server-directory", metavar="PATH", help=_SHARED_HELP)
+@common.output_option
+@common.json_option
 def command(
     services: str,
     steps: int | None,
@@ -54,13 +59,13 @@ def command(
 ) -> int:
     """Record a running TensorFlow job through its profiler service.
 
-    The job has called tf.profiler.experimental.server.start(PORT), or is TensorFlow Serving, whose
-    port for gRPC it is. Several services, as those of the workers of one job, are recorded at the
-    same time, as ranks of one run. All commands read the run.
+    The job has called tf.profiler.experimental.server.start(PORT), or is TensorFlow Serving, on
+    its gRPC port. Several services, such as those of the workers of one job, are recorded at the
+    same time, as the ranks of one run. All other commands can read the run.
 
-    It needs gRPC, which `pip install 'tfprobe[capture]'` installs.
+    This requires gRPC: pip install 'tfprobe[capture]'.
 
-    The status is 1 where fewer steps were seen than wanted; those are kept.
+    The exit status is 1 if fewer steps were seen than requested; those are kept.
     """
     _require_grpc()
     from tfprobe.attach.service import exchange

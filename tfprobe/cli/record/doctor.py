@@ -16,15 +16,15 @@ _MARKS = {State.PASSED: "✓", State.WARNING: "!", State.FAILED: "✗"}
 
 
 @click.command("doctor", context_settings={"allow_interspersed_args": False})
-@click.option("-o", "--output", metavar="DIR", help="Directory of all runs, as for `run`.")
-@click.option("--deep", is_flag=True, help="Import TensorFlow there, which takes its time.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@click.option("--deep", is_flag=True, help="Also import TensorFlow, which takes a while.")
 @click.argument("python", nargs=-1, type=click.UNPROCESSED, metavar="[PYTHON...]")
+@common.output_option
+@common.json_option
 def command(output: str | None, deep: bool, as_json: bool, python: tuple[str, ...]) -> int:
-    """Tell whether a run would record here; if not, why, and what to do.
+    """Check whether a run would record here; if not, say why and what to do.
 
-    PYTHON is the interpreter of the job with its options, or the whole command: no script of it
-    is run. Without it, the `python3` on PATH is asked.
+    PYTHON is the interpreter of the job with its options, or the whole command; no script is run.
+    The default is the `python3` on PATH. The exit status is 1 if a run would not record.
     """
     environment = environ.inherited()
     flags = {} if output is None else {"output": output}

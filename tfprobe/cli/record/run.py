@@ -43,27 +43,31 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         ("--join",),
         "NAME",
-        "Share one run with all launches of this name; off for none.  "
-        "[default: what mpirun or srun tell]",
+        "Share one run among all launches with this NAME; `off` for a run of its own.  "
+        "[default: set by mpirun, srun or horovodrun]",
     ),
-    Option(("--name",), "NAME", "What this run is of: runs of one name are one history."),
+    Option(("--name",), "NAME", "Name of this kind of run, for `ls --name` and `diff --history`."),
     Option(
         ("--tag",),
         "KEY=VALUE",
-        "A tag of this run; may be repeated.",
+        "Tag the run, for `ls --tag`; may be repeated.",
         is_repeatable=True,
     ),
-    Option(("--steps",), "STEPS", "Record these steps of each work, as in 10-20,50."),
-    Option(("--every",), "N", "Record every Nth step."),
+    Option(("--steps",), "STEPS", "Trace these steps of each loop, as in 10-20,50."),
+    Option(("--every",), "N", "Trace every Nth step."),
     Option(
-        ("--budget",), "P", "Record as often as costs at most this part of the time.  [default: 1%]"
+        ("--budget",), "P", "Trace as many steps as cost this share of the time.  [default: 1%]"
     ),
-    Option(("--trace-level",), "LEVEL", "full, software (host only) or off.  [default: full]"),
-    Option(("--report",), None, "Stay, and print the report on stderr when the job has ended."),
-    Option(("-q", "--quiet"), None, "Do not say where the run is recorded."),
-    Option(("--debug",), "FILE", "Let the agent write here what it does."),
-    Option(("--no-meter",), None, "Do not sample this machine's accelerators beside the job."),
-    Option(("--stacks",), None, "Sample the Python stacks of the job from outside; needs py-spy."),
+    Option(
+        ("--trace-level",),
+        "LEVEL",
+        "Set what is traced: full, software (host only) or off.  [default: full]",
+    ),
+    Option(("--report",), None, "Print the report on stderr when the job has ended."),
+    Option(("-q", "--quiet"), None, "Do not print where the run is recorded."),
+    Option(("--debug",), "FILE", "Write a log of the agent to FILE."),
+    Option(("--no-meter",), None, "Do not sample the accelerators of this machine."),
+    Option(("--stacks",), None, "Sample the Python stacks of the job with py-spy."),
     Option(("--disable",), None, "Run the command unrecorded."),
 )
 
@@ -280,8 +284,9 @@ def _click_command() -> click.Command:
         "run",
         params=params,
         callback=lambda **_: None,
-        help="Record a TensorFlow job, unchanged.\n\n"
-        "The command begins after `--`, or at the first word that is no option of ours.",
+        help="Run COMMAND and record it.\n\n"
+        "The command begins after `--`, or at the first word that is not an option of tfprobe. It "
+        "runs unchanged: its process id, exit status, signals and output are its own.",
         options_metavar="[OPTIONS] [--]",
         context_settings={"allow_interspersed_args": False},
     )

@@ -58,41 +58,41 @@ class RunPlaces:
 
 @click.command("diff", cls=_Sides, options_metavar="[OPTIONS] A... -- B... | A B")
 @click.argument("runs", nargs=-1, metavar="")
-@click.option("-o", "--output", metavar="DIR", help="Directory of all runs, as for `run`.")
-@click.option("--rank", type=int, metavar="R", help="Only the processes of this rank.")
-@click.option("--json", "as_json", is_flag=True, help="Print one document.")
-@click.option("--md", "markdown", metavar="FILE", help="Write Markdown to FILE instead.")
+@common.rank_option
+@common.markdown_option
 @click.option(
     "--history",
     metavar="RUN",
-    help="Compare RUN with the runs of its name, or of its command, before it.",
+    help="Compare RUN with earlier runs of the same name or command.",
 )
 @click.option(
     "--last",
     type=click.IntRange(min=1),
     default=8,
     metavar="N",
-    help="With --history: the newest N of them.  [default: 8]",
+    help="With --history, use the newest N of them.  [default: 8]",
 )
 @click.option(
     "--fail-over",
     "percent",
     type=click.FloatRange(min=0),
     metavar="PCT",
-    help="End with status 1 where the program is significantly slower in B, by more than PCT %.",
+    help="Exit with status 1 if the program is significantly slower in B, by over PCT percent.",
 )
 @click.option(
     "--strict",
     is_flag=True,
-    help="Let --fail-over fail also where the machine, and not the program, may be slower.",
+    help="Make --fail-over fail even if the machine may be the cause.",
 )
 @click.option(
     "--on",
     "watched",
     type=click.Choice([_STEPS, _MEMORY, _OP]),
     multiple=True,
-    help="What --fail-over looks at; may be given several times.  [default: steps]",
+    help="Choose what --fail-over checks; may be repeated.  [default: steps]",
 )
+@common.output_option
+@common.json_option
 def command(
     runs: tuple[str, ...],
     output: str | None,
@@ -107,9 +107,9 @@ def command(
 ) -> int:
     """Show what changed from recording A to recording B, and whether that is more than chance.
 
-    A and B are directories, run ids, `latest`, or files as `tfprobe op` takes them. Several on a
-    side, as in `A1 A2 A3 -- B1 B2 B3`, tell by how far runs scatter whether a change is more than
-    that. The status is 1 when they have no kind of step in common, or when --fail-over says so.
+    A and B are directories, run ids, `latest`, or files that `tfprobe op` reads. Several on each
+    side, as in `A1 A2 A3 -- B1 B2 B3`, show whether a change exceeds the scatter between runs. The
+    exit status is 1 if they have no kind of step in common, or if a check of --fail-over fails.
     """
     gate = Gate(percent, strict, watched or (_STEPS,))
     _check(gate, watched)

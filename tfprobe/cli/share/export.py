@@ -62,23 +62,65 @@ class _Kind:
 
 @click.command("export")
 @click.argument("run", default=LATEST, metavar="[RUN]")
-@click.option("-o", "--output", metavar="DIR", help="Directory of all runs, as for `run`.")
-@click.option("--to", "kind", type=click.Choice(
-    ["chrome", "models-profiler", "parquet", "pprof", "profile-proto", "speedscope",
-     "step-timeline"]), required=True, help="What to write.")  # fmt: skip
-@click.option("-f", "--file", "target", metavar="PATH",
-              help="Where; default RUN/report/. Compressed if PATH ends in .gz.")  # fmt: skip
-@click.option("--loop", default="", metavar="TEXT", help="The loop with TEXT in its kind and name.")
-@click.option("--step", type=click.IntRange(min=0), metavar="N", help="This sampled step alone.")
-@click.option("--rank", type=int, metavar="R", help="Only the processes of this rank.")
-@click.option("--by", type=click.Choice(["code", "scope", "stacks"]), default="code",
-              show_default=True, help="What speedscope and pprof are made of.")  # fmt: skip
-@click.option("--memory", is_flag=True, help="Draw tensors and allocators in step-timeline.")
-@click.option("--op-time", type=click.Choice(["schedule", "gpu", "all"]), default="schedule",
-              show_default=True, help="How long step-timeline draws an op.")  # fmt: skip
-@click.option("--as-recorded", is_flag=True,
-              help="Leave times in chrome as the clock of each machine had them.")  # fmt: skip
+@click.option(
+    "--to",
+    "kind",
+    type=click.Choice(
+        [
+            "chrome",
+            "models-profiler",
+            "parquet",
+            "pprof",
+            "profile-proto",
+            "speedscope",
+            "step-timeline",
+        ]
+    ),
+    required=True,
+    metavar="KIND",
+    help="Format to write, one of the above.",
+)
+@click.option(
+    "-f",
+    "--file",
+    "target",
+    metavar="PATH",
+    help="Write to PATH, compressed if it ends in .gz.  [default: in RUN/report/]",
+)
+@click.option(
+    "--loop",
+    default="",
+    metavar="TEXT",
+    help="Write only the loop whose kind and name contain TEXT.",
+)
+@click.option(
+    "--step", type=click.IntRange(min=0), metavar="N", help="Write only this traced step."
+)
+@common.rank_option
+@click.option(
+    "--by",
+    type=click.Choice(["code", "scope", "stacks"]),
+    default="code",
+    show_default=True,
+    metavar="KEY",
+    help="For speedscope and pprof, build stacks from code, scope, or `run --stacks` (stacks).",
+)
+@click.option("--memory", is_flag=True, help="For step-timeline, also draw tensors and allocators.")
+@click.option(
+    "--op-time",
+    type=click.Choice(["schedule", "gpu", "all"]),
+    default="schedule",
+    show_default=True,
+    metavar="KEY",
+    help="For step-timeline, time ops by their schedule, by their kernels (gpu), or by all.",
+)
+@click.option(
+    "--as-recorded",
+    is_flag=True,
+    help="For chrome, leave times as the clock of each machine had them.",
+)
 @workers_options
+@common.output_option
 def command(
     run: str,
     output: str | None,
@@ -94,22 +136,21 @@ def command(
     workers: int | None,
     dask: str | None,
 ) -> int:
-    """Write a run as a file of another program.
+    """Convert a run for another program.
 
-    RUN is a directory, a run id, or `latest`, the default; or a file that holds one loop, such as a
-    RunMetadata, an XSpace, or a ProfileProto.
+    RUN is a directory, a run id, or `latest`, the default; or a file that `tfprobe op` reads.
 
     \b
-    chrome           all sampled steps of all ranks on one clock; Perfetto, chrome://tracing
-    step-timeline    one step, as tensorflow.python.client.timeline writes it
-    pprof            ops by line of code, all metrics; `go tool pprof`, speedscope
-    speedscope       ops by line of code or scope; https://www.speedscope.app
-                     with --by stacks, as pprof: what `tfprobe stacks` shows, of all threads
-    profile-proto    tfprof's own format; `tfprobe tfprof --profile_path`, TensorFlow
-    models-profiler  a directory with timeline/, step_stats/, summary.json and summary.md
-    parquet          a directory with all tables of docs/tables.md; pandas, polars, DuckDB
+    chrome           All traced steps of all ranks on one clock, for Perfetto
+    step-timeline    One step, as tensorflow.python.client.timeline writes it
+    pprof            Ops by line of code, for `go tool pprof` and speedscope
+    speedscope       Ops by line of code or by scope, for speedscope.app
+    profile-proto    tfprof's own format, for `tfprobe tfprof` and TensorFlow
+    models-profiler  A directory with timelines, step stats and a summary
+    parquet          A directory with all tables, for DuckDB, pandas and polars
 
-    All but chrome, models-profiler and parquet are about one loop: that with most time, or --loop.
+    chrome, models-profiler and parquet have all loops, the others the one with most time or that
+    of --loop.
     """
     if kind == "parquet":
         if loop or step is not None:

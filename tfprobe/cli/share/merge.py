@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
 @click.command("merge")
 @click.argument("directories", nargs=-1, required=True, metavar="DIR...")
-@click.option("-o", "--output", required=True, metavar="RUN", help="The run to make, or to extend.")
-@click.option("--json", "as_json", is_flag=True, help="Print one document.")
+@click.option("-o", "--output", required=True, metavar="RUN", help="Run to create or to extend.")
+@common.json_option
 def command(directories: tuple[str, ...], output: str, as_json: bool) -> int:
-    """Join runs that were recorded apart, one a host or one a rank, into one.
+    """Merge runs that were recorded separately, one per host or per rank, into one.
 
-    DIR is a run or a directory of runs. What they recorded is copied and stays as it is; RUN can
-    be extended by merging into it again. A run that is running is refused.
+    DIR is a run or a directory of runs. Recordings are copied unchanged. To extend RUN, merge into
+    it again. A run that is still running is refused.
     """
     from tfprobe.launch import environ
     from tfprobe.runs.liveness import this_machine

@@ -12,13 +12,13 @@ from tfprobe.runs.layout import LATEST
 
 @click.command("push")
 @click.argument("words", nargs=-1, required=True, metavar="[RUN] URL")
-@click.option("-o", "--output", metavar="DIR", help="Directory of all runs, as for `run`.")
-@click.option("--json", "as_json", is_flag=True, help="Print one document.")
+@common.output_option
+@common.json_option
 def command(words: tuple[str, ...], output: str | None, as_json: bool) -> int:
-    """Copy a run to remote storage: to URL/<run id>, where all reading commands find it.
+    """Copy a run to URL/<run id> in remote storage, where all other commands can read it.
 
-    URL is s3://BUCKET/DIR, gs://, sftp:// and whatever else fsspec knows. A push that was
-    interrupted goes on where it was; until it ends, there is no run for readers.
+    URL is s3://BUCKET/DIR, gs://, sftp:// or anything else that fsspec supports. An interrupted
+    push resumes where it stopped. Readers find no run there until the push is complete.
     """
     run, url = _run_and_url(words)
     from tfprobe.runs.catalogue import glance
