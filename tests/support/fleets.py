@@ -8,7 +8,7 @@ from typing import Any
 
 from tests.support.rundir import UNIX_NS
 from tfprobe.analysis.jobs.fleet import LoopRow, ProcessRow, RunRow
-from tfprobe.analysis.ops.op_totals import OpTable, OpType
+from tfprobe.analysis.ops.op_stats import OpStats, OpTable
 from tfprobe.errors import Missing, TfprobeError
 from tfprobe.findings.finding import Finding, Gain, Severity
 from tfprobe.live.top.source import Key, Noted, TopSnapshot, Watch
@@ -105,7 +105,7 @@ def seen(*runs: RunRow, after_s: float = 60) -> TopSnapshot:
 
 def op_table() -> OpTable:
     """Return one op."""
-    return OpTable((OpType("MatMul", 14, 66 * MS, 0, 66 * MS, 2**20),), 7, True)
+    return OpTable((OpStats("MatMul", 14, 0, 66 * MS, 0, 2**20),), 7, True)
 
 
 def finding(title: str = "Input limits the speed") -> Finding:

@@ -14,7 +14,7 @@ from tests.unit.tfprof.engine import body_of, choice
 from tfprobe.analysis.core.names import compile_patterns
 from tfprobe.analysis.ops.code_view import ROOT, code
 from tfprobe.analysis.ops.cost_tree import ViewOptions
-from tfprobe.analysis.ops.costs import costs
+from tfprobe.analysis.ops.tfprof_records import costs
 from tfprobe.errors import NoAnswer
 from tfprobe.export.profile_proto import profile_proto
 from tfprobe.formats.graph_profile import GraphProfileBuilder

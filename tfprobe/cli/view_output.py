@@ -64,10 +64,10 @@ def write(
 
 def _pprof(found: TracedLoop, float_ops: FloatOps | None, choice: ViewOptions) -> bytes:
     from tfprobe.analysis.ops.code_view import code
-    from tfprobe.analysis.ops.costs import known_columns, sampled_costs
+    from tfprobe.analysis.ops.op_stats import known_columns, step_costs
     from tfprobe.export.pprof import pprof
 
-    costs = sampled_costs(found, choice.step, float_ops)
+    costs = step_costs(found, choice.step, float_ops)
     known = known_columns(found, float_ops)
     return pprof(found, costs, code(found, costs, choice), known=known)
 
@@ -75,20 +75,20 @@ def _pprof(found: TracedLoop, float_ops: FloatOps | None, choice: ViewOptions) -
 def _timelines(view: str, found: TracedLoop, choice: ViewOptions) -> list[tuple[int, str]]:
     """Return a timeline for each step of the graph view, and one of the other views."""
     from tfprobe.analysis.ops.code_view import code
-    from tfprobe.analysis.ops.costs import sampled_costs
+    from tfprobe.analysis.ops.op_stats import step_costs
     from tfprobe.analysis.ops.scope_view import graph, scope
     from tfprobe.analysis.ops.tfprof_records import graph_profile
     from tfprobe.export.timeline import graph_timeline, tree_timeline
 
     if view != "graph":
-        costs = sampled_costs(found, choice.step)
+        costs = step_costs(found, choice.step)
         shown = code(found, costs, choice).shown if view == "code" else scope(found, costs, choice)
         return [(choice.step, tree_timeline(shown))]
     profile = graph_profile(found)
     steps = profile.steps if choice.step == _AVERAGE else (choice.step,)
     timelines = []
     for step in steps:
-        shown = graph(found, sampled_costs(found, step), replace(choice, step=step))
+        shown = graph(found, step_costs(found, step), replace(choice, step=step))
         timelines.append((step, graph_timeline(profile, shown, step)))
     return timelines
 

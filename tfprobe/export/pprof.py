@@ -13,7 +13,7 @@ from typing import Any
 
 from tfprobe.analysis.ops.code_view import GRADIENT, CodeView, Line, Stack, code_stacks
 from tfprobe.analysis.ops.cost_tree import Branch, TreeNode
-from tfprobe.analysis.ops.costs import COLUMNS, Costs, value
+from tfprobe.analysis.ops.op_stats import COLUMNS, Costs, value
 from tfprobe.formats.schema import message_class
 from tfprobe.profile.graph import Frame, Placed
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from tfprobe.analysis.ops.code_view import Line, Stack
 from tfprobe.analysis.ops.cost_tree import Branch
-from tfprobe.analysis.ops.costs import COLUMNS, Costs
+from tfprobe.analysis.ops.op_stats import COLUMNS, Costs
 from tfprobe.analysis.system.stack_lines import stacks_of
 from tfprobe.analysis.system.stack_samples import CallTree, ProcessTrees
 from tfprobe.errors import Missing

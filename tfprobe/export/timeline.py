@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from tfprobe.analysis.ops.cost_tree import Branch, TreeNode
-from tfprobe.analysis.ops.costs import value
+from tfprobe.analysis.ops.op_stats import value
 from tfprobe.export.trace_events import TraceEvents
 from tfprobe.profile.records import GraphProfile, Record
 

@@ -11,11 +11,13 @@ from dataclasses import dataclass
 
 from tfprobe.analysis.ops.code_view import code
 from tfprobe.analysis.ops.cost_tree import TreeNode, ViewOptions
-from tfprobe.analysis.ops.costs import Costs, Int64s, costs, value
+from tfprobe.analysis.ops.op_stats import Costs, value
 from tfprobe.analysis.ops.op_view import op
 from tfprobe.analysis.ops.scope_view import scope
+from tfprobe.analysis.ops.tfprof_records import costs
 from tfprobe.errors import UsageError
 from tfprobe.profile.records import GraphProfile, Record
+from tfprobe.profile.tables import Int64s
 from tfprobe.tfprof.layout import micros
 
 _AVERAGE = -1

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 
 from tfprobe.analysis.ops.cost_tree import TreeNode, ViewOptions
-from tfprobe.analysis.ops.costs import AT, NS_PER_US, Costs, value
+from tfprobe.analysis.ops.op_stats import AT, NS_PER_US, Costs, value
 from tfprobe.analysis.ops.op_view import OpEntry, OpView, Signature, input_shapes, signatures
 from tfprobe.analysis.ops.scope_view import types_of
 from tfprobe.profile.graph import Placed, Shape

@@ -10,9 +10,10 @@ from pathlib import Path
 from tfprobe.analysis.core.names import compile_patterns
 from tfprobe.analysis.ops.code_view import CodeView, code
 from tfprobe.analysis.ops.cost_tree import TreeNode, ViewOptions
-from tfprobe.analysis.ops.costs import Costs, costs
+from tfprobe.analysis.ops.op_stats import Costs
 from tfprobe.analysis.ops.op_view import OpView, op
 from tfprobe.analysis.ops.scope_view import graph, scope
+from tfprobe.analysis.ops.tfprof_records import costs
 from tfprobe.errors import NoAnswer, UnreadableInput, UsageError
 from tfprobe.profile.records import GraphProfile, Tensors
 from tfprobe.tfprof import layout

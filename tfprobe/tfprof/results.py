@@ -7,10 +7,11 @@ from typing import Any
 
 from tfprobe.analysis.ops.code_view import CodeView
 from tfprobe.analysis.ops.cost_tree import TreeNode
-from tfprobe.analysis.ops.costs import AT, NS_PER_US, Costs, Int64s
+from tfprobe.analysis.ops.op_stats import AT, NS_PER_US, Costs
 from tfprobe.analysis.ops.op_view import OpView, input_shapes
 from tfprobe.formats.schema import message_class
 from tfprobe.profile.graph import Placed, Shape
+from tfprobe.profile.tables import Int64s
 from tfprobe.tfprof.report import Viewed
 
 # Any: message classes are made at run time.

@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 
 from tfprobe.analysis.core import no_data_reasons
-from tfprobe.analysis.ops.costs import AT, Costs, Int64s, has_float_ops, known_columns, summed_costs
 from tfprobe.analysis.ops.flops.count import FloatOps, count
+from tfprobe.analysis.ops.op_stats import AT, Costs, has_float_ops, known_columns, total_costs
 from tfprobe.analysis.ops.op_view import as_executed
 from tfprobe.errors import Missing, NoAnswer
 from tfprobe.profile.graph import TracedLoop
+from tfprobe.profile.tables import Int64s
 from tfprobe.web.opened import OpenRun
 from tfprobe.web.pages.loop_choice import loops_document
 from tfprobe.web.params import Params
@@ -58,7 +59,7 @@ class Priced:
             self.sampled, executions=rows.only(chosen), node=self.sampled.node[chosen]
         )
         float_ops = replace(self.float_ops, of_rows=self.float_ops.of_rows[chosen])
-        return Priced(self.place, sampled, float_ops, summed_costs(sampled, float_ops))
+        return Priced(self.place, sampled, float_ops, total_costs(sampled, float_ops))
 
 
 class NothingRecorded(NoAnswer):
@@ -138,5 +139,5 @@ def _priced(run: OpenRun, place: int) -> Priced:
             hint=" ".join(no_data_reasons.explain(run.profile)) or _SAMPLE,
         )
     float_ops = count(sampled)
-    costs = summed_costs(sampled, float_ops)
+    costs = total_costs(sampled, float_ops)
     return Priced(place, as_executed(sampled), float_ops, costs)

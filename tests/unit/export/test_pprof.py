@@ -10,7 +10,7 @@ import pytest
 from tests.support.graphs import MICROS, graph_profile
 from tfprobe.analysis.ops.code_view import code
 from tfprobe.analysis.ops.cost_tree import ViewOptions
-from tfprobe.analysis.ops.costs import costs
+from tfprobe.analysis.ops.tfprof_records import costs
 from tfprobe.export.pprof import NOWHERE, UNKNOWN, pprof
 from tfprobe.formats.schema import message_class
 

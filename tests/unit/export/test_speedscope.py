@@ -10,8 +10,9 @@ import pytest
 from tests.support.graphs import MICROS, graph_profile
 from tfprobe.analysis.ops.code_view import code, code_stacks, scope_stacks
 from tfprobe.analysis.ops.cost_tree import ViewOptions
-from tfprobe.analysis.ops.costs import Costs, costs
+from tfprobe.analysis.ops.op_stats import Costs
 from tfprobe.analysis.ops.scope_view import scope
+from tfprobe.analysis.ops.tfprof_records import costs
 from tfprobe.export.speedscope import UNKNOWN, speedscope
 
 UNITS = {"none", "nanoseconds", "microseconds", "milliseconds", "seconds", "bytes"}

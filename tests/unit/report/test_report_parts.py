@@ -10,7 +10,7 @@ import pytest
 from tests.support.profiles import Step, loop, op, process, profile
 from tests.support.rank_runs import write_ranks
 from tests.support.rundir import WrittenLoop, WrittenProcess, write_process, write_run
-from tfprobe.analysis.ops import op_totals
+from tfprobe.analysis.ops import op_stats
 from tfprobe.errors import Missing
 from tfprobe.profile.capture_tables import Place
 from tfprobe.profile.profile import Problem, Run
@@ -116,11 +116,11 @@ def test_kernels_of_one_process_do_not_count_beside_ops_of_another():
     on_host = profile([Step([op("MatMul", 0, 5), op("MatMul", 9, 5)])])
     kernels = profile([Step([op("MatMul", 0, 7, Place.ACCELERATOR)])])
 
-    table = op_totals.merge([op_totals.part(kernels), op_totals.part(on_host)])
+    table = op_stats.merge([op_stats.op_sums(kernels), op_stats.op_sums(on_host)])
 
     assert not isinstance(table, Missing)
     (only,) = table.types
-    assert (only.occurrences, only.accelerator_ns, only.total_ns) == (2, 7_000, 17_000)
+    assert (only.runs, only.accelerator_ns, only.time_ns) == (2, 7_000, 17_000)
 
 
 def test_a_part_is_small_however_long_the_job_ran(tmp_path: Path):

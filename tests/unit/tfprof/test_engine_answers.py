@@ -10,9 +10,9 @@ import pytest
 from tests.unit.tfprof.engine import CASES, body_of, choice, read, read_profile, recorded, rewritten
 from tfprobe.analysis.ops.code_view import code
 from tfprobe.analysis.ops.cost_tree import ViewOptions
-from tfprobe.analysis.ops.costs import costs
 from tfprobe.analysis.ops.op_view import op
 from tfprobe.analysis.ops.scope_view import graph, scope
+from tfprobe.analysis.ops.tfprof_records import costs
 from tfprobe.profile.records import GraphProfile
 from tfprobe.tfprof import layout
 

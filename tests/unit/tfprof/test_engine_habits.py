@@ -14,10 +14,10 @@ import pytest
 from tests.support.captures import CPU, Node, run_metadata
 from tfprobe.analysis.ops.code_view import code
 from tfprobe.analysis.ops.cost_tree import ViewOptions
-from tfprobe.analysis.ops.costs import costs
 from tfprobe.analysis.ops.op_view import op
 from tfprobe.analysis.ops.scope_view import graph as graph_view
 from tfprobe.analysis.ops.scope_view import scope
+from tfprobe.analysis.ops.tfprof_records import costs
 from tfprobe.export.profile_proto import profile_proto
 from tfprobe.export.timeline import graph_timeline
 from tfprobe.formats.graph_profile import GraphProfileBuilder

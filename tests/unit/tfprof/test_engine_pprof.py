@@ -9,7 +9,7 @@ import pytest
 
 from tests.unit.tfprof.engine import choice, read, recorded
 from tfprobe.analysis.ops.code_view import code
-from tfprobe.analysis.ops.costs import costs
+from tfprobe.analysis.ops.tfprof_records import costs
 from tfprobe.export.pprof import engine_pprof
 
 # The recordings with code; how many files each holds, so that one half read is noticed.

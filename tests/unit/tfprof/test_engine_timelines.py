@@ -9,8 +9,8 @@ import pytest
 
 from tests.unit.tfprof.engine import CASES, choice, read, recorded
 from tfprobe.analysis.ops.code_view import code
-from tfprobe.analysis.ops.costs import costs
 from tfprobe.analysis.ops.scope_view import graph, scope
+from tfprobe.analysis.ops.tfprof_records import costs
 from tfprobe.export.timeline import graph_timeline, tree_timeline
 
 

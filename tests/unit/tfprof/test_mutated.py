@@ -16,9 +16,9 @@ from tests.support.gpu_traces import training_step
 from tests.support.rundir import UNIX_NS
 from tfprobe.analysis.ops.code_view import code
 from tfprobe.analysis.ops.cost_tree import ATTRIBUTES, ViewOptions
-from tfprobe.analysis.ops.costs import costs
 from tfprobe.analysis.ops.op_view import op
 from tfprobe.analysis.ops.scope_view import graph, scope
+from tfprobe.analysis.ops.tfprof_records import costs
 from tfprobe.errors import UnreadableInput
 from tfprobe.export.profile_proto import profile_proto
 from tfprobe.export.timeline import graph_timeline, tree_timeline

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from tfprobe.analysis.compare.matching_loops import LoopPair
 from tfprobe.analysis.compare.measurements import LEAST_BLOCKS, Change, compare, sample
 from tfprobe.analysis.core.names import by_layer, scopes_around
+from tfprobe.analysis.ops.op_stats import sums
 from tfprobe.errors import Missing
 from tfprobe.profile.capture_tables import Place
 from tfprobe.profile.graph import Graph, Node
@@ -109,16 +110,14 @@ def costs_of(profile: Profile, loop: Loop) -> OpCosts:
     nodes = rows.name[mine].astype(np.int64) * len(rows.strings.values) + rows.op_type[mine]
     keys, node = np.unique(nodes, return_inverse=True)
     step = np.searchsorted(chosen, rows.capture[mine])
-    spent_ns = np.bincount(
-        step * len(keys) + node,
-        rows.duration_ns[mine].astype(np.float64),
-        minlength=len(chosen) * len(keys),
-    )
+    count = len(chosen) * len(keys)
+    group = np.full(len(rows), count, dtype=np.int64)
+    group[mine] = step * len(keys) + node
     names, types = np.divmod(keys, len(rows.strings.values))
     return OpCosts(
         names=tuple(rows.strings[int(name)] for name in names),
         types=tuple(rows.strings[int(each)] for each in types),
-        rows_ns=spent_ns.astype(np.int64).reshape(len(chosen), len(keys)),
+        rows_ns=sums(rows, group, count).time_ns.reshape(len(chosen), len(keys)),
     )
 
 

@@ -6,15 +6,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-import numpy as np
-
 from tfprobe.analysis.breakdown.cycles import LoopParts, StepParts
 from tfprobe.analysis.breakdown.gap_breakdown import GapBreakdown, GapCause
 from tfprobe.analysis.breakdown.row_kinds import takes_token
 from tfprobe.analysis.breakdown.step_parts import Part
 from tfprobe.analysis.core.main_loop import RUNNER_THREAD, fills_queue
 from tfprobe.analysis.input.input_waits import GET_NEXT
-from tfprobe.analysis.input.stage_stats import MOST_OPS, FunctionOp
+from tfprobe.analysis.input.stage_stats import MOST_OPS
+from tfprobe.analysis.ops.op_stats import OpStats, by_type
 from tfprobe.profile.capture_tables import Executions, Place
 from tfprobe.profile.profile import Loop
 from tfprobe.profile.tables import having
@@ -79,7 +78,7 @@ class Producer:
     name: str
     steps: int
     step_ns: float
-    ops: tuple[FunctionOp, ...]
+    ops: tuple[OpStats, ...]
     enqueue_ratio: float = 0.0
 
     @property
@@ -170,8 +169,8 @@ def producer(loop: Loop, executions: Executions, recorded_ns: int) -> Producer:
 
     `executions` are those of its own traced steps, which took `recorded_ns`.
     """
-    ops = _longest_ops(executions)
-    enqueue_ns = sum(op.total_ns for op in ops if "Enqueue" in op.op_type)
+    ops = by_type(executions.only(executions.place == Place.HOST))[:MOST_OPS]
+    enqueue_ns = sum(op.time_ns for op in ops if "Enqueue" in op.type)
     return Producer(
         thread=loop.thread,
         name=loop.name,
@@ -180,17 +179,3 @@ def producer(loop: Loop, executions: Executions, recorded_ns: int) -> Producer:
         ops=ops,
         enqueue_ratio=min(enqueue_ns / recorded_ns, 1.0) if recorded_ns else 0.0,
     )
-
-
-def _longest_ops(rows: Executions) -> tuple[FunctionOp, ...]:
-    mine = rows.only(rows.place == Place.HOST)
-    types, inverse = np.unique(mine.op_type, return_inverse=True)
-    counts = np.bincount(inverse, minlength=len(types)).tolist()
-    total_ns = np.bincount(
-        inverse, weights=mine.duration_ns.astype(np.float64), minlength=len(types)
-    )
-    ops = [
-        FunctionOp(mine.strings[op_type], count, round(ns))
-        for op_type, count, ns in zip(types.tolist(), counts, total_ns.tolist(), strict=True)
-    ]
-    return tuple(sorted(ops, key=lambda op: (-op.total_ns, op.op_type))[:MOST_OPS])

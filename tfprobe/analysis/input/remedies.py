@@ -179,7 +179,7 @@ def _reads_one_by_one(pipeline: PipelineUse, at: int) -> bool:
 
 
 def _for_queue(source: InputSource, fillers: Sequence[Producer]) -> Iterator[str]:
-    slowest = next((op.op_type for filler in fillers for op in filler.ops), None)
+    slowest = next((op.type for filler in fillers for op in filler.ops), None)
     most = f"; they spend most time in {slowest}" if slowest else ""
     yield (
         f"{source.what} takes from a queue that {len(fillers) or 'other'} "

@@ -11,8 +11,10 @@ from tfprobe.analysis.core.intervals import Intervals
 from tfprobe.analysis.input import stage_kinds
 from tfprobe.analysis.input.input_waits import HANDOVER_NS, WaitShare, active_ns, see, share
 from tfprobe.analysis.input.stages import Pipeline, Stage, pipeline
+from tfprobe.analysis.ops.op_stats import OpStats, by_type
 from tfprobe.errors import Missing
 from tfprobe.profile.capture_tables import Executions, Place, Spans
+from tfprobe.profile.tables import used
 
 PYTHON_OPS = frozenset({"EagerPyFunc", "NumpyFunction", "PyFunc", "PyFuncStateless"})
 # Work of less than this of the wait explains none of it.
@@ -22,19 +24,6 @@ MOST_OPS = 5
 # So many elements for one batch, each over so soon: the calls cost more than what they do.
 MANY_ELEMENTS = 100
 TINY_CALL_NS = 10_000
-
-
-@dataclass(frozen=True, slots=True)
-class FunctionOp:
-    """A type of op that the function of a stage runs, over all captures."""
-
-    op_type: str
-    count: int
-    total_ns: int
-
-    @property
-    def is_python(self) -> bool:
-        return self.op_type in PYTHON_OPS
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,14 +40,14 @@ class StageUse:
     active_ns: int
     functions: int
     function_ns: int
-    ops: tuple[FunctionOp, ...]
+    ops: tuple[OpStats, ...]
     served: int
 
     @property
     def runs_python(self) -> bool:
         """Say whether most of the time of its function is Python's."""
-        total_ns = sum(op.total_ns for op in self.ops)
-        return 2 * sum(op.total_ns for op in self.ops if op.is_python) > total_ns
+        python_ns = sum(op.time_ns for op in self.ops if is_python(op))
+        return 2 * python_ns > sum(op.time_ns for op in self.ops)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +67,7 @@ class PipelineUse:
     bottleneck: int | Missing
     is_ahead: bool
     is_measured: bool
-    loose_ops: tuple[FunctionOp, ...] = ()
+    loose_ops: tuple[OpStats, ...] = ()
 
     @property
     def keeps_up(self) -> bool:
@@ -152,47 +141,33 @@ def gather(
     )
 
 
-def _loose_ops(executions: Executions) -> tuple[FunctionOp, ...]:
+def is_python(op: OpStats) -> bool:
+    """Say whether an op runs Python."""
+    return op.type in PYTHON_OPS
+
+
+def _loose_ops(executions: Executions) -> tuple[OpStats, ...]:
     """Return the ops that ran for an iterator of which no call is in the capture."""
     is_loose = (executions.place == Place.HOST) & executions.background & (executions.detail == 0)
-    mine = executions.only(is_loose)
-    found: dict[str, FunctionOp] = {}
-    for op_type, duration_ns in zip(mine.op_type.tolist(), mine.duration_ns.tolist(), strict=True):
-        name = executions.strings[op_type]
-        before = found.get(name, FunctionOp(name, 0, 0))
-        found[name] = FunctionOp(name, before.count + 1, before.total_ns + duration_ns)
-    return tuple(sorted(found.values(), key=lambda op: (-op.total_ns, op.op_type))[:MOST_OPS])
+    return by_type(executions.only(is_loose))[:MOST_OPS]
 
 
-def _ops(found: Pipeline, executions: Executions) -> dict[int, tuple[FunctionOp, ...]]:
+def _ops(found: Pipeline, executions: Executions) -> dict[int, tuple[OpStats, ...]]:
     """Return by stage the ops that iterators ran in their functions, longest first."""
-    texts = executions.strings.values
     mine = executions.only((executions.place == Place.HOST) & (executions.detail > 0))
-    stages = {at: found.number(texts[at]) for at in np.unique(mine.detail).tolist()}
-    by_stage: dict[int, dict[str, FunctionOp]] = {}
-    pairs = np.stack([mine.detail, mine.op_type])
-    unique, inverse = np.unique(pairs, axis=1, return_inverse=True)
-    counts = np.bincount(inverse.ravel(), minlength=unique.shape[1])
-    total_ns = np.bincount(
-        inverse.ravel(), weights=mine.duration_ns.astype(np.float64), minlength=unique.shape[1]
-    )
-    for (path, op_type), count, ns in zip(
-        unique.T.tolist(), counts.tolist(), total_ns.tolist(), strict=True
-    ):
-        stage = stages[path]
+    paths_of: dict[int, list[int]] = {}
+    for path in used(mine.detail):
+        stage = found.number(executions.strings[path])
         if stage is not None:
-            ops = by_stage.setdefault(stage, {})
-            name = texts[op_type]
-            before = ops.get(name, FunctionOp(name, 0, 0))
-            ops[name] = FunctionOp(name, before.count + count, before.total_ns + round(ns))
+            paths_of.setdefault(stage, []).append(path)
     return {
-        at: tuple(sorted(ops.values(), key=lambda op: (-op.total_ns, op.op_type))[:MOST_OPS])
-        for at, ops in by_stage.items()
+        stage: by_type(mine.only(np.isin(mine.detail, paths)))[:MOST_OPS]
+        for stage, paths in paths_of.items()
     }
 
 
 def _use(
-    found: Pipeline, at: int, share: WaitShare, active_ns: int, ops: tuple[FunctionOp, ...]
+    found: Pipeline, at: int, share: WaitShare, active_ns: int, ops: tuple[OpStats, ...]
 ) -> StageUse:
     mine = found.function_stage == at
     return StageUse(

@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from tfprobe.analysis.core.names import compile_patterns
-from tfprobe.analysis.ops.costs import AT, Int64s, column, nothing, value
+from tfprobe.analysis.ops.op_stats import AT, column, nothing, value
+from tfprobe.profile.tables import Int64s
 
 ROOT_DEPTH = 1
 TOP_DEPTH = 2

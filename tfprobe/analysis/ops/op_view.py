@@ -13,10 +13,11 @@ import numpy as np
 
 from tfprobe.analysis.core.names import Patterns, compile_patterns
 from tfprobe.analysis.ops.cost_tree import METRICS, ViewOptions
-from tfprobe.analysis.ops.costs import AT, Costs, Int64s, column, nothing, value
+from tfprobe.analysis.ops.op_stats import AT, Costs, column, nothing, value
 from tfprobe.analysis.ops.scope_view import types_of
 from tfprobe.profile.capture_tables import Place
 from tfprobe.profile.graph import Graph, Node, Placed, TracedLoop
+from tfprobe.profile.tables import Int64s
 
 
 @dataclass(frozen=True, slots=True)

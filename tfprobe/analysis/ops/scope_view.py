@@ -11,7 +11,7 @@ from tfprobe.analysis.ops.cost_tree import (
     show,
     type_matcher,
 )
-from tfprobe.analysis.ops.costs import AT, Costs, nothing
+from tfprobe.analysis.ops.op_stats import AT, Costs, nothing
 from tfprobe.profile.graph import Placed
 
 ROOT = "_TFProfRoot"

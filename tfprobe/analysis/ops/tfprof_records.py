@@ -7,9 +7,12 @@ is 0 there, peak and residual memory among it: the records cannot say that it is
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
 import numpy as np
 
-from tfprobe.analysis.ops.costs import NS_PER_US
+from tfprobe.analysis.ops.op_stats import AT, AVERAGE, COLUMNS, NS_PER_US, Costs, summable
+from tfprobe.analysis.ops.parameters import held
 from tfprobe.profile.capture_tables import Executions, Place
 from tfprobe.profile.graph import Node, TracedLoop
 from tfprobe.profile.profile import Capture
@@ -20,6 +23,42 @@ _HOST = "/device:cpu:0"
 # What a profiler window calls the host, and the devices on which it saw kernels.
 _HOST_PLANE = "/host:cpu"
 _PLANES = (_HOST_PLANE, "/device:gpu:")
+
+
+_OF_RECORD: Mapping[str, Callable[[Record], int]] = {
+    # Times in µs here: averages are cut to those.
+    "bytes": lambda record: sum(each.requested_bytes for each in record.memory),
+    "peak_bytes": lambda record: sum(each.peak_bytes for each in record.memory),
+    "residual_bytes": lambda record: sum(each.residual_bytes for each in record.memory),
+    "output_bytes": lambda record: sum(each.output_bytes for each in record.memory),
+    "accelerator_ns": lambda record: _sum_us(record.accelerator.values()),
+    "cpu_ns": lambda record: _sum_us(record.cpu.values()),
+    "time_ns": lambda record: _sum_us(record.accelerator.values()) + _sum_us(record.cpu.values()),
+    "runs": lambda record: record.run_count,
+}
+
+
+def costs(profile: GraphProfile, step: int) -> Costs:
+    """Return what each node cost in `step`; of -1, on average over the steps in which it ran.
+
+    Averages are cut to whole numbers, those of times to whole µs, each by itself, as tfprof's are.
+    Raises UnreadableInput where they are too large to be added up.
+    """
+    count = len(profile.graph.nodes)
+    rows = np.zeros((count, len(COLUMNS)), dtype=np.int64)
+    rows[:, AT["params"]] = [summable(held(node.shape), count) for node in profile.graph.nodes]
+    rows[:, AT["float_ops"]] = [summable(node.float_ops, count) for node in profile.graph.nodes]
+    rows[:, AT["definitions"]] = 1
+    # Most nodes of a large graph never run: they are variables' initializers, savers and the like.
+    ran = [at for at, records in enumerate(profile.records) if records]
+    for at in ran:
+        records = profile.records[at]
+        runs = _in_step(records, step, _OF_RECORD["runs"])
+        for name, of_record in _OF_RECORD.items():
+            unit = NS_PER_US if name.endswith("_ns") else 1
+            rows[at, AT[name]] = summable(_in_step(records, step, of_record) * unit, count)
+        rows[at, AT["float_ops"]] = summable(profile.graph.nodes[at].float_ops * runs, count)
+    return Costs(rows)
 
 
 def graph_profile(sampled: TracedLoop) -> GraphProfile:
@@ -145,3 +184,20 @@ def _label(node: Node) -> str:
 def _input(node: Node, index: int) -> str:
     source = node.sources.get(index, 0)
     return f"{node.inputs[index]}:{source}" if source else node.inputs[index]
+
+
+def _in_step(records: Mapping[int, Record], step: int, of_record: Callable[[Record], int]) -> int:
+    if step != AVERAGE:
+        return of_record(records[step]) if step in records else 0
+    if not records:
+        return 0
+    return _cut(sum(map(of_record, records.values())), len(records))
+
+
+def _cut(total: int, count: int) -> int:
+    """Divide as C++ does: towards 0."""
+    return total // count if total >= 0 else -(-total // count)
+
+
+def _sum_us(spans_by_device: Iterable[Sequence[Span]]) -> int:
+    return sum(span.duration_us for spans in spans_by_device for span in spans)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from tfprobe.analysis.jobs.fleet import run_rows
-from tfprobe.analysis.ops.op_totals import OpTable, by_type
+from tfprobe.analysis.ops.op_stats import OpTable, op_table
 from tfprobe.cli import common
 from tfprobe.errors import Missing, NoAnswer, UsageError
 from tfprobe.findings.finding import Finding
@@ -195,7 +195,7 @@ class LiveSource:
             watch(read, OPS_CAPTURES)
             return True
 
-        return by_type(newest_captures(_process(key), most=OPS_CAPTURES, go_on=go_on))
+        return op_table(newest_captures(_process(key), most=OPS_CAPTURES, go_on=go_on))
 
     def findings(self, key: Key, watch: Watch) -> Sequence[Finding]:
         """Return what could be faster in a process, or in its run as a whole."""

@@ -116,8 +116,8 @@ def _take(asked: _Asked, flag: str, value: str) -> None:
 def _answer(view: str, asked: _Asked) -> int:
     from tfprobe.analysis.core.names import by_layer
     from tfprobe.analysis.ops.cost_tree import ViewOptions
-    from tfprobe.analysis.ops.costs import sampled_costs
     from tfprobe.analysis.ops.flops.count import count, coverage
+    from tfprobe.analysis.ops.op_stats import step_costs
     from tfprobe.analysis.ops.op_view import as_executed
     from tfprobe.tfprof.options import Options, parse
 
@@ -134,7 +134,7 @@ def _answer(view: str, asked: _Asked) -> int:
     known = coverage(found, float_ops, choice.step) if float_ops is not None else None
     if asked.by_layer:
         found = replace(found, graph=by_layer(found.graph))
-    costs = sampled_costs(found, choice.step, float_ops)
+    costs = step_costs(found, choice.step, float_ops)
     found = as_executed(found)
     shown, unplaced = _shown(view, found, costs, choice)
     remarks = list(_remarks(shown, choice, known, costs.rows[list(unplaced)].sum(axis=0)))
@@ -266,7 +266,7 @@ def _remarks(
     shown: Any, choice: ViewOptions, known: Coverage | None, unplaced: Any
 ) -> Iterator[str]:
     """Say what a reader must know beside the table; `unplaced` is what costs and is not in it."""
-    from tfprobe.analysis.ops.costs import AT
+    from tfprobe.analysis.ops.op_stats import AT
     from tfprobe.analysis.ops.op_view import OpView
     from tfprobe.report.format import numbers
     from tfprobe.report.text.costs import coverage_told
@@ -359,7 +359,7 @@ def _places(found: TracedLoop, shown: TreeNode) -> Iterator[dict[str, Any]]:
 
 
 def _row(found: TracedLoop, row: Any) -> dict[str, int | None]:
-    from tfprobe.analysis.ops.costs import AT, has_float_ops, known_columns
+    from tfprobe.analysis.ops.op_stats import AT, has_float_ops, known_columns
 
     known = {*known_columns(found, None)} | ({"float_ops"} if has_float_ops(row) else set())
     shown = [name for name in AT if name != "known_float_ops"]

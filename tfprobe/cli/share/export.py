@@ -219,8 +219,8 @@ def _chrome(asked: _Asked) -> Iterator[str]:
 def _pprof(asked: _Asked) -> Iterator[bytes]:
     from tfprobe.analysis.ops.code_view import code
     from tfprobe.analysis.ops.cost_tree import ViewOptions
-    from tfprobe.analysis.ops.costs import known_columns, sampled_costs
     from tfprobe.analysis.ops.flops.count import count, coverage
+    from tfprobe.analysis.ops.op_stats import known_columns, step_costs
     from tfprobe.export.pprof import pprof
     from tfprobe.report.text.costs import coverage_told
 
@@ -234,7 +234,7 @@ def _pprof(asked: _Asked) -> Iterator[bytes]:
     _check_code(found)
     step = _AVERAGE if asked.step is None else asked.step
     float_ops = count(found)
-    costs = sampled_costs(found, step, float_ops)
+    costs = step_costs(found, step, float_ops)
     view = code(found, costs, ViewOptions(max_depth=_EVERYTHING, step=step))
     known = known_columns(found, float_ops)
     comments = [_title(asked, found), coverage_told(coverage(found, float_ops, step))]
@@ -244,8 +244,8 @@ def _pprof(asked: _Asked) -> Iterator[bytes]:
 def _speedscope(asked: _Asked) -> Iterator[str]:
     from tfprobe.analysis.ops.code_view import code, code_stacks, scope_stacks
     from tfprobe.analysis.ops.cost_tree import ViewOptions
-    from tfprobe.analysis.ops.costs import known_columns, sampled_costs
     from tfprobe.analysis.ops.flops.count import count, coverage
+    from tfprobe.analysis.ops.op_stats import known_columns, step_costs
     from tfprobe.analysis.ops.scope_view import scope
     from tfprobe.export.speedscope import speedscope
     from tfprobe.report.text.costs import coverage_told
@@ -259,7 +259,7 @@ def _speedscope(asked: _Asked) -> Iterator[str]:
     found = _sampled(asked)
     step = _AVERAGE if asked.step is None else asked.step
     float_ops = count(found)
-    costs = sampled_costs(found, step, float_ops)
+    costs = step_costs(found, step, float_ops)
     choice = ViewOptions(max_depth=_EVERYTHING, step=step)
     if asked.by == "code":
         _check_code(found)

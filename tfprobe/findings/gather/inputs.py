@@ -8,7 +8,7 @@ from tfprobe.analysis.core.source_lines import is_of_library
 from tfprobe.analysis.input.input_sources import SourceKind
 from tfprobe.analysis.input.input_verdict import LoopInput
 from tfprobe.analysis.input.stage_kinds import is_source, is_wrapper
-from tfprobe.analysis.input.stage_stats import PipelineUse
+from tfprobe.analysis.input.stage_stats import PipelineUse, is_python
 from tfprobe.analysis.system.thread_times import thread_times
 from tfprobe.errors import Missing
 from tfprobe.findings.signals import Input
@@ -84,12 +84,12 @@ def _python_ns(pipeline: PipelineUse) -> float:
     captures chance says how many of the calls lie within.
     """
     of_stages = [op for use in pipeline.stages for op in use.ops]
-    ops = [op for op in (*of_stages, *pipeline.loose_ops) if op.is_python]
-    calls = sum(op.count for op in ops)
+    ops = [op for op in (*of_stages, *pipeline.loose_ops) if is_python(op)]
+    calls = sum(op.runs for op in ops)
     kinds = set(_nodes(pipeline))
     is_one_by_one = "Generator" in kinds and kinds <= _ONE_BY_ONE and calls < pipeline.captures
     steps = calls if is_one_by_one else pipeline.captures
-    return sum(op.total_ns for op in ops) / max(steps, 1)
+    return sum(op.time_ns for op in ops) / max(steps, 1)
 
 
 def _kind(stage: str) -> str:

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from tfprobe.analysis.jobs.fleet import LoopRow, ProcessRow, RunRow
 from tfprobe.analysis.jobs.job_totals import is_live, straggler
-from tfprobe.analysis.ops.op_totals import OpTable, OpType
+from tfprobe.analysis.ops.op_stats import OpStats, OpTable
 from tfprobe.errors import Missing
 from tfprobe.findings.finding import Finding
 from tfprobe.live.top import cells
@@ -93,13 +93,13 @@ def ops(table: OpTable | Missing, width: int) -> RenderableType:
     )
 
 
-def _ops_columns(table: OpTable) -> Iterator[tuple[TextColumn, Callable[[OpType], str]]]:
+def _ops_columns(table: OpTable) -> Iterator[tuple[TextColumn, Callable[[OpStats], str]]]:
     """Give the columns; one that tells nothing of any op is left out."""
-    whole_ns = table.total_ns or 1
+    whole_ns = table.time_ns or 1
     yield TextColumn("type", is_number=False, may_be_cut=True), lambda op: op.type
-    yield TextColumn("count"), lambda op: numbers.count(op.occurrences)
-    yield TextColumn("total"), lambda op: numbers.duration(op.total_ns)
-    yield TextColumn("share"), lambda op: numbers.percent(op.total_ns / whole_ns)
+    yield TextColumn("count"), lambda op: numbers.count(op.runs)
+    yield TextColumn("total"), lambda op: numbers.duration(op.time_ns)
+    yield TextColumn("share"), lambda op: numbers.percent(op.time_ns / whole_ns)
     yield TextColumn("accelerator", may_go=True), lambda op: _time(op.accelerator_ns)
     yield TextColumn("cpu", may_go=True), lambda op: _time(op.cpu_ns)
     yield (

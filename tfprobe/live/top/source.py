@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import NamedTuple, Protocol, TypeVar
 
 from tfprobe.analysis.jobs.fleet import RunRow
-from tfprobe.analysis.ops.op_totals import OpTable
+from tfprobe.analysis.ops.op_stats import OpTable
 from tfprobe.errors import Missing, TfprobeError
 from tfprobe.findings.finding import Finding
 

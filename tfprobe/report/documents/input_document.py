@@ -7,7 +7,8 @@ from typing import Any
 
 from tfprobe.analysis.input.input_sources import InputSource, Producer
 from tfprobe.analysis.input.input_verdict import LoopInput
-from tfprobe.analysis.input.stage_stats import FunctionOp, PipelineUse, StageUse
+from tfprobe.analysis.input.stage_stats import PipelineUse, StageUse
+from tfprobe.analysis.ops.op_stats import OpStats
 from tfprobe.errors import Missing
 from tfprobe.profile.profile import Process
 
@@ -100,8 +101,8 @@ def _stage(use: StageUse) -> Document:
     }
 
 
-def _ops(ops: Iterable[FunctionOp]) -> list[Document]:
-    return [{"type": op.op_type, "count": op.count, "total_us": op.total_ns / 1000} for op in ops]
+def _ops(ops: Iterable[OpStats]) -> list[Document]:
+    return [{"type": op.type, "count": op.runs, "total_us": op.time_ns / 1000} for op in ops]
 
 
 def _producer(item: Producer) -> Document:

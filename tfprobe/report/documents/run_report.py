@@ -18,8 +18,8 @@ from tfprobe.analysis.breakdown.cycles import LoopParts, by_loop
 from tfprobe.analysis.core import no_data_reasons
 from tfprobe.analysis.distributed import synchronization_events
 from tfprobe.analysis.distributed.synchronization_events import SynchronizationEvents
-from tfprobe.analysis.ops import op_totals
-from tfprobe.analysis.ops.op_totals import OpSums, OpTable
+from tfprobe.analysis.ops import op_stats
+from tfprobe.analysis.ops.op_stats import OpTable
 from tfprobe.analysis.steps.recent_steps import Overhead, measure
 from tfprobe.analysis.steps.step_times import StepTimeSummary, summarise
 from tfprobe.analysis.system import endings, hardware
@@ -87,7 +87,7 @@ class ReportPart:
     processes: tuple[ProcessReport, ...]
     accounts: tuple[Account | Missing, ...]
     cycles: tuple[Cycle, ...]
-    ops: OpSums
+    ops: OpTable
     hardware: tuple[ProcessHardware | Missing, ...]
     silences: tuple[str, ...]
     problems: tuple[Problem, ...]
@@ -129,7 +129,7 @@ def part(
         processes=tuple(map(_without_steps, reports)),
         accounts=account.accounts(profile, loops) if accounts is None else accounts,
         cycles=tuple(map(breakdown_totals.cycle, loops)),
-        ops=op_totals.part(profile),
+        ops=op_stats.op_sums(profile),
         hardware=hardware.processes(profile),
         silences=no_data_reasons.stepless(profile),
         problems=tuple(problem for problem in profile.problems if not _is_beside(problem)),
@@ -171,7 +171,7 @@ def merge(run: Run, parts: Sequence[ReportPart], rest: ProcessFacts) -> Report:
             (cycle for part in parts for cycle in part.cycles),
             sum(part.ops.captures for part in parts),
         ),
-        ops=op_totals.merge([part.ops for part in parts]),
+        ops=op_stats.merge([part.ops for part in parts]),
         hardware=Hardware(
             tuple(
                 each if isinstance(each, Missing) else replace(each, process=at)
@@ -325,8 +325,8 @@ def _ops_document(table: OpTable | Missing) -> list[Document]:
     return [
         {
             "type": op.type,
-            "occurrences": op.occurrences,
-            "total_us": _us(op.total_ns),
+            "occurrences": op.runs,
+            "total_us": _us(op.time_ns),
             "accelerator_us": _us(op.accelerator_ns),
             "cpu_us": _us(op.cpu_ns),
             "bytes": op.bytes if table.has_bytes else None,

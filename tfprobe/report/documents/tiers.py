@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tfprobe.analysis.core.statistics import SampleCurve
-from tfprobe.analysis.ops import op_totals
-from tfprobe.analysis.ops.op_totals import OpTable
+from tfprobe.analysis.ops.op_stats import OpTable, op_table
 from tfprobe.analysis.system import application
 from tfprobe.analysis.system import hardware as machines
 from tfprobe.analysis.system import runtime as driver
@@ -49,7 +48,7 @@ def gather(profile: Profile) -> Tiers:
     return Tiers(
         run=profile.run,
         application=application.activities(profile),
-        framework=op_totals.by_type(profile),
+        framework=op_table(profile),
         runtime=driver.runtime(profile),
         hardware=machines.hardware(profile),
     )
@@ -133,17 +132,17 @@ def _activity_document(use: ActivityUse) -> Document:
 def _framework_document(table: OpTable | Missing) -> Document:
     if isinstance(table, Missing):
         return {"missing": table.reason}
-    whole_ns = table.total_ns or 1
+    whole_ns = table.time_ns or 1
     return {
         "steps": table.captures,
         "types": [
             {
                 "type": op.type,
-                "count": op.occurrences,
-                "total_us": _us(op.total_ns),
+                "count": op.runs,
+                "total_us": _us(op.time_ns),
                 "accelerator_us": _us(op.accelerator_ns),
                 "cpu_us": _us(op.cpu_ns),
-                "share_ratio": op.total_ns / whole_ns,
+                "share_ratio": op.time_ns / whole_ns,
             }
             for op in table.types
         ],

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from rich.console import RenderableType
 
 from tfprobe.analysis.ops.cost_tree import TreeNode, ViewOptions
-from tfprobe.analysis.ops.costs import AT, Int64s, has_float_ops
 from tfprobe.analysis.ops.flops.count import Coverage
+from tfprobe.analysis.ops.op_stats import AT, has_float_ops
 from tfprobe.analysis.ops.op_view import OpView, in_graph
 from tfprobe.profile.graph import TracedLoop
+from tfprobe.profile.tables import Int64s
 from tfprobe.report.format import numbers, page
 from tfprobe.report.format.page import TextColumn
 

@@ -9,11 +9,11 @@ from rich.console import RenderableType
 from tfprobe.analysis.input.input_sources import InputSource, Producer, SourceKind
 from tfprobe.analysis.input.input_verdict import InputLevel, LoopInput
 from tfprobe.analysis.input.stage_stats import (
-    FunctionOp,
     PipelineUse,
     StageUse,
     takes_tiny_elements,
 )
+from tfprobe.analysis.ops.op_stats import OpStats
 from tfprobe.errors import Missing
 from tfprobe.profile.profile import Process
 from tfprobe.report.format import numbers, page
@@ -111,7 +111,7 @@ def _bottleneck(pipeline: PipelineUse) -> str:
         own_ns, below = _below_ns(pipeline, pipeline.bottleneck), " and what it takes from"
     text = f"{what}{below}, with {numbers.percent(own_ns / waited_ns)} of the wait"
     if use.ops:
-        text += f", in {use.ops[0].op_type} of its function"
+        text += f", in {use.ops[0].type} of its function"
     if pipeline.unseen_ratio >= _UNSEEN_RATIO:
         unseen = numbers.percent(pipeline.unseen_ratio)
         text += f"; {unseen} of the wait was for calls begun before the recording"
@@ -224,9 +224,9 @@ def _functions(pipeline: PipelineUse) -> Iterator[RenderableType]:
             yield page.paragraph(f"{use.stage.name} runs, a step: {ops}", style="dim")
 
 
-def _op(op: FunctionOp, steps: int) -> str:
-    calls = _per_step(op.count / steps)
-    return f"{op.op_type} {numbers.duration(op.total_ns / steps)} in {calls}"
+def _op(op: OpStats, steps: int) -> str:
+    calls = _per_step(op.runs / steps)
+    return f"{op.type} {numbers.duration(op.time_ns / steps)} in {calls}"
 
 
 def _producers(producers: Sequence[Producer], width: int) -> Iterator[RenderableType]:
@@ -243,7 +243,7 @@ def _producers(producers: Sequence[Producer], width: int) -> Iterator[Renderable
             producer.thread,
             numbers.count(producer.steps),
             numbers.duration(producer.step_ns),
-            ", ".join(op.op_type for op in producer.ops[:3]),
+            ", ".join(op.type for op in producer.ops[:3]),
         )
         for producer in producers
     ]

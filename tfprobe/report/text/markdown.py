@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from tfprobe.analysis.account.account import Account
 from tfprobe.analysis.breakdown.breakdown_totals import Breakdown
 from tfprobe.analysis.breakdown.step_parts import GROUPS, LABELS
-from tfprobe.analysis.ops.op_totals import OpTable
+from tfprobe.analysis.ops.op_stats import OpTable
 from tfprobe.analysis.system import endings
 from tfprobe.errors import Missing
 from tfprobe.findings.engine import Advice
@@ -131,8 +131,8 @@ def _ops(found: OpTable) -> Iterator[str]:
     rows = [
         (
             op.type,
-            numbers.count(op.occurrences),
-            numbers.duration(op.total_ns),
+            numbers.count(op.runs),
+            numbers.duration(op.time_ns),
             numbers.duration(op.accelerator_ns),
             numbers.duration(op.cpu_ns),
         )

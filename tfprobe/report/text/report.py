@@ -9,7 +9,7 @@ from rich.console import RenderableType
 
 from tfprobe.analysis.breakdown.breakdown_totals import Breakdown
 from tfprobe.analysis.core.no_data_reasons import SERVER_ROLE
-from tfprobe.analysis.ops.op_totals import OpTable
+from tfprobe.analysis.ops.op_stats import OpTable
 from tfprobe.analysis.steps.recent_steps import Overhead
 from tfprobe.analysis.system import endings
 from tfprobe.errors import Missing
@@ -214,10 +214,10 @@ def _ops(table: OpTable | Missing, width: int) -> Iterator[RenderableType]:
         *([TextColumn("requested")] if table.has_bytes else []),
     ]
     rows = []
-    whole_ns = table.total_ns or 1
+    whole_ns = table.time_ns or 1
     for op in table.types[:TOP_OPS]:
-        cells = [op.type, numbers.count(op.occurrences), numbers.duration(op.total_ns)]
-        cells.append(numbers.percent(op.total_ns / whole_ns))
+        cells = [op.type, numbers.count(op.runs), numbers.duration(op.time_ns)]
+        cells.append(numbers.percent(op.time_ns / whole_ns))
         if has_accelerator:
             times_ns = (op.accelerator_ns, op.cpu_ns)
             cells += [numbers.duration(t) if t else numbers.NOTHING for t in times_ns]
@@ -227,7 +227,7 @@ def _ops(table: OpTable | Missing, width: int) -> Iterator[RenderableType]:
     yield page.table(columns, rows, width=width)
     hidden = table.types[TOP_OPS:]
     if hidden:
-        share = sum(op.total_ns for op in hidden) / whole_ns
+        share = sum(op.time_ns for op in hidden) / whole_ns
         yield page.paragraph(
             f"and {len(hidden)} more types, {numbers.percent(share)}; --json has all"
         )

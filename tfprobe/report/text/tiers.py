@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 from rich.console import RenderableType
 
-from tfprobe.analysis.ops.op_totals import OpTable
+from tfprobe.analysis.ops.op_stats import OpTable
 from tfprobe.analysis.system.application import ActivityUse, ProcessActivities
 from tfprobe.analysis.system.runtime import KernelLaunches, Runtime, RuntimeCalls
 from tfprobe.errors import Missing
@@ -85,7 +85,7 @@ def _framework(table: OpTable | Missing, width: int) -> Iterator[RenderableType]
         yield page.paragraph(f"no ops: {table.reason}")
         return
     yield page.heading(f"Framework · ops in {_steps(table.captures)}")
-    whole_ns = table.total_ns or 1
+    whole_ns = table.time_ns or 1
     columns = (
         TextColumn("type", is_number=False, may_be_cut=True),
         TextColumn("count"),
@@ -93,8 +93,8 @@ def _framework(table: OpTable | Missing, width: int) -> Iterator[RenderableType]
         TextColumn("share"),
     )
     rows = [
-        (op.type, numbers.count(op.occurrences), numbers.duration(op.total_ns),
-         numbers.percent(op.total_ns / whole_ns))
+        (op.type, numbers.count(op.runs), numbers.duration(op.time_ns),
+         numbers.percent(op.time_ns / whole_ns))
         for op in table.types[:SHOWN_OPS]
     ]  # fmt: skip
     yield page.table(columns, rows, width=width)

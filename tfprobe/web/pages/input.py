@@ -6,7 +6,7 @@ from typing import Any
 
 from tfprobe.analysis.core import no_data_reasons
 from tfprobe.analysis.input.input_verdict import LoopInput, judge
-from tfprobe.analysis.input.stage_stats import PipelineUse, StageUse
+from tfprobe.analysis.input.stage_stats import PipelineUse, StageUse, is_python
 from tfprobe.errors import Missing
 from tfprobe.profile.profile import Loop
 from tfprobe.report.documents.input_document import loop_document as input_document
@@ -139,10 +139,10 @@ def _stage(item: PipelineUse, at: int, waited_ns: int) -> Document:
         "function_ns_per_step": use.function_ns / steps if use.functions else None,
         "ops": [
             {
-                "type": op.op_type,
-                "count_per_step": op.count / steps,
-                "ns_per_step": op.total_ns / steps,
-                "is_python": op.is_python,
+                "type": op.type,
+                "count_per_step": op.runs / steps,
+                "ns_per_step": op.time_ns / steps,
+                "is_python": is_python(op),
             }
             for op in use.ops
         ],

@@ -11,7 +11,7 @@ from tfprobe.analysis.account.ledger import AccountPart
 from tfprobe.analysis.breakdown import breakdown_totals
 from tfprobe.analysis.breakdown.breakdown_totals import Breakdown
 from tfprobe.analysis.breakdown.cycles import LoopParts, by_loop
-from tfprobe.analysis.ops import op_totals
+from tfprobe.analysis.ops.op_stats import op_table
 from tfprobe.analysis.system import runtime
 from tfprobe.errors import Missing
 from tfprobe.profile.profile import Profile
@@ -130,20 +130,20 @@ def _breakdown(found: Breakdown | Missing) -> Document:
 
 
 def _ops(run: OpenRun) -> Document:
-    table = op_totals.by_type(run.profile)
+    table = op_table(run.profile)
     if isinstance(table, Missing):
         return {"missing": table.reason}
-    whole_ns = table.total_ns or 1
+    whole_ns = table.time_ns or 1
     return {
         "steps": table.captures,
         "types": [
             {
                 "type": each.type[:_TEXT_CHARACTERS],
-                "count": each.occurrences,
-                "total_ns": each.total_ns,
+                "count": each.runs,
+                "total_ns": each.time_ns,
                 "accelerator_ns": each.accelerator_ns,
                 "cpu_ns": each.cpu_ns,
-                "share_ratio": each.total_ns / whole_ns,
+                "share_ratio": each.time_ns / whole_ns,
             }
             for each in table.types[:TOP_OPS]
         ],

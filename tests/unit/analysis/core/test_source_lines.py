@@ -8,7 +8,7 @@ from tests.support.profiles import Step, loop, op, profile
 from tfprobe.analysis.core.source_lines import Origins, SourceLines, innermost
 from tfprobe.analysis.ops.code_view import code, scope_stacks
 from tfprobe.analysis.ops.cost_tree import ViewOptions
-from tfprobe.analysis.ops.costs import summed_costs
+from tfprobe.analysis.ops.op_stats import total_costs
 from tfprobe.profile.graph import Frame, Node, known_name
 from tfprobe.profile.reader.traced_steps import join
 
@@ -97,7 +97,7 @@ def test_the_view_of_code_and_findings_name_the_same_line() -> None:
     nodes = {node.name: node for node in (FORWARD[0], gradient)}
     sampled = join(loop(), made.captures, made.executions, nodes)
 
-    view = code(sampled, summed_costs(sampled), ViewOptions(max_depth=9))
+    view = code(sampled, total_costs(sampled), ViewOptions(max_depth=9))
 
     shown = [stack.branches[-1].name for stack in scope_stacks(view.shown)]
     assert "train.py:9:step (gradient)" in {

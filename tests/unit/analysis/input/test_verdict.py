@@ -171,7 +171,7 @@ def test_ops_of_a_function_are_told_by_their_iterator() -> None:
     found = judged(step(1000, call(path, 0, 1000), ran, rows=rows))
 
     assert isinstance(found.pipeline, PipelineUse)
-    assert [each.op_type for each in found.pipeline.stages[1].ops] == ["PyFunc", "Mul"]
+    assert [each.type for each in found.pipeline.stages[1].ops] == ["PyFunc", "Mul"]
     assert "Python" in found.remedies[0]
 
 
@@ -306,7 +306,7 @@ def test_queues_are_named_with_the_threads_that_fill_them() -> None:
 
     assert found.sources[0].kind is SourceKind.QUEUE
     assert found.sources[0].what == "n/QueueDequeueManyV2"
-    assert found.producers[0].ops[0].op_type == "DecodeJpeg"
+    assert found.producers[0].ops[0].type == "DecodeJpeg"
     assert "DecodeJpeg" in found.remedies[0]
 
 

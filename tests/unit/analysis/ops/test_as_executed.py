@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from tests.support.profiles import Step, loop, profile
 from tests.unit.analysis.transfers.test_transfers import row
-from tfprobe.analysis.ops import op_totals
 from tfprobe.analysis.ops.cost_tree import ViewOptions
-from tfprobe.analysis.ops.costs import sampled_costs
+from tfprobe.analysis.ops.op_stats import by_type, step_costs
 from tfprobe.analysis.ops.op_view import as_executed, in_graph, op
 from tfprobe.profile.capture_tables import Place
 from tfprobe.profile.graph import Node
@@ -32,9 +31,8 @@ def test_an_op_has_the_name_that_the_report_has() -> None:
 
     found = as_executed(sampled)
 
-    view = op(found, sampled_costs(found, -1), ViewOptions(order_by="micros"))
-    table = op_totals.merge([op_totals.part(made)])
-    assert [each.name for each in view.entries] == [each.type for each in table.types]
+    view = op(found, step_costs(found, -1), ViewOptions(order_by="micros"))
+    assert [each.name for each in view.entries] == [each.type for each in by_type(made.executions)]
     assert [each.name for each in view.entries] == [FUSED, "Relu"]
     assert in_graph(found.graph.nodes) == ["Relu"]
 

@@ -6,20 +6,20 @@ import numpy as np
 import pytest
 
 from tests.support.profiles import Step, loop, op, profile
-from tfprobe.analysis.ops import costs
-from tfprobe.analysis.ops.costs import AT, sampled_costs
+from tfprobe.analysis.ops import op_stats
+from tfprobe.analysis.ops.op_stats import AT, step_costs
 from tfprobe.profile.graph import Graph, Node, TracedLoop
 
 
 @pytest.mark.parametrize("table_bytes", [1, 2**26])
 def test_an_average_is_over_the_steps_in_which_a_node_ran(monkeypatch, table_bytes) -> None:
     """However many captures are looked at together; several runs in one step count as one."""
-    monkeypatch.setattr(costs, "_TABLE_BYTES", table_bytes)
+    monkeypatch.setattr(op_stats, "_TABLE_BYTES", table_bytes)
     always = [Step([op("Relu", 0, 10), op("Relu", 20, 10)]) for _ in range(3)]
     once = Step([op("Relu", 0, 20), op("Assign", 50, 7)])
     sampled = _sampled(profile([*always, once]), ["Relu", "Assign"])
 
-    rows = sampled_costs(sampled, -1).rows
+    rows = step_costs(sampled, -1).rows
 
     assert rows[:, AT["cpu_ns"]].tolist() == [20_000, 7_000]
     assert rows[:, AT["runs"]].tolist() == [1, 1]

@@ -11,7 +11,7 @@ import pytest
 
 from tests.support.golden import golden
 from tests.support.profiles import Step, op, profile
-from tfprobe.analysis.ops.op_totals import OpTable, by_type
+from tfprobe.analysis.ops.op_stats import OpTable, op_table
 from tfprobe.errors import Missing
 from tfprobe.formats import run_metadata
 from tfprobe.profile.capture_tables import Place
@@ -26,28 +26,28 @@ def test_types_are_ordered_by_total_time():
         op("Relu", 30, 90),
     ]
 
-    table = by_type(profile([Step(rows)]))
+    table = op_table(profile([Step(rows)]))
 
     assert isinstance(table, OpTable)
     relu, matmul = table.types
-    assert (relu.type, relu.total_ns) == ("Relu", 90_000)
-    assert (matmul.occurrences, matmul.total_ns, matmul.bytes) == (1, 20_000, 64)
+    assert (relu.type, relu.time_ns) == ("Relu", 90_000)
+    assert (matmul.runs, matmul.time_ns, matmul.bytes) == (1, 20_000, 64)
     assert (matmul.cpu_ns, matmul.accelerator_ns) == (5_000, 15_000)
 
 
 def test_types_sum_over_the_sampled_steps():
     """Two traced steps make one table."""
-    table = by_type(profile([Step([op("Relu", 0, 10)]), Step([op("Relu", 0, 30)])]))
+    table = op_table(profile([Step([op("Relu", 0, 10)]), Step([op("Relu", 0, 30)])]))
 
     assert isinstance(table, OpTable)
-    assert (table.captures, table.types[0].occurrences, table.total_ns) == (2, 2, 40_000)
+    assert (table.captures, table.types[0].runs, table.time_ns) == (2, 2, 40_000)
 
 
 def test_transfers_are_no_ops():
     """A copy is in the breakdown, not in the op table."""
     rows = [op("MEMCPYHtoD", 0, 9, Place.HOST_TO_DEVICE), op("Relu", 0, 10)]
 
-    table = by_type(profile([Step(rows)]))
+    table = op_table(profile([Step(rows)]))
 
     assert isinstance(table, OpTable)
     assert [item.type for item in table.types] == ["Relu"]
@@ -55,7 +55,7 @@ def test_transfers_are_no_ops():
 
 def test_without_a_sample_there_is_a_reason():
     """A run without captures has no op table, and says so."""
-    assert by_type(profile()) == Missing("no step was traced")
+    assert op_table(profile()) == Missing("no step was traced")
 
 
 @pytest.mark.parametrize("case", ["tfprof_testdata", "syn_gpu_loop", "syn_devices", "syn_op"])
@@ -67,11 +67,11 @@ def test_totals_agree_with_the_engine(case):
     folder = golden("engine_tf2.21", case)
     (content,) = [path.read_bytes() for path in folder.glob("run_meta_*.pb")]
 
-    table = by_type(profile([Step(run_metadata.rows(content))]))
+    table = op_table(profile([Step(run_metadata.rows(content))]))
 
     assert isinstance(table, OpTable)
     types = [item for item in table.types if item.type != "RecvTensor"]
-    time_us = sum(item.total_ns for item in types) // 1000
+    time_us = sum(item.time_ns for item in types) // 1000
     assert (time_us, sum(item.bytes for item in types)) == _engine_root(folder)
 
 

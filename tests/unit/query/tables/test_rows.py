@@ -8,7 +8,7 @@ import pytest
 
 from tests.support.asked_tables import asked, sampled_process, window, write_recorded
 from tests.support.rundir import UNIX_NS, WrittenProcess, write_run
-from tfprobe.analysis.ops.op_totals import OpTable, by_type
+from tfprobe.analysis.ops.op_stats import OpTable, op_table
 from tfprobe.profile.reader.run_reader import load
 from tfprobe.runs.layout import RunFolder
 from tfprobe.runs.liveness import this_machine
@@ -125,9 +125,9 @@ def test_ops_sum_to_what_reports_say(run: Path) -> None:
 
     _, rows = asked(query, run)
 
-    table = by_type(load(RunFolder(run), this_machine()))
+    table = op_table(load(RunFolder(run), this_machine()))
     assert isinstance(table, OpTable)
-    assert sorted(rows) == sorted((op.type, op.total_ns, op.occurrences) for op in table.types)
+    assert sorted(rows) == sorted((op.type, op.time_ns, op.runs) for op in table.types)
 
 
 def test_processes_of_a_run_are_numbered_as_in_reports(tmp_path: Path) -> None:

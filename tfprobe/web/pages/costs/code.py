@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tfprobe.analysis.ops.code_view import FileCost, Line, LineCost
-from tfprobe.analysis.ops.costs import AT
+from tfprobe.analysis.ops.op_stats import AT
 from tfprobe.errors import Missing, UnreadableInput, UsageError
 from tfprobe.runs.manifests import read_run
 from tfprobe.web import loop_costs

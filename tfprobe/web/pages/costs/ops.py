@@ -13,12 +13,12 @@ import numpy as np
 
 from tfprobe.analysis.core.source_lines import SourceLines
 from tfprobe.analysis.ops.cost_tree import ViewOptions
-from tfprobe.analysis.ops.costs import AT, Int64s, nothing
 from tfprobe.analysis.ops.flops.count import coverage
+from tfprobe.analysis.ops.op_stats import AT, nothing, sums
 from tfprobe.analysis.ops.op_view import OpEntry, in_graph, op
 from tfprobe.errors import UsageError
-from tfprobe.profile.capture_tables import Place
 from tfprobe.profile.graph import Node
+from tfprobe.profile.tables import Int64s
 from tfprobe.web import loop_costs
 from tfprobe.web.code_tree import file_places
 from tfprobe.web.loop_costs import Priced
@@ -169,23 +169,16 @@ def _left(found: Priced, rows: Sequence[Int64s]) -> Document | None:
 def _devices(found: Priced, devices: Sequence[str]) -> list[Document]:
     """Return what ran where, in a mean step."""
     rows = found.sampled.executions
-    width = len(rows.strings.values)
     positions = {rows.strings[at]: at for at in np.unique(rows.device).tolist()}
     steps = max(found.steps, 1)
-
-    def per_device(chosen: Any) -> Any:
-        weights = rows.duration_ns[chosen].astype(np.float64)
-        return np.bincount(rows.device[chosen], weights, minlength=width)
-
-    on_host = rows.place == Place.HOST
-    cpu_ns, accelerator_ns = per_device(on_host), per_device(~on_host)
-    counts = np.bincount(rows.device, minlength=width)
+    by_device = sums(rows, rows.device, len(rows.strings.values))
+    runs = by_device.cpu_runs + by_device.accelerator_runs
     return [
         {
             "name": shown_name(device),
-            "runs": round(int(counts[positions[device]]) / steps, 2),
-            "cpu_ns": round(float(cpu_ns[positions[device]]) / steps),
-            "accelerator_ns": round(float(accelerator_ns[positions[device]]) / steps),
+            "runs": round(int(runs[positions[device]]) / steps, 2),
+            "cpu_ns": round(int(by_device.cpu_ns[positions[device]]) / steps),
+            "accelerator_ns": round(int(by_device.accelerator_ns[positions[device]]) / steps),
         }
         for device in devices
     ]

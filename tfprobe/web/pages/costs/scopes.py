@@ -8,7 +8,7 @@ from typing import Any
 
 from tfprobe.analysis.core.source_lines import SourceLines
 from tfprobe.analysis.core.tensor_sizes import shape_text
-from tfprobe.analysis.ops.costs import AT, Int64s, nothing
+from tfprobe.analysis.ops.op_stats import AT, nothing
 from tfprobe.analysis.ops.scope_neighbours import (
     ARGUMENTS,
     Edge,
@@ -21,6 +21,7 @@ from tfprobe.analysis.ops.scope_neighbours import (
 from tfprobe.analysis.ops.scope_view import SCOPE_TYPE
 from tfprobe.errors import NoAnswer
 from tfprobe.profile.graph import Node
+from tfprobe.profile.tables import Int64s
 from tfprobe.web import loop_costs
 from tfprobe.web.code_tree import TreePlace, file_places, fold, scope_tree
 from tfprobe.web.loop_costs import NothingRecorded, Priced
