@@ -23,7 +23,7 @@ from run import JOBS, _tensorflow, _xprof_python  # noqa: E402
 
 from tests.support.captures import Ref, TraceEvent  # noqa: E402
 from tests.support.gpu_traces import call, copy, gpu_trace, kernel  # noqa: E402
-from tfprobe.analysis.breakdown.cycles import by_loop  # noqa: E402
+from tfprobe.analysis.breakdown.cycles import parts_by_loop  # noqa: E402
 from tfprobe.analysis.breakdown.step_parts import GROUPS, Part  # noqa: E402
 from tfprobe.formats.schema import message_class  # noqa: E402
 from tfprobe.profile.reader.file import file_profile  # noqa: E402
@@ -76,7 +76,7 @@ def main() -> int:
 
 def _show(title: str, path: Path) -> None:
     theirs = _xprof(path)
-    steps = [step for work in by_loop(file_profile(path)) for step in work.steps]
+    steps = [step for work in parts_by_loop(file_profile(path)) for step in work.steps]
     print(f"\n### {title}: {len(steps)} steps\n")
     for text in theirs["said"]:
         print(f"xprof says: {text.split('.')[0]}.\n")

@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tfprobe.analysis.account.account import Account, of_process
-from tfprobe.analysis.breakdown import breakdown_totals
-from tfprobe.analysis.breakdown.cycles import LoopParts, by_loop
+from tfprobe.analysis.breakdown.cycles import LoopParts, mean_cycle, merge_cycles, parts_by_loop
 from tfprobe.errors import Missing, UnreadableInput
 from tfprobe.profile.profile import Profile
 from tfprobe.profile.reader.live_process import newest_captures, noted
@@ -160,7 +159,7 @@ class BreakdownCache:
         except UnreadableInput as exc:
             known.shares, known.parts, known.grows = Missing(str(exc)), (), None
             return
-        known.parts = tuple(by_loop(profile))
+        known.parts = tuple(parts_by_loop(profile))
         known.shares = _shares(profile, known.parts)
         names = () if isinstance(known.names, Missing) else known.names
         known.grows = None if _tells_all(profile, names) else sizes
@@ -169,7 +168,7 @@ class BreakdownCache:
 def _shares(profile: Profile, loops: Iterable[LoopParts]) -> LoopShares | Missing:
     if profile.problems and not profile.captures:
         return Missing(profile.problems[0].what)
-    breakdown = breakdown_totals.merge(map(breakdown_totals.cycle, loops), len(profile.captures))
+    breakdown = merge_cycles(map(mean_cycle, loops), len(profile.captures))
     if isinstance(breakdown, Missing):
         return breakdown
     return LoopShares(

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tfprobe.analysis.account.account import accounts
-from tfprobe.analysis.breakdown.cycles import by_loop
+from tfprobe.analysis.breakdown.cycles import parts_by_loop
 from tfprobe.analysis.system import application
 from tfprobe.errors import UnreadableInput
 from tfprobe.findings import engine as rules
@@ -221,7 +221,7 @@ def question(limits: Thresholds, *, is_joined: bool) -> Query[ProcessSummary]:
 
 def tell(profile: Profile, shard: Shard, *, limits: Thresholds, is_joined: bool) -> ProcessSummary:
     """Return what a process tells, by its profile."""
-    loops = by_loop(profile)
+    loops = parts_by_loop(profile)
     did = application.activities(profile)
     found = accounts(profile, loops)
     joined = dearest(RunFolder(Path(shard.run)), profile) if is_joined else ()

@@ -12,7 +12,7 @@ from tests.support.profiles import HOOKS, Step, op, process, profile, timed_loop
 from tests.support.rundir import MONO_NS, UNIX_NS
 from tests.unit.analysis.account.test_collectives import job
 from tests.unit.analysis.distributed.test_collectives import reduce
-from tfprobe.analysis.breakdown import breakdown_totals
+from tfprobe.analysis.breakdown.cycles import run_breakdown
 from tfprobe.analysis.compare.several_runs import trend
 from tfprobe.findings.engine import advise
 from tfprobe.findings.engine import document as advice_document
@@ -88,7 +88,7 @@ def test_the_cycle_of_a_step(told: Profile) -> None:
     report = document(gather(told))["breakdown"]
     page = _page(told, "shares")["breakdown"]
 
-    assert shares_document(breakdown_totals.divide(told)) == report
+    assert shares_document(run_breakdown(told)) == report
     of_page = {each["part"]: each["share_ratio"] for g in page["groups"] for each in g["parts"]}
     of_report = {
         name: share

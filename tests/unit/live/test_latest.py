@@ -19,7 +19,7 @@ from tests.support.rundir import (
     write_run,
 )
 from tfprobe.analysis.account.account import Account, accounts
-from tfprobe.analysis.breakdown.breakdown_totals import Breakdown, divide
+from tfprobe.analysis.breakdown.cycles import Breakdown, run_breakdown
 from tfprobe.errors import Missing
 from tfprobe.live import breakdown_cache
 from tfprobe.live.breakdown_cache import NO_PROGRESS, NONE_SAMPLED, NOT_YET, BreakdownCache
@@ -139,7 +139,7 @@ def test_the_four_shares_are_those_of_the_report(tmp_path, clock):
         "after": shares.after_ratio,
         "other": shares.other_ratio,
     }
-    breakdown = divide(load(RunFolder(tmp_path / "r"), Machine("elsewhere", None)))
+    breakdown = run_breakdown(load(RunFolder(tmp_path / "r"), Machine("elsewhere", None)))
     assert isinstance(breakdown, Breakdown)
     assert four == {name: breakdown.group(name) for name in four}
     assert four["on"] == pytest.approx(0.25, abs=1e-4)

@@ -9,12 +9,18 @@ import numpy as np
 
 from tfprobe.analysis.account.categories import SETUP, Category
 from tfprobe.analysis.account.division import fill
-from tfprobe.analysis.account.facts import AccountFacts
 from tfprobe.analysis.account.gaps import Gaps, LoopRoles, LoopSteps, divide, gaps_of, steps_of
 from tfprobe.analysis.account.ledger import AccountPart, Item, merged
-from tfprobe.analysis.account.timeline import LifeBounds, Timeline, TimelineLayer, draw
-from tfprobe.analysis.breakdown.cycles import LoopParts, by_loop
+from tfprobe.analysis.account.timeline import (
+    AccountFacts,
+    LifeBounds,
+    Timeline,
+    TimelineLayer,
+    draw,
+)
+from tfprobe.analysis.breakdown.cycles import LoopParts, parts_by_loop
 from tfprobe.analysis.core.intervals import within_ns
+from tfprobe.analysis.steps.phases import ProcessClock, process_clock
 from tfprobe.errors import Missing
 from tfprobe.profile.activities import Activity
 from tfprobe.profile.profile import Loop, Process, Profile
@@ -70,7 +76,7 @@ def accounts(
     profile: Profile, loops: Sequence[LoopParts] | None = None
 ) -> tuple[Account | Missing, ...]:
     """Return the account of each process; `works` are the traced steps, where they are at hand."""
-    parts = by_loop(profile) if loops is None else loops
+    parts = parts_by_loop(profile) if loops is None else loops
     return tuple(of_process(profile, process, parts) for process in profile.processes)
 
 
@@ -97,18 +103,15 @@ def merge(found: Iterable[Account | Missing]) -> Account | Missing:
 
 def of_process(profile: Profile, process: Process, parts: Sequence[LoopParts]) -> Account | Missing:
     """Return the account of a process, or why there can be none."""
-    shift_ns = process.unix_minus_monotonic_ns
-    if isinstance(process.hooks, Missing):
-        return process.hooks
-    if isinstance(shift_ns, Missing):
-        return Missing("the recording has no times of its steps")
-    if not process.started_unix_ns or not process.hooks.wall_ns:
-        return Missing("the recording has no start or end of the process")
+    clock = process_clock(process)
+    if isinstance(clock, Missing):
+        return clock
+    shift_ns = clock.shift_ns
     loops = [loop for loop in profile.loops if loop.process == process.index]
     activities = [activity for activity in profile.activities if activity.process == process.index]
     roles = divide(loops)
     steps = _steps(roles, loops, shift_ns)
-    bounds = _bounds(process, roles, steps, activities, shift_ns)
+    bounds = _bounds(process, roles, steps, activities, clock)
     gaps = _gaps(roles, steps, activities, bounds)
     resource_samples = [
         sample for sample in profile.resource_samples if sample.process == process.index
@@ -165,15 +168,14 @@ def _bounds(
     roles: LoopRoles,
     steps: LoopSteps,
     activities: Sequence[Activity],
-    shift_ns: int,
+    clock: ProcessClock,
 ) -> LifeBounds:
-    hooks = process.hooks
-    noted_ns = process.started_unix_ns + (0 if isinstance(hooks, Missing) else hooks.wall_ns)
+    shift_ns = clock.shift_ns
     booted_ns = min([process.started_unix_ns, *(activity.start_ns for activity in activities)])
     exec_ns = process.exec_ns
     start_ns = booted_ns if isinstance(exec_ns, Missing) else min(exec_ns, booted_ns)
     # What a process that was killed had said of its end may be older than its last step.
-    ends_ns = [noted_ns, *(activity.end_ns for activity in activities)]
+    ends_ns = [clock.noted_end_ns, *(activity.end_ns for activity in activities)]
     if not roles.main:
         end_ns = max(ends_ns)
         return LifeBounds(start_ns, booted_ns, booted_ns, end_ns, end_ns, end_ns, (0, 0))

@@ -17,7 +17,7 @@ from tfprobe.analysis.account.categories import Category
 from tfprobe.analysis.account.gaps import divide
 from tfprobe.analysis.account.ledger import Item, Ledger
 from tfprobe.analysis.account.shares import bounds, label
-from tfprobe.analysis.breakdown.cycles import LoopParts, StepParts, by_loop
+from tfprobe.analysis.breakdown.cycles import LoopParts, StepParts, parts_by_loop
 from tfprobe.analysis.breakdown.step_parts import Part
 from tfprobe.analysis.core.intervals import NONE, Intervals, joined, within_ns
 from tfprobe.analysis.distributed import synchronization_events
@@ -84,7 +84,7 @@ def of_run(
     profile: Profile, loops: Sequence[LoopParts] | None = None
 ) -> tuple[Account | Missing, ...]:
     """Return the account of each process, which knows of the others."""
-    loops = by_loop(profile) if loops is None else loops
+    loops = parts_by_loop(profile) if loops is None else loops
     alone = accounts(profile, loops)
     told = part(profile, loops)
     return (

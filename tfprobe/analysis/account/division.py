@@ -12,16 +12,23 @@ import numpy as np
 
 from tfprobe.analysis.account import shares
 from tfprobe.analysis.account.categories import BEFORE_STEPS, OF_KIND, SETUP, Category, of_step
-from tfprobe.analysis.account.facts import AccountFacts, names_of, title
 from tfprobe.analysis.account.gap_division import add_gaps
 from tfprobe.analysis.account.ledger import AccountPart, Item, Ledger
 from tfprobe.analysis.account.shares import add_lines, item_of, label
-from tfprobe.analysis.account.timeline import TRAINS_ANEW, TimelineLayer, first_steps
-from tfprobe.analysis.core.intervals import NONE, Int64s, Intervals, difference, joined, one
+from tfprobe.analysis.account.timeline import (
+    TRAINS_ANEW,
+    AccountFacts,
+    TimelineLayer,
+    first_steps,
+    names_of,
+    title,
+)
+from tfprobe.analysis.core.intervals import NONE, Intervals, difference, joined, one
 from tfprobe.analysis.core.no_data_reasons import SERVER_ROLE
 from tfprobe.analysis.steps.recent_steps import measure
 from tfprobe.errors import Missing
 from tfprobe.profile.profile import Loop
+from tfprobe.profile.tables import Int64s
 
 # Activities by layer: their names are what its time went to.
 _KINDS: Mapping[TimelineLayer, tuple[Category, tuple[str, ...]]] = {

@@ -9,18 +9,18 @@ import numpy as np
 
 from tfprobe.analysis.account import shares
 from tfprobe.analysis.account.categories import OF_KIND, Category, of_gap
-from tfprobe.analysis.account.facts import AccountFacts, title
-from tfprobe.analysis.account.gaps import Flags, GapKind
+from tfprobe.analysis.account.gaps import GapKind
 from tfprobe.analysis.account.ledger import Item, Ledger
 from tfprobe.analysis.account.shares import Shares, add_lines, item_of, label
-from tfprobe.analysis.account.timeline import TimelineLayer
+from tfprobe.analysis.account.timeline import AccountFacts, TimelineLayer, title
+from tfprobe.analysis.breakdown.gap_breakdown import WatchedGaps, watched_gaps
 from tfprobe.analysis.breakdown.step_parts import Part
-from tfprobe.analysis.breakdown.watched_gaps import WatchedGaps, watched_gaps
-from tfprobe.analysis.core.intervals import Int64s, union
+from tfprobe.analysis.core.intervals import union
 from tfprobe.analysis.steps.slow_step_causes import OF_MACHINE, Causes, told
 from tfprobe.errors import Missing
 from tfprobe.profile.activities import Gap
 from tfprobe.profile.profile import Loop
+from tfprobe.profile.tables import Flags, Int64s
 
 _UNWATCHED = "gaps of {loop} that were not watched"
 _LONG = "long gaps of {loop}: no reason was seen"

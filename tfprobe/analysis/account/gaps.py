@@ -9,16 +9,17 @@ from enum import IntEnum
 import numpy as np
 import numpy.typing as npt
 
-from tfprobe.analysis.breakdown.gap_breakdown import usual_gaps
-from tfprobe.analysis.core.intervals import Int64s, Intervals, union
+from tfprobe.analysis.breakdown.gap_calls import usual_gaps
+from tfprobe.analysis.core.intervals import Intervals, union
 from tfprobe.analysis.core.main_loop import by_cost, fills_queue
 from tfprobe.analysis.steps.phases import EVALUATION_KINDS, is_training
+from tfprobe.analysis.steps.slow_step_causes import ends_epoch
 from tfprobe.analysis.steps.step_window import remember, warm_up_steps
 from tfprobe.errors import Missing
 from tfprobe.profile.activities import Activity
 from tfprobe.profile.profile import Loop
+from tfprobe.profile.tables import Flags, Int64s
 
-Flags = npt.NDArray[np.bool_]
 _EVER_NS = np.iinfo(np.int64).max
 
 
@@ -116,17 +117,12 @@ def gaps_of(
     kind[steps.followed[before]] = GapKind.TRACED
     kind[~steps.sampled[before] & (length_ns > most_ns[place])] = GapKind.LONG
     # A few steps in an epoch: what begins the next one is as usual as what begins a step.
-    ends_epoch = _holds(start_ns, end_ns, [a.start_ns for a in activities if is_epoch_end(a)])
-    kind[ends_epoch] = GapKind.EPOCH_END
+    at_epoch_end = _holds(start_ns, end_ns, [a.start_ns for a in activities if ends_epoch(a)])
+    kind[at_epoch_end] = GapKind.EPOCH_END
     ends_call = _holds(start_ns, end_ns, [a.end_ns for a in activities if a.kind == "train"])
     kind[ends_call] = GapKind.BETWEEN_CALLS
     kind[start_ns < remembered_from_ns] = GapKind.FORGOTTEN
     return Gaps(place, steps.number[before], start_ns, end_ns, kind)
-
-
-def is_epoch_end(activity: Activity) -> bool:
-    """Say whether an activity is what Keras calls at the end of an epoch."""
-    return activity.kind == "callbacks" and activity.name.endswith("on_epoch_end")
 
 
 def _holds(start_ns: Int64s, end_ns: Int64s, moments_ns: Sequence[int]) -> Flags:

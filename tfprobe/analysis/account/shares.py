@@ -9,13 +9,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from tfprobe.analysis.account.categories import Category
-from tfprobe.analysis.account.facts import AccountFacts
 from tfprobe.analysis.account.ledger import Item, Ledger
-from tfprobe.analysis.breakdown import gap_breakdown
+from tfprobe.analysis.account.timeline import AccountFacts
 from tfprobe.analysis.breakdown.cycles import LoopParts
-from tfprobe.analysis.breakdown.gap_breakdown import GapBreakdown, Usual
+from tfprobe.analysis.breakdown.gap_breakdown import GapBreakdown, divide_gap, gaps_before_steps
+from tfprobe.analysis.breakdown.gap_calls import Usual
 from tfprobe.analysis.breakdown.step_parts import LABELS, ON_DEVICE, Part
-from tfprobe.analysis.breakdown.watched_gaps import followed
 from tfprobe.analysis.core.intervals import Intervals
 from tfprobe.analysis.system.stack_lines import is_of_program, stacks_of
 from tfprobe.analysis.system.stack_samples import main_thread, of_thread, samples_within
@@ -77,7 +76,7 @@ def of_gaps(
     gaps: Iterable[Gap], *, has_accelerator: bool, usual: Usual | None = None
 ) -> Shares | Missing:
     """Return the shares of watched gaps, by call and line; `usual` as in `gap_breakdown.divide`."""
-    rows = [gap_breakdown.divide(gap, has_accelerator=has_accelerator, usual=usual) for gap in gaps]
+    rows = [divide_gap(gap, has_accelerator=has_accelerator, usual=usual) for gap in gaps]
     rows = [row for row in rows if row.duration_ns > 0]
     if not rows:
         return Missing("no such gap was watched")
@@ -119,7 +118,7 @@ def watched(profile: Profile, process: Process, loop: Loop) -> tuple[Gap, ...]:
     """Return the watched gaps of a loop that led to another step."""
     return tuple(
         gap
-        for gap in followed(profile, with_foreseen=True)
+        for gap in gaps_before_steps(profile, with_foreseen=True)
         if (gap.process, gap.loop) == (process.index, loop.index)
     )
 

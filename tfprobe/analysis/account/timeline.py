@@ -6,16 +6,16 @@ and a function is traced within a step.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 
 import numpy as np
 
 from tfprobe.analysis.account.gaps import GapKind, Gaps, LoopRoles, LoopSteps
+from tfprobe.analysis.breakdown.cycles import LoopParts
 from tfprobe.analysis.core.intervals import (
     NONE,
-    Int64s,
     Intervals,
     clipped,
     difference,
@@ -25,8 +25,10 @@ from tfprobe.analysis.core.intervals import (
     within_ns,
 )
 from tfprobe.analysis.steps.phases import TRACED_TIMES, is_training, of_steps
-from tfprobe.profile.activities import Activity, ResourceSample
-from tfprobe.profile.profile import Loop
+from tfprobe.errors import Missing
+from tfprobe.profile.activities import Activity, Gap, ResourceSample
+from tfprobe.profile.profile import Loop, Process, Profile
+from tfprobe.profile.tables import Int64s
 
 
 class TimelineLayer(IntEnum):
@@ -252,3 +254,57 @@ def _of_rest(
 def _intervals(times: Sequence[tuple[int, int]]) -> Intervals:
     start_ns, end_ns = np.array(times, dtype=np.int64).reshape(-1, 2).T
     return union(start_ns, end_ns)
+
+
+@dataclass(frozen=True, slots=True)
+class AccountFacts:
+    """What is known of one process: its `works`, `parts` (traced steps) and notes alone."""
+
+    profile: Profile
+    process: Process
+    loops: Sequence[Loop]
+    roles: LoopRoles
+    steps: LoopSteps
+    gaps: Gaps
+    activities: Sequence[Activity]
+    resource_samples: Sequence[ResourceSample]
+    parts: Sequence[LoopParts]
+    bounds: LifeBounds
+    timeline: Timeline
+    shift_ns: int
+
+    def parts_of(self, loop: Loop) -> LoopParts | Missing:
+        """Return the traced steps of a loop."""
+        for part in self.parts:
+            if not isinstance(part.loop, Missing) and part.loop.index == loop.index:
+                return part
+        return Missing("no step of it was traced")
+
+    def usual_step_ns(self, at: int) -> float:
+        """Return the usual step of a main loop, 0 where none is remembered."""
+        chosen = (self.steps.loop == at) & ~self.steps.sampled
+        lengths_ns = (self.steps.end_ns - self.steps.start_ns)[chosen]
+        return float(np.median(lengths_ns)) if len(lengths_ns) else 0.0
+
+    def gap_of(self, watched: Gap) -> int | None:
+        """Return the row of the gap that was watched."""
+        row = int(np.searchsorted(self.gaps.start_ns, watched.start_ns, side="right")) - 1
+        if row < 0 or watched.start_ns >= self.gaps.end_ns[row]:
+            return None
+        return row
+
+
+def title(loop: Loop) -> str:
+    """Name a loop."""
+    return f"{loop.kind} {loop.name}".strip()
+
+
+def names_of(activities: Iterable[Activity], kinds: Iterable[str]) -> Mapping[tuple[str, str], int]:
+    """Return the time of the activities of some kinds by name and source, in ns."""
+    chosen = frozenset(kinds)
+    found: dict[tuple[str, str], int] = {}
+    for activity in activities:
+        if activity.kind in chosen:
+            key = (activity.name, f"{activity.file}:{activity.line}" if activity.file else "")
+            found[key] = found.get(key, 0) + max(activity.end_ns - activity.start_ns, 0)
+    return found

@@ -13,8 +13,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tfprobe.analysis.breakdown.row_kinds import ORDER, Names, parts_of
-from tfprobe.analysis.breakdown.step_parts import WITH_ACCELERATOR, WITHOUT_ACCELERATOR, Part
+from tfprobe.analysis.breakdown.step_parts import (
+    ORDER,
+    WITH_ACCELERATOR,
+    WITHOUT_ACCELERATOR,
+    Part,
+    PartNames,
+    parts_of,
+)
 from tfprobe.analysis.core.intervals import NONE, Intervals, union
 from tfprobe.profile.activities import Activity
 from tfprobe.profile.capture_tables import Executions, Place, SpanKind, Spans
@@ -53,7 +59,7 @@ class ClaimedIntervals(NamedTuple):
         return length
 
 
-def charge(length_ns: Int64s, claims: Claims) -> ClaimedIntervals:
+def charge_claims(length_ns: Int64s, claims: Claims) -> ClaimedIntervals:
     """Return the stretches of segments of these lengths."""
     if len(length_ns) > 1 and length_ns.sum(dtype=np.float64) > _LONGEST_NS:
         return _halved(length_ns, claims)
@@ -88,8 +94,8 @@ def _halved(length_ns: Int64s, claims: Claims) -> ClaimedIntervals:
     mine, others = (
         Claims(*(claim[chosen] for claim in claims)) for chosen in (is_first, ~is_first)
     )
-    first = charge(length_ns[:half], mine)
-    second = charge(length_ns[half:], others._replace(segment=others.segment - half))
+    first = charge_claims(length_ns[:half], mine)
+    second = charge_claims(length_ns[half:], others._replace(segment=others.segment - half))
     second = second._replace(segment=second.segment + half)
     return ClaimedIntervals(*map(np.concatenate, zip(first, second, strict=True)))
 
@@ -181,7 +187,7 @@ class Segments:
 
 
 @dataclass(frozen=True, slots=True)
-class Charged:
+class ChargedSteps:
     """Steps with their stretches: `part` is a number, times of both count from `low_ns`.
 
     `shift_ns` is by how much the rows of a step were moved for its clock.
@@ -196,7 +202,7 @@ class Charged:
     part: Int64s
 
 
-def charged(steps: StepWindows, known: Names) -> Charged:
+def charge_steps(steps: StepWindows, known: PartNames) -> ChargedSteps:
     """Return the stretches of all steps."""
     rows = steps.rows.only(~steps.rows.background)
     spans = steps.spans.only(~steps.spans.background)
@@ -231,12 +237,12 @@ def charged(steps: StepWindows, known: Names) -> Charged:
     base_ns = low_ns[segments.step]
     claims, rank = claims.only(counts), rank[counts]
     from_ns = base_ns[claims.at]
-    stretches = charge(
+    stretches = charge_claims(
         high_ns[segments.step] - base_ns,
         Claims(claims.at, rank, claims.start_ns - from_ns, claims.end_ns - from_ns),
     )
     parts = _PARTS[order[stretches.segment], stretches.rank]
-    return Charged(shift_ns, low_ns, high_ns, first_ns, segments, stretches, parts)
+    return ChargedSteps(shift_ns, low_ns, high_ns, first_ns, segments, stretches, parts)
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,16 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from enum import Enum
 
 import numpy as np
 
 from tfprobe.analysis.breakdown import step_breakdown
 from tfprobe.analysis.breakdown.attribution import StepWindows
-from tfprobe.analysis.breakdown.gap_breakdown import GapBreakdown, GapCause
-from tfprobe.analysis.breakdown.row_kinds import names
+from tfprobe.analysis.breakdown.gap_breakdown import (
+    GapBreakdown,
+    GapCause,
+    WatchedGaps,
+    watched_gaps,
+)
 from tfprobe.analysis.breakdown.step_breakdown import StepBreakdown
-from tfprobe.analysis.breakdown.step_parts import ON_DEVICE, Part
-from tfprobe.analysis.breakdown.watched_gaps import WatchedGaps, watched_gaps
+from tfprobe.analysis.breakdown.step_parts import (
+    DEVICE_COMPUTE,
+    GROUPS,
+    ON_DEVICE,
+    Part,
+    part_names,
+)
 from tfprobe.analysis.core.intervals import Intervals
 from tfprobe.errors import Missing
 from tfprobe.profile.activities import Activity
@@ -135,7 +145,7 @@ class LoopParts:
         return self.loop.times.sum_ns + self.loop.count * between_ns
 
 
-def by_loop(profile: Profile) -> tuple[LoopParts, ...]:
+def parts_by_loop(profile: Profile) -> tuple[LoopParts, ...]:
     """Return the traced steps of each loop, the work with the most time first."""
     loops = {(loop.process, loop.index): loop for loop in profile.loops}
     gaps = watched_gaps(profile, loops)
@@ -152,7 +162,7 @@ def by_loop(profile: Profile) -> tuple[LoopParts, ...]:
     return tuple(sorted(parts, key=lambda part: -part.weight_ns))
 
 
-def of_steps(profile: Profile) -> tuple[StepParts, ...]:
+def parts_of_traced_steps(profile: Profile) -> tuple[StepParts, ...]:
     """Return the parts of each traced step, in the order of the captures."""
     loops = {(loop.process, loop.index): loop for loop in profile.loops}
     return tuple(step for step, _ in _of_steps(profile, watched_gaps(profile, loops)))
@@ -190,7 +200,7 @@ def _of_steps(
         traced=traced,
         fed_ns=list(map(step_breakdown.fed_ns, profile.captures, kinds)),
     )
-    found = step_breakdown.divide(steps, names(profile.executions))
+    found = step_breakdown.divide_steps(steps, part_names(profile.executions))
     return tuple(
         (_step(capture, step, own, gaps.get(_key(capture))), step.late_ns)
         for capture, step, own in zip(profile.captures, found, traced, strict=True)
@@ -253,3 +263,151 @@ def _mean_causes(steps: Sequence[Sequence[GapCause]]) -> list[GapCause]:
             key = (cause.part, cause.what, cause.file, cause.line)
             total[key] = total.get(key, 0) + cause.duration_ns
     return [GapCause(*key, ns // len(steps)) for key, ns in total.items()]
+
+
+# Every share is a multiple of this, which a binary float holds exactly: shares sum to 1 exactly.
+RESOLUTION = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Cycle:
+    """The mean cycle of one loop, with what the answer for a run takes of it and no steps.
+
+    `weight_ns` is what all its steps took, sampled or not, with the time between them.
+    """
+
+    weight_ns: float
+    cycle_ns: float
+    shares: Mapping[Part, float]
+    causes: tuple[GapCause, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Breakdown:
+    """Shares of the cycles of all loops, which sum to exactly 1; each part is there.
+
+    Each loop has its weight, the first the most.
+    """
+
+    shares: Mapping[Part, float]
+    loops: tuple[Cycle, ...]
+    captures: int
+    has_accelerator: bool
+
+    @property
+    def total_ns(self) -> float:
+        """Return what all cycles of all loops took, of several processes together."""
+        return sum(loop.weight_ns for loop in self.loops)
+
+    @property
+    def causes(self) -> tuple[tuple[GapCause, float], ...]:
+        """Return what time went to in the cycles of all loops, with its share, largest first."""
+        total_ns = self.total_ns or 1
+        found: dict[tuple[Part, str, str, int], tuple[GapCause, float]] = {}
+        for loop in self.loops:
+            for cause in loop.causes:
+                share = cause.duration_ns / (loop.cycle_ns or 1) * loop.weight_ns / total_ns
+                key = (cause.part, cause.what, cause.file, cause.line)
+                known, before = found.get(key, (cause, 0.0))
+                found[key] = (known, before + share)
+        return tuple(sorted(found.values(), key=lambda each: -each[1]))
+
+    def group(self, name: str) -> float:
+        """Return the share of before, on, after or other."""
+        return sum(self.shares[part] for part in GROUPS[name])
+
+
+def mean_cycle(item: LoopParts) -> Cycle:
+    """Return the mean cycle of a loop without its steps."""
+    return Cycle(item.weight_ns, item.cycle_ns, item.shares, item.causes)
+
+
+def merge_cycles(loops: Iterable[Cycle], captures: int) -> Breakdown | Missing:
+    """Return the breakdown over all loops of so many traced steps."""
+    if not captures:
+        return Missing("no step was traced")
+    ordered = tuple(sorted(loops, key=lambda loop: -loop.weight_ns))
+    weighted: dict[Part, float] = {}
+    for each in ordered:
+        for part, share in each.shares.items():
+            weighted[part] = weighted.get(part, 0.0) + share * each.weight_ns
+    total_ns = sum(weighted.values())
+    if total_ns <= 0:
+        return Missing("the traced steps took no time")
+    on_device = set(ON_DEVICE)
+    return Breakdown(
+        shares=_exact({part: ns / total_ns for part, ns in weighted.items()}),
+        loops=ordered,
+        captures=captures,
+        has_accelerator=any(on_device & set(each.shares) for each in ordered),
+    )
+
+
+def run_breakdown(profile: Profile) -> Breakdown | Missing:
+    """Return the breakdown of all traced steps."""
+    return merge_cycles(map(mean_cycle, parts_by_loop(profile)), len(profile.captures))
+
+
+def _exact(shares: Mapping[Part, float]) -> dict[Part, float]:
+    """Return all parts with shares that sum to 1 exactly: what rounding leaves is idle."""
+    units = {part: int(shares.get(part, 0.0) * RESOLUTION) for part in Part}
+    units[Part.IDLE] += RESOLUTION - sum(units.values())
+    return {part: number / RESOLUTION for part, number in units.items()}
+
+
+class Bound(Enum):
+    """Whom a moment of a step waits for."""
+
+    INPUT = "input"
+    BUS = "bus"
+    DEVICE = "device"
+    HOST = "host"
+    OTHERS = "others"
+    COMPILE = "compile"
+    AFTERWARDS = "afterwards"
+    PYTHON = "python"
+
+
+BOUNDS: Mapping[Bound, tuple[Part, ...]] = {
+    Bound.INPUT: (Part.INPUT_WAIT, Part.FEED, Part.HOST_PREPROCESS),
+    Bound.BUS: (Part.HOST_TO_DEVICE, Part.DEVICE_TO_HOST, Part.DEVICE_TO_DEVICE),
+    Bound.DEVICE: DEVICE_COMPUTE,
+    Bound.HOST: (Part.HOST_COMPUTE, Part.KERNEL_LAUNCH),
+    Bound.OTHERS: (Part.COLLECTIVES, Part.SYNC_WAIT),
+    Bound.COMPILE: (Part.COMPILE,),
+    Bound.AFTERWARDS: (Part.FETCH, Part.CALLBACKS, Part.SUMMARIES, Part.CHECKPOINTS),
+    Bound.PYTHON: (Part.IDLE,),
+}
+
+
+# What a step does in such a moment.
+DOES: Mapping[Bound, str] = {
+    Bound.INPUT: "waits for its input",
+    Bound.BUS: "waits for copies to or from the device",
+    Bound.DEVICE: "computes on the device",
+    Bound.HOST: "computes on the host",
+    Bound.OTHERS: "waits for other devices or processes",
+    Bound.COMPILE: "traces and compiles",
+    Bound.AFTERWARDS: "handles results, callbacks and checkpoints",
+    Bound.PYTHON: "waits for Python and the executor",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Bottleneck:
+    """Shares of the cycle by whom it waits for, largest first; those of nothing are left out."""
+
+    shares: tuple[tuple[Bound, float], ...]
+
+    @property
+    def first(self) -> tuple[Bound, float]:
+        return self.shares[0]
+
+
+def bottleneck(shares: Mapping[Part, float]) -> Bottleneck:
+    """Return the verdict over the shares of a cycle, of what is not spent on recording it."""
+    sums = {bound: sum(shares.get(part, 0.0) for part in parts) for bound, parts in BOUNDS.items()}
+    whole = sum(sums.values()) or 1.0
+    sums = {bound: share / whole for bound, share in sums.items()}
+    found = sorted(sums.items(), key=lambda each: -each[1])
+    return Bottleneck(tuple((bound, share) for bound, share in found if share > 0))

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
 
-from tfprobe.analysis.breakdown.gap_breakdown import Usual, own_times
+from tfprobe.analysis.breakdown.gap_calls import Usual, own_times
 from tfprobe.analysis.breakdown.step_parts import Part
 from tfprobe.analysis.core.source_lines import is_of_library
 from tfprobe.profile.activities import Call, Gap

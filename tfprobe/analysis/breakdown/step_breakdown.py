@@ -11,13 +11,12 @@ import numpy as np
 from tfprobe.analysis.breakdown.attribution import (
     COLLECTIVES,
     IDLE,
-    Charged,
+    ChargedSteps,
     StepWindows,
-    charged,
+    charge_steps,
     shifts_ns,
 )
-from tfprobe.analysis.breakdown.row_kinds import ORDER, Names
-from tfprobe.analysis.breakdown.step_parts import Part
+from tfprobe.analysis.breakdown.step_parts import ORDER, Part, PartNames
 from tfprobe.analysis.core.intervals import Intervals, union
 from tfprobe.errors import Missing
 from tfprobe.profile.activities import Activity
@@ -61,7 +60,7 @@ class Moments:
     by_device: Mapping[str, Mapping[Part, Intervals]]
 
 
-def divide(steps: StepWindows, known: Names) -> tuple[StepBreakdown, ...]:
+def divide_steps(steps: StepWindows, known: PartNames) -> tuple[StepBreakdown, ...]:
     """Return the parts of each step.
 
     A step lasts until the last kernel it launched has ended, which may be after it returned:
@@ -69,7 +68,7 @@ def divide(steps: StepWindows, known: Names) -> tuple[StepBreakdown, ...]:
     """
     if not steps.captures:
         return ()
-    found = charged(steps, known)
+    found = charge_steps(steps, known)
     of_step = found.segments.step[found.stretches.segment]
     total = np.zeros((len(steps.captures), len(ORDER)), dtype=np.int64)
     np.add.at(total, (of_step, found.part), found.stretches.length_ns)
@@ -86,18 +85,18 @@ def divide(steps: StepWindows, known: Names) -> tuple[StepBreakdown, ...]:
     )
 
 
-def moments(
+def part_moments(
     capture: Capture,
     rows: Executions,
     spans: Spans,
     traced: Sequence[Activity],
-    known: Names,
+    known: PartNames,
     *,
     fed_ns: int,
 ) -> Moments:
     """Return when a step did what; `rows` and `spans` are those of its capture alone."""
     mine = StepWindows((capture,), _as_first(rows), _as_first(spans), (traced,), (fed_ns,))
-    found = charged(mine, known)
+    found = charge_steps(mine, known)
     low_ns = int(found.low_ns[0])
     by_device: dict[str, dict[Part, Intervals]] = {}
     for at, name in enumerate(found.segments.names):
@@ -112,7 +111,7 @@ def moments(
     return Moments((low_ns, int(found.high_ns[0])), int(found.first_ns[0]), by_device)
 
 
-def _idle_before_ns(found: Charged) -> Int64s:
+def _idle_before_ns(found: ChargedSteps) -> Int64s:
     """Return the idle time of each step, of its first device, that passed before its first op."""
     stretches, segments = found.stretches, found.segments
     is_first = np.zeros(len(segments.step), dtype=np.bool_)
@@ -125,7 +124,7 @@ def _idle_before_ns(found: Charged) -> Int64s:
     return before_ns
 
 
-def _in_collectives(found: Charged) -> list[tuple[Intervals, ...]]:
+def _in_collectives(found: ChargedSteps) -> list[tuple[Intervals, ...]]:
     """Return the moments of each step that are charged to collectives, by device."""
     stretches, step = found.stretches, found.segments.step
     moments: list[tuple[Intervals, ...]] = [()] * len(found.low_ns)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from tfprobe.analysis.breakdown.cycles import LoopParts, by_loop
+from tfprobe.analysis.breakdown.cycles import LoopParts, parts_by_loop
 from tfprobe.analysis.compare.change_cause import (
     ChangeCause,
     ChangeEvidence,
@@ -116,7 +116,7 @@ def diff(before: Profile, after: Profile) -> Diff | Missing:
     setup = _Setup(
         before,
         after,
-        parts=(by_loop(before), by_loop(after)),
+        parts=(parts_by_loop(before), parts_by_loop(after)),
         is_same=not programs,
         load=load_told(before, after),
     )

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import Enum
 from statistics import median
 
-from tfprobe.analysis.breakdown.cycles import LoopParts, by_loop
+from tfprobe.analysis.breakdown.cycles import LoopParts, parts_by_loop
 from tfprobe.analysis.breakdown.step_parts import Part
 from tfprobe.analysis.compare.change_cause import fast_cpu_ns
 from tfprobe.analysis.compare.matching_loops import match
@@ -139,7 +139,7 @@ class RunLevels:
 def levels(reference: Profile, profile: Profile) -> RunLevels:
     """Return what a run says of the loops of another, which may be itself."""
     matches = match(reference, profile)
-    all_parts = by_loop(profile)
+    all_parts = parts_by_loop(profile)
     places = {id(loop): place for place, loop in enumerate(reference.loops)}
     pairs = [(places[id(pair.before)], pair.after) for pair in matches.pairs]
     return RunLevels(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -120,12 +120,6 @@ def compile_patterns(texts: Sequence[str]) -> Patterns:
         except re2.error as exc:
             invalid.append((text, _message(exc)))
     return Patterns(tuple(texts), tuple(compiled), tuple(invalid))
-
-
-def matching_all(patterns: Patterns, names: Iterable[str]) -> list[list[str]]:
-    """Return the names each pattern matches, pattern by pattern."""
-    names = list(names)
-    return [[name for name in names if each.fullmatch(name)] for each in patterns.compiled]
 
 
 def _message(error: Exception) -> str:

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tfprobe.errors import Missing
+from tfprobe.profile.tables import Int64s
 
 Floats = npt.NDArray[np.float64]
 
@@ -130,7 +131,6 @@ def _interval(slopes: Floats, deviation: float) -> tuple[float, float]:
 
 
 Float64s = npt.NDArray[np.float64]
-Int64s = npt.NDArray[np.int64]
 
 # A sparkline and a chart of a page have no more points to show; documents stay small.
 MOST_POINTS = 200

@@ -13,7 +13,7 @@ from enum import Enum
 
 import numpy as np
 
-from tfprobe.analysis.breakdown.cycles import LoopParts, by_loop
+from tfprobe.analysis.breakdown.cycles import LoopParts, parts_by_loop
 from tfprobe.analysis.core.intervals import Intervals, one
 from tfprobe.analysis.core.main_loop import fills_queue
 from tfprobe.analysis.core.releases import Release, in_names_of, release_of
@@ -104,7 +104,7 @@ def judge(
     limits = thresholds or InputThresholds()
     return tuple(
         _judged(item, profile, limits)
-        for item in (by_loop(profile) if loops is None else loops)
+        for item in (parts_by_loop(profile) if loops is None else loops)
         if isinstance(item.loop, Missing) or not fills_queue(item.loop)
     )
 

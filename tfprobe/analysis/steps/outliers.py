@@ -23,8 +23,9 @@ from tfprobe.analysis.steps.slow_step_causes import (
     Causes,
     is_vague,
 )
-from tfprobe.analysis.steps.step_window import Flags, Int64s, StepWindow
+from tfprobe.analysis.steps.step_window import StepWindow
 from tfprobe.errors import Missing
+from tfprobe.profile.tables import Flags, Int64s
 
 # Which parts of the outliers are looked at for what repeats: the longest, and all.
 _PARTS = (16, 4, 1)

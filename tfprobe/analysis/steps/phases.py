@@ -20,12 +20,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
-from tfprobe.analysis.steps.step_window import Int64s, StepWindow, overlaps, remember, warm_up_steps
+from tfprobe.analysis.steps.step_window import StepWindow, overlaps, remember, warm_up_steps
 from tfprobe.errors import Missing
 from tfprobe.profile.profile import Loop, Process, Profile
+from tfprobe.profile.tables import Int64s
 
 # In the order of a life.
 PHASES: tuple[str, ...] = (
@@ -94,23 +96,41 @@ class Life:
         )
 
 
-def life(profile: Profile, process: Process) -> Life | Missing:
-    """Return the phases of a process, or why they cannot be told."""
-    shift_ns = process.unix_minus_monotonic_ns
+class ProcessClock(NamedTuple):
+    """How far unix time is ahead of the clock of steps, and the last end that a process noted."""
+
+    shift_ns: int
+    noted_end_ns: int
+
+
+def process_clock(process: Process) -> ProcessClock | Missing:
+    """Return the bounds of a process on the unix clock, or why they are not known."""
     if isinstance(process.hooks, Missing):
         return process.hooks
-    if isinstance(shift_ns, Missing):
+    if isinstance(process.unix_minus_monotonic_ns, Missing):
         return Missing("the recording has no times of its steps")
     if not process.started_unix_ns or not process.hooks.wall_ns:
         return Missing("the recording has no start or end of the process")
-    loops = [each for each in profile.loops if each.process == process.index]
-    loops = [each for each in loops if len(each.recent.start_ns)]
+    noted_end_ns = process.started_unix_ns + process.hooks.wall_ns
+    return ProcessClock(process.unix_minus_monotonic_ns, noted_end_ns)
+
+
+def life(profile: Profile, process: Process) -> Life | Missing:
+    """Return the phases of a process, or why they cannot be told."""
+    bounds = process_clock(process)
+    if isinstance(bounds, Missing):
+        return bounds
+    loops = [
+        loop
+        for loop in profile.loops
+        if loop.process == process.index and len(loop.recent.start_ns)
+    ]
     if not loops:
         return Missing("it took no step")
-    start_ns = process.started_unix_ns
+    shift_ns, start_ns = bounds.shift_ns, process.started_unix_ns
     last_ns = max(int(loop.recent.end_ns.max()) for loop in loops) + shift_ns
-    # What a process that was killed had said of its last activity may be older than its last step.
-    end_ns = max(start_ns + process.hooks.wall_ns, last_ns)
+    # The last end that a killed process noted may be older than its last step.
+    end_ns = max(bounds.noted_end_ns, last_ns)
     first_ns = min(_first_seen_ns(loop, shift_ns) for loop in loops)
     imported_ns = _imported_ns(profile, process, first_ns)
     stretches = [

@@ -6,13 +6,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from tfprobe.analysis.steps.phases import EVALUATION_KINDS
 from tfprobe.errors import Missing
 from tfprobe.profile.profile import Loop, Process, Profile
-
-Int64s = npt.NDArray[np.int64]
+from tfprobe.profile.tables import Int64s
 
 STEPS, EVALUATION = "steps", "evaluation steps"
 # What lies closer together than this part of all time is one bar: less is no pixel.

@@ -10,12 +10,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from tfprobe.errors import Missing
 from tfprobe.profile.profile import Loop, Process, RecentSteps
-
-Int64s = npt.NDArray[np.int64]
+from tfprobe.profile.tables import Int64s
 
 NANOSECONDS = 1_000_000_000
 # Long enough for a steady number, short enough to see a job come to a halt.

@@ -14,11 +14,12 @@ from pathlib import PurePath
 import numpy as np
 
 from tfprobe.analysis.breakdown.gap_breakdown import GapCause as WatchedCause
-from tfprobe.analysis.breakdown.gap_breakdown import divide
-from tfprobe.analysis.core.intervals import Int64s, Intervals, union, within_ns
+from tfprobe.analysis.breakdown.gap_breakdown import divide_gap
+from tfprobe.analysis.core.intervals import Intervals, union, within_ns
 from tfprobe.errors import Missing
 from tfprobe.profile.activities import Activity, ResourceSample
 from tfprobe.profile.profile import Loop, Profile
+from tfprobe.profile.tables import Int64s
 
 UNKNOWN = Missing("not known")
 # After so many steps of a loop the agent sums them up, which takes some 100 us.
@@ -137,7 +138,7 @@ class Causes:
             if (gap.process, gap.loop) == (loop.process, loop.index)
         }
         self._epochs_ns = self._moments(
-            activity.start_ns for activity in activities if _ends_epoch(activity)
+            activity.start_ns for activity in activities if ends_epoch(activity)
         )
         method = _METHODS.get(loop.kind)
         self._call_ends_ns = self._moments(
@@ -176,7 +177,7 @@ class Causes:
         gap = self._watched.get(step)
         if gap is None:
             return None
-        longest = max(divide(gap, has_accelerator=True).causes, key=_duration_ns, default=None)
+        longest = max(divide_gap(gap, has_accelerator=True).causes, key=_duration_ns, default=None)
         if longest is None or longest.duration_ns < _COVERED_RATIO * excess_ns:
             return None
         if not longest.file:
@@ -259,7 +260,8 @@ def _has_any(moments_ns: Int64s, start_ns: int, end_ns: int) -> bool:
     return bool(after > first)
 
 
-def _ends_epoch(activity: Activity) -> bool:
+def ends_epoch(activity: Activity) -> bool:
+    """Return whether an activity is the callback that Keras runs at the end of an epoch."""
     return activity.kind == "callbacks" and activity.name.endswith("on_epoch_end")
 
 

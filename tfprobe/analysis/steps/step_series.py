@@ -12,8 +12,9 @@ import numpy as np
 
 from tfprobe.analysis.core.statistics import Floats, slope
 from tfprobe.analysis.steps.phases import Life
-from tfprobe.analysis.steps.step_window import Flags, Int64s, StepWindow
+from tfprobe.analysis.steps.step_window import StepWindow
 from tfprobe.errors import Missing
+from tfprobe.profile.tables import Flags, Int64s
 
 # More than a screen is wide tells nothing more.
 MOST_POINTS = 2_000

@@ -21,8 +21,7 @@ from tfprobe.profile.profile import (
     bucket_bounds_ns,
     bucket_of,
 )
-
-Int64s = npt.NDArray[np.int64]
+from tfprobe.profile.tables import Int64s
 
 QUANTILES: tuple[float, ...] = (0.05, 0.25, 0.50, 0.75, 0.95, 0.99)
 

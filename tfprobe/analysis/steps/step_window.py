@@ -11,14 +11,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from tfprobe.analysis.core.statistics import MAD_OF_NORMAL, OUTLIER_Z, spread
 from tfprobe.errors import Missing
 from tfprobe.profile.profile import Loop, RecentSteps
-
-Int64s = npt.NDArray[np.int64]
-Flags = npt.NDArray[np.bool_]
+from tfprobe.profile.tables import Flags, Int64s
 
 # Where every second step is traced, the others are all there is.
 _LEAST_LEFT_RATIO = 1 / 3

@@ -7,14 +7,12 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from tfprobe.analysis.core.intervals import union
 from tfprobe.errors import Missing
 from tfprobe.profile.activities import Activity
 from tfprobe.profile.profile import Loop, Process, Profile
-
-Int64s = npt.NDArray[np.int64]
+from tfprobe.profile.tables import Int64s
 
 UNPLACED_STEPS = Missing("the recording has no clock times of its steps")
 

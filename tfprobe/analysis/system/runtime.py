@@ -8,11 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from tfprobe.analysis.core.copies import matching
 from tfprobe.errors import Missing
 from tfprobe.profile.capture_tables import Executions, Place, SpanKind, Spans
 from tfprobe.profile.profile import Profile
-
-Int64s = npt.NDArray[np.int64]
+from tfprobe.profile.tables import Int64s
 
 DRIVER_KINDS = (SpanKind.RUNTIME, SpanKind.LAUNCH, SpanKind.COPY_CALL, SpanKind.SYNC)
 NOT_SAMPLED = Missing("no step was traced")
@@ -151,23 +151,9 @@ def _launches(calls: Spans, rows: Executions, steps: int) -> KernelLaunches | Mi
 
 def _matched(launches: Spans, kernels: Executions) -> tuple[Int64s, Int64s]:
     """Return pairs of rows, a call and a kernel it launched; a graph's launch has many kernels."""
-    mine, wanted = _keys(kernels, launches)
-    known = np.flatnonzero(launches.correlation)
-    if not len(known):
-        return known, known
-    known = known[np.argsort(wanted[known], kind="stable")]
-    at = np.minimum(np.searchsorted(wanted[known], mine), len(known) - 1)
-    kernel = np.flatnonzero(wanted[known][at] == mine)
-    return known[at[kernel]], kernel
-
-
-def _keys(kernels: Executions, launches: Spans) -> tuple[Int64s, Int64s]:
-    """Return one number for capture and correlation: correlations begin anew in each capture."""
-    both = np.concatenate([kernels.correlation, launches.correlation])
-    values, number = np.unique(both, return_inverse=True)
-    captures = np.concatenate([kernels.capture, launches.capture]).astype(np.int64)
-    keys = captures * len(values) + number
-    return keys[: len(kernels)], keys[len(kernels) :]
+    call = matching(kernels.capture, kernels.correlation, launches.capture, launches.correlation)
+    kernel = np.flatnonzero(call >= 0)
+    return call[kernel], kernel
 
 
 def _followed(

@@ -12,16 +12,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-from tfprobe.analysis.core.intervals import NONE, Intervals, joined, one, union
+from tfprobe.analysis.core.intervals import NONE, Intervals, joined, one, union, within_ns
 from tfprobe.analysis.core.main_loop import by_cost
 from tfprobe.analysis.steps.phases import PHASES, Life, life
 from tfprobe.errors import Missing
 from tfprobe.profile.activities import NO_STACK, Int64s, SampledFrame, SampledThread, StackSamples
 from tfprobe.profile.profile import Process, Profile
-
-Flags = npt.NDArray[np.bool_]
+from tfprobe.profile.tables import Flags
 
 # What the agent puts around the call that is one step.
 _STEP_WRAPPERS = (
@@ -212,19 +210,8 @@ def _weights_ns(stacks: StackSamples, intervals: Intervals | None) -> Int64s:
         edges, stacks.start_ns, "right"
     )
     is_in = np.searchsorted(edges, stacks.read_ns, "right") % 2 == 1
-    covered_ns = _covered_ns(intervals, stacks.end_ns) - _covered_ns(intervals, stacks.start_ns)
+    covered_ns = within_ns(intervals, stacks.start_ns, stacks.end_ns)
     return np.where(borders > 2, np.where(is_in, lasted_ns, 0), covered_ns)
-
-
-def _covered_ns(intervals: Intervals, until_ns: Int64s) -> Int64s:
-    """Return how much of the intervals lies before each moment."""
-    if not len(intervals.start_ns):
-        return np.zeros(len(until_ns), dtype=np.int64)
-    before_ns = np.concatenate([[0], np.cumsum(intervals.end_ns - intervals.start_ns)])
-    at = np.searchsorted(intervals.start_ns, until_ns, "right") - 1
-    last = np.maximum(at, 0)
-    part_ns = np.minimum(until_ns, intervals.end_ns[last]) - intervals.start_ns[last]
-    return np.asarray(np.where(at < 0, 0, before_ns[last] + part_ns), dtype=np.int64)
 
 
 def _samples(stacks: StackSamples, weight_ns: Int64s) -> int:

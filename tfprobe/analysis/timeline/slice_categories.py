@@ -7,9 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tfprobe.analysis.breakdown.row_kinds import ORDER, Names, parts_of
-from tfprobe.analysis.breakdown.step_breakdown import Moments, fed_ns, moments, traced_in
-from tfprobe.analysis.breakdown.step_parts import GROUPS, LABELS, Part
+from tfprobe.analysis.breakdown.step_breakdown import Moments, fed_ns, part_moments, traced_in
+from tfprobe.analysis.breakdown.step_parts import GROUPS, LABELS, ORDER, Part, PartNames, parts_of
 from tfprobe.errors import Missing
 from tfprobe.profile.capture_tables import Executions, SpanKind, Spans
 from tfprobe.profile.profile import Capture, Loop, Profile
@@ -47,7 +46,7 @@ _OF_SPAN = {
 }
 
 
-def of_rows(rows: Executions, known: Names) -> Int8s:
+def of_rows(rows: Executions, known: PartNames) -> Int8s:
     """Return the category of each row of one capture, as a position in CATEGORIES."""
     return np.where(rows.background, np.int8(_BACKGROUND), parts_of(rows, known))
 
@@ -72,7 +71,7 @@ class PartBand(NamedTuple):
     end_ns: Int64s
 
 
-def bands_of(profile: Profile, capture: Capture, known: Names) -> tuple[PartBand, ...]:
+def bands_of(profile: Profile, capture: Capture, known: PartNames) -> tuple[PartBand, ...]:
     """Return the bands of a capture of a profile; `known` are the names of its executions."""
     rows = profile.executions.at(np.flatnonzero(profile.executions.capture == capture.index))
     spans = profile.spans.at(np.flatnonzero(profile.spans.capture == capture.index))
@@ -80,13 +79,13 @@ def bands_of(profile: Profile, capture: Capture, known: Names) -> tuple[PartBand
 
 
 def moments_of(
-    profile: Profile, capture: Capture, rows: Executions, spans: Spans, known: Names
+    profile: Profile, capture: Capture, rows: Executions, spans: Spans, known: PartNames
 ) -> Moments:
     """Return what each moment of a step is charged to; `rows` and `spans` are those of it."""
     loop = loop_of(profile, capture)
     most_ns = fed_ns(capture, "" if loop is None else loop.kind)
     traced = list(traced_in(profile.activities, capture))
-    return moments(capture, rows, spans, traced, known, fed_ns=most_ns)
+    return part_moments(capture, rows, spans, traced, known, fed_ns=most_ns)
 
 
 def bands(found: Moments, capture: Capture) -> Iterator[PartBand]:

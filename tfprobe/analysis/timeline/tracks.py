@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tfprobe.analysis.breakdown.row_kinds import Names
 from tfprobe.analysis.breakdown.step_breakdown import shift_ns
+from tfprobe.analysis.breakdown.step_parts import PartNames
 from tfprobe.analysis.core.collective_ops import is_named_so
 from tfprobe.analysis.timeline import lanes
 from tfprobe.analysis.timeline.slice_categories import (
@@ -116,7 +116,7 @@ class Laid:
     is_shifted: bool
 
 
-def lay_out(profile: Profile, capture: Capture, known: Names) -> Laid:
+def lay_out(profile: Profile, capture: Capture, known: PartNames) -> Laid:
     """Return the tracks of one capture of a profile; `known` are the names of its executions."""
     row_at = np.flatnonzero(profile.executions.capture == capture.index)
     span_at = np.flatnonzero(profile.spans.capture == capture.index)
@@ -163,7 +163,7 @@ def _joined(found: Sequence[Slices]) -> Slices:
     )
 
 
-def _of_rows(rows: Executions, keys: _Keys, add_ns: int, known: Names) -> Slices:
+def _of_rows(rows: Executions, keys: _Keys, add_ns: int, known: PartNames) -> Slices:
     track, category = keys.of_rows(rows), of_rows(rows, known)
     return _slices(TrackSource.ROWS, track, category, rows.start_ns + add_ns, rows.duration_ns)
 

@@ -23,7 +23,7 @@ from tfprobe.analysis.core.copies import (
     copies,
     device_of,
 )
-from tfprobe.analysis.core.intervals import NONE, Intervals, covered_ns, intersection, union
+from tfprobe.analysis.core.intervals import NONE, Intervals, intersection, union, within_ns
 from tfprobe.analysis.core.source_lines import By, Origins
 from tfprobe.errors import Missing
 from tfprobe.profile.capture_tables import Executions, Place
@@ -193,7 +193,7 @@ def _hidden_ns(rows: Executions, found: Copies, groups: Sequence[_Group]) -> Int
     hidden_ns = np.zeros(len(found.row), dtype=np.int64)
     for group in groups:
         start_ns, end_ns = _times(rows, found, group.copies)
-        hidden_ns[group.copies] = covered_ns(start_ns, end_ns, group.kernels)
+        hidden_ns[group.copies] = within_ns(group.kernels, start_ns, end_ns)
     return hidden_ns
 
 

@@ -21,14 +21,13 @@ def command(run: str, output: str | None, as_json: bool, rank: int | None, each_
     trace of PyTorch's profiler. The parts are exclusive, and add up to the time from the start of
     a traced step to the start of the next.
     """
-    from tfprobe.analysis.breakdown.breakdown_totals import cycle, merge
-    from tfprobe.analysis.breakdown.cycles import by_loop
+    from tfprobe.analysis.breakdown.cycles import mean_cycle, merge_cycles, parts_by_loop
     from tfprobe.report.documents.breakdown_document import loop_document, shares_document
     from tfprobe.report.documents.run_report import run_document
 
     source, profile = common.whole(run, output, rank=rank)
-    loops = by_loop(profile)
-    item = merge(map(cycle, loops), len(profile.captures))
+    loops = parts_by_loop(profile)
+    item = merge_cycles(map(mean_cycle, loops), len(profile.captures))
     if as_json:
         document: dict[str, Any] = {
             "schema": "tfprobe.breakdown/1",

@@ -10,7 +10,7 @@ import numpy as np
 
 from tfprobe.analysis.account.account import Account
 from tfprobe.analysis.account.account import accounts as accounts_of
-from tfprobe.analysis.breakdown.cycles import LoopParts, by_loop
+from tfprobe.analysis.breakdown.cycles import LoopParts, parts_by_loop
 from tfprobe.analysis.core.main_loop import fills_queue
 from tfprobe.analysis.input.input_verdict import LoopInput, judge
 from tfprobe.analysis.system.application import ProcessActivities
@@ -122,7 +122,7 @@ def part(
     `sampled` are works of it joined with graphs and code. `works` are the traced steps, `did`
     is what the processes did and `accounts` what their time went to, where that is known already.
     """
-    loops = by_loop(profile) if loops is None else loops
+    loops = parts_by_loop(profile) if loops is None else loops
     known = _Known(
         profile=profile,
         loop_timings=loop_timings(profile),

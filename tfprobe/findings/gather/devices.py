@@ -8,9 +8,8 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from tfprobe.analysis.breakdown.row_kinds import is_part, names, parts_of
-from tfprobe.analysis.breakdown.step_parts import Part
-from tfprobe.analysis.breakdown.watched_gaps import followed
+from tfprobe.analysis.breakdown.gap_breakdown import gaps_before_steps
+from tfprobe.analysis.breakdown.step_parts import Part, is_part, part_names, parts_of
 from tfprobe.analysis.core.copies import CopyMemory, Move
 from tfprobe.analysis.core.source_lines import Origins
 from tfprobe.analysis.transfers.bus_transfers import TransferFlow, Transfers, transfers
@@ -43,7 +42,7 @@ def precision(rows: Executions, captures: int) -> Precision | Missing:
     on_device = rows.place == Place.ACCELERATOR
     if not on_device.any():
         return _NO_KERNEL
-    part = parts_of(rows, names(rows))
+    part = parts_of(rows, part_names(rows))
     narrow = on_device & is_part(part, Part.DEVICE_COMPUTE_16BIT)
     eligible = on_device & ~narrow & _of_types(rows, _PRODUCTS)
     compute_ns = _busy_ns(rows, on_device & ~is_part(part, Part.COLLECTIVES), captures)
@@ -162,7 +161,9 @@ _LIBRARY = re.compile(r"/(site-packages|dist-packages|lib/python\d)|^<frozen|^$"
 def syncs(profile: Profile, loop: Loop) -> Syncs | Missing:
     """Return the reads of tensors in the watched gaps of a loop."""
     gaps = [
-        gap for gap in followed(profile) if gap.process == loop.process and gap.loop == loop.index
+        gap
+        for gap in gaps_before_steps(profile)
+        if gap.process == loop.process and gap.loop == loop.index
     ]
     if not gaps:
         return Missing("the time between its steps was not watched")

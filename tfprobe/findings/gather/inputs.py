@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from tfprobe.analysis.breakdown.gap_breakdown import gaps_before_steps
 from tfprobe.analysis.breakdown.python_lines import python_lines
-from tfprobe.analysis.breakdown.watched_gaps import followed
 from tfprobe.analysis.core.source_lines import is_of_library
 from tfprobe.analysis.input.input_sources import SourceKind
 from tfprobe.analysis.input.input_verdict import LoopInput
@@ -139,7 +139,7 @@ def _line_of_filler(item: LoopInput, profile: Profile) -> str:
         and not isinstance(item.loop, Missing)
         and loop.process == item.loop.process
     }
-    gaps = [gap for gap in followed(profile) if (gap.process, gap.loop) in fillers]
+    gaps = [gap for gap in gaps_before_steps(profile) if (gap.process, gap.loop) in fillers]
     lines = python_lines(gaps)
     return f"{lines[0].file}:{lines[0].line}" if lines else ""
 

@@ -9,8 +9,8 @@ from dataclasses import replace
 
 from tfprobe.analysis.account.account import Account
 from tfprobe.analysis.account.categories import Category
+from tfprobe.analysis.breakdown.gap_breakdown import gaps_before_steps, watched_gaps
 from tfprobe.analysis.breakdown.python_lines import python_lines
-from tfprobe.analysis.breakdown.watched_gaps import followed, watched_gaps
 from tfprobe.analysis.core.main_loop import fills_queue
 from tfprobe.analysis.core.releases import release_of
 from tfprobe.analysis.core.source_lines import is_of_library
@@ -345,7 +345,7 @@ def python(profile: Profile, loop: Loop) -> Python | Missing:
     gaps = tuple(watched.by_step.values())
     # All of a loop with long gaps alone may look unusual.
     usual = watched.usual if gaps else None
-    gaps = gaps or tuple(g for g in followed(profile) if (g.process, g.loop) == key)
+    gaps = gaps or tuple(g for g in gaps_before_steps(profile) if (g.process, g.loop) == key)
     told = python_lines(gaps, usual)[:_TOP]
     lines = (
         PythonUse(each.what, f"{each.file}:{each.line}", each.kind.value, each.ratio, each.calls)

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from tfprobe.analysis.breakdown.breakdown_totals import Breakdown, judge
-from tfprobe.analysis.breakdown.cycles import LoopParts, StepParts
+from tfprobe.analysis.breakdown.cycles import Breakdown, LoopParts, StepParts, bottleneck
 from tfprobe.analysis.breakdown.gap_breakdown import GapCause
 from tfprobe.analysis.breakdown.step_parts import GROUPS, Part
 from tfprobe.errors import Missing
@@ -27,7 +26,7 @@ def shares_document(item: Breakdown | Missing) -> Document:
         "after": _group("after", item.shares),
         "other": item.group("other"),
         "other_of_which": _group("other", item.shares),
-        "bound_by": {bound.value: share for bound, share in judge(item.shares).shares},
+        "bound_by": {bound.value: share for bound, share in bottleneck(item.shares).shares},
     }
 
 

@@ -12,9 +12,14 @@ from typing import Any
 from tfprobe.analysis.account import account, collectives
 from tfprobe.analysis.account.account import Account
 from tfprobe.analysis.account.collectives import ProcessCollectives
-from tfprobe.analysis.breakdown import breakdown_totals
-from tfprobe.analysis.breakdown.breakdown_totals import Breakdown, Cycle
-from tfprobe.analysis.breakdown.cycles import LoopParts, by_loop
+from tfprobe.analysis.breakdown.cycles import (
+    Breakdown,
+    Cycle,
+    LoopParts,
+    mean_cycle,
+    merge_cycles,
+    parts_by_loop,
+)
 from tfprobe.analysis.core import no_data_reasons
 from tfprobe.analysis.distributed import synchronization_events
 from tfprobe.analysis.distributed.synchronization_events import SynchronizationEvents
@@ -123,12 +128,12 @@ def part(
     `works` are their traced steps and `accounts` what their time went to, where that is known
     already.
     """
-    loops = by_loop(profile) if loops is None else loops
+    loops = parts_by_loop(profile) if loops is None else loops
     reports = (process_report(process, profile) for process in profile.processes)
     return ReportPart(
         processes=tuple(map(_without_steps, reports)),
         accounts=account.accounts(profile, loops) if accounts is None else accounts,
-        cycles=tuple(map(breakdown_totals.cycle, loops)),
+        cycles=tuple(map(mean_cycle, loops)),
         ops=op_stats.op_sums(profile),
         hardware=hardware.processes(profile),
         silences=no_data_reasons.stepless(profile),
@@ -167,7 +172,7 @@ def merge(run: Run, parts: Sequence[ReportPart], rest: ProcessFacts) -> Report:
         account=account.merge(accounts),
         accounts=accounts,
         processes=tuple(map(_placed, reports, placed)),
-        breakdown=breakdown_totals.merge(
+        breakdown=merge_cycles(
             (cycle for part in parts for cycle in part.cycles),
             sum(part.ops.captures for part in parts),
         ),

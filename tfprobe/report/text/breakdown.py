@@ -6,8 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from rich.console import RenderableType
 
-from tfprobe.analysis.breakdown.breakdown_totals import DOES, Breakdown, judge
-from tfprobe.analysis.breakdown.cycles import LoopParts, StepParts
+from tfprobe.analysis.breakdown.cycles import DOES, Breakdown, LoopParts, StepParts, bottleneck
 from tfprobe.analysis.breakdown.gap_breakdown import GapCause
 from tfprobe.analysis.breakdown.step_parts import GROUPS, LABELS, Part
 from tfprobe.errors import Missing
@@ -69,7 +68,7 @@ def title(item: LoopParts, processes: Sequence[Process] = ()) -> str:
 
 def answer(shares: Mapping[Part, float]) -> str:
     """Return one sentence: what most of a cycle is spent on, and what comes next."""
-    found = judge(shares).shares
+    found = bottleneck(shares).shares
     if not found:
         return "The traced steps took no time."
     bound, share = found[0]

@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Iterator, Sequence
 
 from tfprobe.analysis.account.account import Account
-from tfprobe.analysis.breakdown.breakdown_totals import Breakdown
+from tfprobe.analysis.breakdown.cycles import Breakdown
 from tfprobe.analysis.breakdown.step_parts import GROUPS, LABELS
 from tfprobe.analysis.ops.op_stats import OpTable
 from tfprobe.analysis.system import endings

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from tfprobe.analysis.breakdown.breakdown_totals import DOES, judge
-from tfprobe.analysis.breakdown.cycles import LoopParts, StepParts, by_loop
+from tfprobe.analysis.breakdown.cycles import DOES, LoopParts, StepParts, bottleneck, parts_by_loop
 from tfprobe.analysis.breakdown.gap_breakdown import GapCause
 from tfprobe.analysis.breakdown.step_parts import GROUPS, LABELS, Part
 from tfprobe.errors import NoAnswer
@@ -27,7 +26,7 @@ def document(run: OpenRun, question: Params) -> Document:
         return {"work": None, "missing": "no step has been recorded", "steps": []}
     loop = run.loop(question)
     place = run.place(loop)
-    cycles = run.made("cycles", lambda: by_loop(run.profile))
+    cycles = run.made("cycles", lambda: parts_by_loop(run.profile))
     found = next((cycle for cycle in cycles if cycle.loop is loop), None)
     if found is None:
         return {"work": place, "missing": "no step of this loop was traced", "steps": []}
@@ -69,7 +68,7 @@ def answer_document(shares: dict[Part, float]) -> list[Document]:
     """Return what most of the time is spent on, in words, largest first."""
     return [
         {"bound": bound.value, "does": DOES[bound], "share_ratio": share}
-        for bound, share in judge(shares).shares
+        for bound, share in bottleneck(shares).shares
     ]
 
 

@@ -8,9 +8,13 @@ from tfprobe.analysis.account import account, collectives
 from tfprobe.analysis.account.account import Account, Strip
 from tfprobe.analysis.account.categories import LABELS, WENT_TO, Category
 from tfprobe.analysis.account.ledger import AccountPart
-from tfprobe.analysis.breakdown import breakdown_totals
-from tfprobe.analysis.breakdown.breakdown_totals import Breakdown
-from tfprobe.analysis.breakdown.cycles import LoopParts, by_loop
+from tfprobe.analysis.breakdown.cycles import (
+    Breakdown,
+    LoopParts,
+    mean_cycle,
+    merge_cycles,
+    parts_by_loop,
+)
 from tfprobe.analysis.ops.op_stats import op_table
 from tfprobe.analysis.system import runtime
 from tfprobe.errors import Missing
@@ -37,8 +41,8 @@ def document(run: OpenRun, question: Params) -> Document:  # noqa: ARG001 - all 
 def _document(run: OpenRun) -> Document:
     profile = run.profile
     problems = profile.problems
-    cycles = run.made("cycles", lambda: by_loop(profile))
-    divided = breakdown_totals.merge(map(breakdown_totals.cycle, cycles), len(profile.captures))
+    cycles = run.made("cycles", lambda: parts_by_loop(profile))
+    divided = merge_cycles(map(mean_cycle, cycles), len(profile.captures))
     return {
         "account": _account(profile, cycles),
         "captures": len(profile.captures),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tfprobe.analysis.breakdown.cycles import by_loop
+from tfprobe.analysis.breakdown.cycles import parts_by_loop
 from tfprobe.analysis.breakdown.step_parts import Part
 from tfprobe.analysis.core.source_lines import BYS, By
 from tfprobe.analysis.distributed import transfer_report
@@ -83,7 +83,7 @@ def _with_most(part: Document, name: str, most: int) -> Document:
 
 def _syncs(run: OpenRun, loop: Loop) -> Document:
     """Return how long steps wait for devices, and where Python asks for values between them."""
-    cycles = run.made("cycles", lambda: by_loop(run.profile))
+    cycles = run.made("cycles", lambda: parts_by_loop(run.profile))
     parts = next((cycle for cycle in cycles if cycle.loop == loop), None)
     asked = syncs(run.profile, loop)
     return {

@@ -9,8 +9,12 @@ import pytest
 
 from tests.support.profiles import Step, loop, op, profile
 from tests.support.rundir import UNIX_NS
-from tfprobe.analysis.breakdown.breakdown_totals import divide
-from tfprobe.analysis.breakdown.cycles import StepParts, by_loop, of_steps
+from tfprobe.analysis.breakdown.cycles import (
+    StepParts,
+    parts_by_loop,
+    parts_of_traced_steps,
+    run_breakdown,
+)
 from tfprobe.analysis.breakdown.step_parts import Part
 from tfprobe.profile.activities import Call, Gap
 from tfprobe.profile.capture_tables import Place
@@ -39,7 +43,7 @@ def step(*calls: Call, cost_us: int = 0, rows=(), kind: str = "fit") -> StepPart
         loops=[loop([100] * 3, kind=kind)],
         gaps=(gap(*calls, cost_us=cost_us),),
     )
-    (each,) = of_steps(found)
+    (each,) = parts_of_traced_steps(found)
     assert sum(each.parts.values()) == each.cycle_ns
     return each
 
@@ -192,7 +196,9 @@ def test_what_follows_the_last_step_leads_to_no_step(executed: int, is_known: bo
     last = replace(gap(LOOP), cut=True)
     loops = [loop([100] * executed)]
 
-    (found,) = of_steps(profile([Step([op("MatMul", 0, 100)])], loops=loops, gaps=(last,)))
+    (found,) = parts_of_traced_steps(
+        profile([Step([op("MatMul", 0, 100)])], loops=loops, gaps=(last,))
+    )
 
     assert (found.between_ns == 10_000) is is_known
 
@@ -214,7 +220,7 @@ def test_a_work_weighs_its_steps_and_the_time_between():
     ]
     loops = [loop([900], index=0), loop([100], index=1)]
 
-    found = divide(profile(steps, loops=loops))
+    found = run_breakdown(profile(steps, loops=loops))
 
     assert found.shares[Part.HOST_COMPUTE] == pytest.approx(0.9, abs=1e-5)
 
@@ -225,7 +231,7 @@ def test_causes_of_a_work_are_means_over_its_steps():
     first = gap(LOOP, call("slow", 1000))
     gaps = (first, replace(gap(LOOP), step=1))
 
-    (found,) = by_loop(profile(steps, loops=[loop()], gaps=gaps))
+    (found,) = parts_by_loop(profile(steps, loops=[loop()], gaps=gaps))
 
     (cause,) = [each for each in found.causes if each.what == "slow"]
     assert cause.duration_ns == 500_000
@@ -239,7 +245,7 @@ def test_a_gap_that_is_far_longer_than_usual_is_no_part_of_the_mean_cycle():
     end_of_epoch = replace(gap(LOOP, call("evaluate", 400_000)), step=1)
     gaps = (gap(LOOP, call("log", 50)), end_of_epoch)
 
-    (found,) = by_loop(profile(steps, loops=[loop([1_000_000] * 20)], gaps=gaps))
+    (found,) = parts_by_loop(profile(steps, loops=[loop([1_000_000] * 20)], gaps=gaps))
 
     assert [isinstance(step.between_ns, int) for step in found.steps] == [True, False]
     assert {cause.what for cause in found.causes} >= {"log"}
@@ -252,7 +258,7 @@ def test_a_pause_after_every_step_is_usual():
     slow = loop([1_000_000] * 20)
     starts = np.arange(20, dtype=np.int64) * (pause_ns + 1_000_000)
     recent = replace(slow.recent, start_ns=starts, end_ns=starts + 1_000_000)
-    found = divide(
+    found = run_breakdown(
         profile(
             [Step([op("MatMul", 0, 100)])],
             loops=[replace(slow, recent=recent)],

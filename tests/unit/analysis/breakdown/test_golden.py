@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.golden import GOLDEN
-from tfprobe.analysis.breakdown.cycles import StepParts, of_steps
+from tfprobe.analysis.breakdown.cycles import StepParts, parts_of_traced_steps
 from tfprobe.analysis.breakdown.step_parts import DEVICE_COMPUTE, Part
 from tfprobe.profile.reader.file import file_profile
 
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.skipif(not GOLDEN.is_dir(), reason=f"no recordings in {
 
 
 def steps_of(path: Path) -> tuple[StepParts, ...]:
-    return of_steps(file_profile(path))
+    return parts_of_traced_steps(file_profile(path))
 
 
 @pytest.mark.parametrize("path", RECORDINGS, ids=lambda path: f"{path.parent.name}/{path.name}")

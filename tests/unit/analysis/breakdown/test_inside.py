@@ -9,11 +9,14 @@ import pytest
 
 from tests.support.profiles import Step, loop, op, profile
 from tests.support.rundir import UNIX_NS
-from tfprobe.analysis.breakdown.breakdown_totals import Breakdown, divide
-from tfprobe.analysis.breakdown.cycles import by_loop, of_steps
-from tfprobe.analysis.breakdown.row_kinds import names
-from tfprobe.analysis.breakdown.step_breakdown import Moments, moments
-from tfprobe.analysis.breakdown.step_parts import Part
+from tfprobe.analysis.breakdown.cycles import (
+    Breakdown,
+    parts_by_loop,
+    parts_of_traced_steps,
+    run_breakdown,
+)
+from tfprobe.analysis.breakdown.step_breakdown import Moments, part_moments
+from tfprobe.analysis.breakdown.step_parts import Part, part_names
 from tfprobe.errors import Missing
 from tfprobe.profile.activities import Activity
 from tfprobe.profile.capture_tables import Place
@@ -22,7 +25,7 @@ GPU = "/device:GPU:0"
 
 
 def parts_us(*rows, duration_us: int = 100, **more) -> dict[Part, float]:
-    (step,) = of_steps(profile([Step(rows, duration_us=duration_us)], **more))
+    (step,) = parts_of_traced_steps(profile([Step(rows, duration_us=duration_us)], **more))
     assert sum(step.parts.values()) == step.cycle_ns
     return {part: ns / 1000 for part, ns in step.parts.items()}
 
@@ -124,7 +127,7 @@ def test_lanes_of_one_device_are_one_device():
 
 def test_a_step_lasts_until_its_kernels_have_ended():
     """A call that returns before its kernels end has not done its step yet."""
-    (step,) = of_steps(profile([Step([kernel("MatMul", 50, 100)], duration_us=100)]))
+    (step,) = parts_of_traced_steps(profile([Step([kernel("MatMul", 50, 100)], duration_us=100)]))
 
     assert step.step_ns == 150_000
     assert step.parts[Part.DEVICE_COMPUTE_OTHER] == 100_000
@@ -158,8 +161,8 @@ def test_what_is_fed_is_converted_before_the_first_op():
     """In a Session loop, the time before the first op goes to what is fed."""
     steps = [Step([op("MatMul", 30, 70)])]
 
-    (session,) = of_steps(profile(steps, loops=[loop(kind="session_run")]))
-    (fit,) = of_steps(profile(steps, loops=[loop(kind="fit")]))
+    (session,) = parts_of_traced_steps(profile(steps, loops=[loop(kind="session_run")]))
+    (fit,) = parts_of_traced_steps(profile(steps, loops=[loop(kind="fit")]))
 
     assert session.parts[Part.FEED] == 30_000
     assert fit.parts[Part.IDLE] == 30_000
@@ -170,7 +173,7 @@ def test_a_session_step_that_was_fed_nothing_has_no_feed():
     bare = profile([Step([op("MatMul", 30, 70)])], loops=[loop(kind="session_run")])
     (capture,) = bare.captures
 
-    (step,) = of_steps(replace(bare, captures=(replace(capture, fed_bytes=0),)))
+    (step,) = parts_of_traced_steps(replace(bare, captures=(replace(capture, fed_bytes=0),)))
 
     assert step.parts[Part.IDLE] == 30_000
 
@@ -183,7 +186,9 @@ def test_what_is_longer_than_the_fed_bytes_take_is_no_feed(fed_bytes: int, feed_
     bare = profile([Step([op("MatMul", 5000, 70)], 5070)], loops=[loop(kind="session_run")])
     (capture,) = bare.captures
 
-    (step,) = of_steps(replace(bare, captures=(replace(capture, fed_bytes=fed_bytes),)))
+    (step,) = parts_of_traced_steps(
+        replace(bare, captures=(replace(capture, fed_bytes=fed_bytes),))
+    )
 
     assert step.parts[Part.FEED] == feed_ns
     assert step.parts.get(Part.IDLE, 0) == 5_000_000 - feed_ns
@@ -194,7 +199,7 @@ def test_gathering_the_trace_of_a_session_step_is_not_the_jobs_fetch():
     bare = profile([Step([op("MatMul", 10, 40)])], loops=[loop(kind="session_run")])
     (capture,) = bare.captures
 
-    (step,) = of_steps(replace(bare, captures=(replace(capture, plain_ns=60_000),)))
+    (step,) = parts_of_traced_steps(replace(bare, captures=(replace(capture, plain_ns=60_000),)))
 
     assert step.parts == {
         Part.FEED: 10_000,
@@ -210,9 +215,9 @@ def test_the_first_events_of_a_window_are_recording():
     (capture,) = bare.captures
 
     watched = replace(bare, captures=(replace(capture, plain_ns=40_000),))
-    found = divide(watched)
+    found = run_breakdown(watched)
 
-    (item,) = by_loop(watched)
+    (item,) = parts_by_loop(watched)
     assert isinstance(found, Breakdown)
     assert item.steps[0].parts[Part.RECORDING] == 60_000
     assert item.steps[0].cycle_ns == 100_000
@@ -225,7 +230,7 @@ def test_tracing_a_function_is_compile_time():
     """A step that retraces spends that time compiling, and says which function."""
     traced = Activity(0, "trace", "train_step", "1", UNIX_NS, UNIX_NS + 60_000, 2, 90_000)
 
-    (step,) = of_steps(profile([Step([op("MatMul", 60, 40)])], activities=(traced,)))
+    (step,) = parts_of_traced_steps(profile([Step([op("MatMul", 60, 40)])], activities=(traced,)))
 
     assert step.parts[Part.COMPILE] == 60_000
     assert [cause.what for cause in step.causes] == ["tracing train_step"]
@@ -256,10 +261,10 @@ def test_parts_sum_to_the_step_exactly():
         ]
 
         recorded = profile([Step(rows, duration_us=97)])
-        found = divide(recorded)
+        found = run_breakdown(recorded)
 
         assert isinstance(found, Breakdown)
-        (step,) = of_steps(recorded)
+        (step,) = parts_of_traced_steps(recorded)
         assert sum(step.parts.values()) == step.cycle_ns
         assert sum(found.shares.values()) == 1.0
         assert min(found.shares.values()) >= 0
@@ -267,7 +272,7 @@ def test_parts_sum_to_the_step_exactly():
 
 def test_without_a_sample_there_is_a_reason():
     """A run without captures has no breakdown, and says so."""
-    assert divide(profile()) == Missing("no step was traced")
+    assert run_breakdown(profile()) == Missing("no step was traced")
 
 
 def test_moments_of_each_device_fill_the_step():
@@ -296,6 +301,6 @@ def test_moments_of_each_device_fill_the_step():
 
 def _moments(*rows) -> Moments:
     found = profile([Step(rows)])
-    known = names(found.executions)
+    known = part_names(found.executions)
     (capture,) = found.captures
-    return moments(capture, found.executions, found.spans, (), known, fed_ns=0)
+    return part_moments(capture, found.executions, found.spans, (), known, fed_ns=0)

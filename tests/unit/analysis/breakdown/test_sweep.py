@@ -6,7 +6,7 @@ import random
 
 import numpy as np
 
-from tfprobe.analysis.breakdown.attribution import NOBODY, Claims, charge
+from tfprobe.analysis.breakdown.attribution import NOBODY, Claims, charge_claims
 
 
 def claims(*rows: tuple[int, int, int, int]) -> Claims:
@@ -17,7 +17,7 @@ def claims(*rows: tuple[int, int, int, int]) -> Claims:
 
 def charged(lengths: list[int], *rows: tuple[int, int, int, int]) -> list[list[int]]:
     """Return for each ns of each segment who has it."""
-    found = charge(np.array(lengths, dtype=np.int64), claims(*rows))
+    found = charge_claims(np.array(lengths, dtype=np.int64), claims(*rows))
     told: list[list[int]] = [[] for _ in lengths]
     for segment, rank, start_ns, end_ns in zip(*(each.tolist() for each in found), strict=True):
         assert len(told[segment]) == start_ns
@@ -66,7 +66,7 @@ def test_segments_longer_than_all_numbers_together_are_charged():
     longest = 2**62
     rows = ((0, 0, 0, longest), (1, 3, 5, longest), (2, 1, 0, 7))
 
-    found = charge(np.array([longest] * 3), claims(*rows))
+    found = charge_claims(np.array([longest] * 3), claims(*rows))
 
     told = list(zip(*(each.tolist() for each in found), strict=True))
     assert told == [

@@ -9,9 +9,9 @@ import pytest
 
 from tests.support.profiles import Step, op, profile, timed_loop
 from tests.support.rundir import UNIX_NS
-from tfprobe.analysis.breakdown.cycles import LoopParts, by_loop
+from tfprobe.analysis.breakdown.cycles import LoopParts, parts_by_loop
+from tfprobe.analysis.breakdown.gap_breakdown import gaps_before_steps
 from tfprobe.analysis.breakdown.step_parts import Part
-from tfprobe.analysis.breakdown.watched_gaps import followed
 from tfprobe.profile.activities import Call, Gap
 
 MS = 1_000_000
@@ -44,7 +44,7 @@ def _found(*gaps: Gap, usual_ns: int) -> LoopParts:
     loop = timed_loop([MS] * STEPS, usual_ns)
     lengthened = np.isin(np.arange(STEPS), [gap.step for gap in gaps])
     recent = replace(loop.recent, watched=lengthened)
-    (found,) = by_loop(
+    (found,) = parts_by_loop(
         profile([Step([op("MatMul", 0, 100)])], loops=[replace(loop, recent=recent)], gaps=gaps)
     )
     return found
@@ -106,5 +106,5 @@ def test_gaps_that_were_due_to_be_long_are_there_for_who_asks():
     due = replace(usual, step=49, why="foreseen")
     known = profile([], loops=[timed_loop([MS] * STEPS, MS)], gaps=(usual, due))
 
-    assert followed(known) == (usual,)
-    assert followed(known, with_foreseen=True) == (usual, due)
+    assert gaps_before_steps(known) == (usual,)
+    assert gaps_before_steps(known, with_foreseen=True) == (usual, due)

@@ -10,7 +10,7 @@ import pytest
 from tests.support.profiles import Step, process, profile
 from tests.support.rundir import UNIX_NS
 from tfprobe.analysis.core.copies import CopyMemory, CopyWaits, Move
-from tfprobe.analysis.core.intervals import covered_ns, union
+from tfprobe.analysis.core.intervals import union, within_ns
 from tfprobe.analysis.core.source_lines import Origins
 from tfprobe.analysis.transfers.bus_transfers import (
     NO_OP,
@@ -345,4 +345,4 @@ def test_what_is_covered_is_measured_for_each_interval_by_itself() -> None:
 
     expected = [inside[low:high].sum() for low, high in zip(start, end, strict=True)]
 
-    assert covered_ns(start, end, held).tolist() == expected
+    assert within_ns(held, start, end).tolist() == expected

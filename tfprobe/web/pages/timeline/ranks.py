@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from tfprobe.analysis.breakdown.row_kinds import names
-from tfprobe.analysis.core.intervals import Intervals, covered_ns, union
+from tfprobe.analysis.breakdown.step_parts import part_names
+from tfprobe.analysis.core.intervals import Intervals, union, within_ns
 from tfprobe.analysis.distributed.aligned import Aligned
 from tfprobe.analysis.distributed.synchronization_events import SynchronizationKind
 from tfprobe.analysis.timeline import lanes
@@ -163,7 +163,7 @@ def _track(group: str, name: str, rows: int, count: int, left_out: int = 0) -> D
 def _add_parts(
     run: OpenRun, found: RankTimeline, rank: RankStep, slices: _Slices, row: int
 ) -> None:
-    known = run.made("names", lambda: names(run.profile.executions))
+    known = run.made("names", lambda: part_names(run.profile.executions))
     for band in bands_of(found.together.profile, rank.capture, known)[:1]:
         window = Window(0, max(rank.capture.duration_ns, 1))
         most = max(MOST_PARTS // len(found.ranks), 100)
@@ -251,7 +251,7 @@ def _waiting(found: RankTimeline, whole: Document) -> Document:
     edges = np.linspace(whole["from_ns"], whole["to_ns"], CELLS + 1).astype(np.int64)
     waits = np.zeros(CELLS, dtype=np.int64)
     for rank in found.ranks:
-        waits += covered_ns(edges[:-1], edges[1:], _waits_of(found, rank))
+        waits += within_ns(_waits_of(found, rank), edges[:-1], edges[1:])
     cell_ns = np.maximum(np.diff(edges), 1) * len(found.ranks)
     ratios = np.round(waits / cell_ns, 3).tolist()
     return {"group": "waiting", "tracks": len(found.ranks), "busy_ratio": ratios}

@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from tfprobe.analysis.breakdown.row_kinds import names
-from tfprobe.analysis.core.intervals import Intervals, covered_ns, union
+from tfprobe.analysis.breakdown.step_parts import part_names
+from tfprobe.analysis.core.intervals import Intervals, union, within_ns
 from tfprobe.analysis.timeline.lanes import Window, drawn
 from tfprobe.analysis.timeline.rank_timeline import same_step
 from tfprobe.analysis.timeline.slice_categories import CATEGORIES, NUMBER, PartBand, loop_of
@@ -134,7 +134,7 @@ def _kept(run: OpenRun, capture: Capture) -> tuple[Laid, Document]:
     """Return a step laid out, and what is told of it whatever the window; the last few are kept."""
     kept: OrderedDict[int, tuple[Laid, Document]] = run.made("timelines", OrderedDict)
     if capture.index not in kept:
-        known = run.made("names", lambda: names(run.profile.executions))
+        known = run.made("names", lambda: part_names(run.profile.executions))
         laid = lay_out(run.profile, capture, known)
         kept[capture.index] = laid, _fixed(run.profile, laid)
     kept.move_to_end(capture.index)
@@ -304,7 +304,7 @@ def _overview(laid: Laid, whole: Window) -> Document:
             continue
         mine = slice(track.first, track.last)
         moments = union(laid.slices.start_ns[mine], laid.slices.end_ns[mine])
-        cells = covered_ns(edges[:-1], edges[1:], Intervals(*moments))
+        cells = within_ns(Intervals(*moments), edges[:-1], edges[1:])
         busy[track.group] = busy.get(track.group, np.zeros(CELLS, dtype=np.int64)) + cells
         tracks[track.group] = tracks.get(track.group, 0) + 1
     cell_ns = np.maximum(np.diff(edges), 1)
