@@ -12,11 +12,12 @@ import pytest
 
 from tests.support.agent import Laboratory
 from tests.support.interpreters import need_interpreter, python_path
+from tfprobe.profile.activities import Activity
 from tfprobe.profile.reader.run_reader import load
 from tfprobe.runs.layout import RunFolder
 from tfprobe.runs.liveness import this_machine
 from tfprobe.runs.manifests import read_process
-from tfprobe.runs.process_folder.activities import ActivityLine, read_activities
+from tfprobe.runs.process_folder.activities import read_activities
 
 MS = 1_000_000
 SLOW = "import time; time.sleep(0.02)\n"
@@ -57,10 +58,10 @@ def _run(
     return ended.returncode, ended.stdout, ended.stderr
 
 
-def _imports(laboratory: Laboratory) -> dict[str, ActivityLine]:
+def _imports(laboratory: Laboratory) -> dict[str, Activity]:
     (folder,) = laboratory.folders()
-    lines = read_activities(folder / "activities.jsonl").lines
-    return {line.name: line for line in lines if line.kind == "import"}
+    activities = read_activities(folder / "activities.jsonl").ended
+    return {activity.name: activity for activity in activities if activity.kind == "import"}
 
 
 def test_a_slow_import_is_recorded_with_its_line(laboratory: Laboratory, python: str) -> None:
@@ -73,7 +74,7 @@ def test_a_slow_import_is_recorded_with_its_line(laboratory: Laboratory, python:
     imports = _imports(laboratory)
     outer = imports["outer"]
     assert (outer.file, outer.line) == (str(laboratory.folder / "program.py"), 2)
-    assert (outer.end_ns or 0) - outer.start_ns >= 40 * MS
+    assert outer.end_ns - outer.start_ns >= 40 * MS
     assert "inner" not in imports
     assert imports["tensorflow"].line == 3
 

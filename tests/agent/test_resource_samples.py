@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.agent import Laboratory, load
 from tests.support.interpreters import need_interpreter
-from tfprobe.runs.process_folder.resource_samples import read_resource_samples
+from tfprobe.runs.process_folder.resource_samples import COUNTS, RATIOS, resource_sample_log
 
 resource_samples = load("core.resource_samples")
 
@@ -207,12 +207,13 @@ def test_the_reader_takes_what_the_agent_writes(laboratory: Laboratory) -> None:
     laboratory.finish("session.run('loss')")
     (folder,) = laboratory.folders()
 
-    log = read_resource_samples(folder / "pulses.jsonl")
+    log = resource_sample_log(folder / "pulses.jsonl")
+    samples = log.read().things
 
     written = {*_lines(laboratory)[0]}
     apart = {"mono_ns", "steps", "at_exit", "gc_pauses", "thread_times"}
-    assert written == apart | {*log.lines[0].counts, *log.lines[0].ratios}
-    assert ([line.at_exit for line in log.lines], log.bad_lines) == ([False, True], 0)
+    assert written == apart | {*COUNTS, *RATIOS}
+    assert ([sample.at_exit for sample in samples], log.bad_lines) == ([False, True], 0)
 
 
 def test_values_that_cannot_be_read_are_null(laboratory: Laboratory) -> None:

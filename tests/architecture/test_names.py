@@ -21,8 +21,6 @@ MOST_COINED = 354
 ALIKE = {
     # An op that ran and one whose shapes are sought: the second may lack what the first has.
     frozenset({"BoundTensors", "OpCall"}),
-    # Lines of three files of a process folder, each of its own type.
-    frozenset({"ActivityLog", "MachineLog", "ResourceSampleLog"}),
     # One interval, and many as columns.
     frozenset({"PhaseIntervals", "Segment"}),
     # What was claimed, and what is left of it when the claims are ordered.

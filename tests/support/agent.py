@@ -17,8 +17,9 @@ import pytest
 
 from tests.support import toy_tensorflow
 from tfprobe.launch.run_directory import write_boot
+from tfprobe.profile.activities import Gap
 from tfprobe.runs.layout import RunFolder
-from tfprobe.runs.process_folder.gaps import GapRecord, read_gaps
+from tfprobe.runs.process_folder.gaps import gap_log
 from tfprobe.runs.process_folder.steps import StepsFile, read_steps
 
 ROOT = Path(__file__).parents[2]
@@ -154,11 +155,12 @@ class Laboratory:
         """The events that report an error of the agent."""
         return [event for event in self.events(folder) if event["event"] in ("error", "aside")]
 
-    def gaps(self, folder: Path | None = None) -> tuple[GapRecord, ...]:
-        """The watched gaps of a process."""
-        log = read_gaps(self._folder(folder) / "gaps.jsonl")
+    def gaps(self, folder: Path | None = None) -> tuple[Gap, ...]:
+        """The watched gaps of a process, on its monotonic clock."""
+        log = gap_log(self._folder(folder) / "gaps.jsonl")
+        gaps = tuple(log.read().things)
         assert log.bad_lines == 0
-        return log.gaps
+        return gaps
 
     def _folder(self, folder: Path | None) -> Path:
         (folder,) = [folder] if folder is not None else self.folders()

@@ -3,26 +3,21 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Generic, TypeVar
 
 from tfprobe.errors import Missing
 from tfprobe.profile.activities import ResourceSample
 from tfprobe.profile.profile import Loop, Problem
 from tfprobe.profile.reader.processes import process_of
-from tfprobe.profile.reader.samples import resource_samples
 from tfprobe.profile.snapshots import ProcessLook, TraceRequestState
 from tfprobe.runs.catalogue import ProcessEntry
 from tfprobe.runs.layout import ProcessFolder, is_capture
 from tfprobe.runs.liveness import UNKNOWN, Machine
 from tfprobe.runs.manifests import ProcessManifest
 from tfprobe.runs.process_folder.file_cache import Listing, ProcessReader
-from tfprobe.runs.process_folder.resource_samples import (
-    ResourceSampleLine,
-    ResourceSampleLog,
-    latest_resource_samples,
-)
+from tfprobe.runs.process_folder.jsonl import Latest
+from tfprobe.runs.process_folder.resource_samples import latest_resource_samples
 from tfprobe.runs.process_folder.steps import LoopsOfProcess, StepsFile
 from tfprobe.runs.process_folder.steps_layout import Header
 
@@ -33,9 +28,6 @@ KEPT_RESOURCE_SAMPLES = 64
 
 NOT_ASKED = Missing("the captures were not read")
 NOT_READ = Missing("the process has not been looked at")
-
-S = TypeVar("S")
-T = TypeVar("T")
 
 
 class WatchedProcess:
@@ -48,10 +40,8 @@ class WatchedProcess:
         self._clocks = clocks
         self._reader = ProcessReader(folder, here, keep_steps=KEPT_STEPS)
         self._captures = Listing(folder.captures)
-        self._resource_samples = latest_resource_samples(
-            folder.resource_samples, keep=KEPT_RESOURCE_SAMPLES
-        )
-        self._resource_samples_made: _Made[ResourceSampleLine, ResourceSample] = _Made()
+        self._clock = (0, 0)
+        self._resource_samples = self._resource_sample_reader()
         self._loops = LoopsOfProcess()
         self.entry = ProcessEntry(folder, NOT_READ, NOT_READ, 0, UNKNOWN)
         self.problems: tuple[Problem, ...] = ()
@@ -86,17 +76,16 @@ class WatchedProcess:
         return now_mono_ns(header, known, loops, self._here, self._clocks)
 
     def _latest_resource_samples(self, header: Header, index: int) -> tuple[ResourceSample, ...]:
-        shift_ns = header.unix_ns(0)
+        clock = (index, header.unix_ns(0))
+        if clock != self._clock:
+            self._clock = clock
+            self._resource_samples = self._resource_sample_reader()
+        return self._resource_samples.read()
 
-        def resource_sample(line: ResourceSampleLine) -> ResourceSample:
-            (made,) = resource_samples(
-                ResourceSampleLog((line,), 0), process=index, unix_minus_monotonic_ns=shift_ns
-            )
-            return made
-
-        return self._resource_samples_made.of(
-            self._resource_samples.read(), (index, shift_ns), resource_sample
-        )
+    def _resource_sample_reader(self) -> Latest[ResourceSample]:
+        process, shift_ns = self._clock
+        path, keep = self.folder.resource_samples, KEPT_RESOURCE_SAMPLES
+        return latest_resource_samples(path, keep=keep, process=process, shift_ns=shift_ns)
 
     def _problems(
         self,
@@ -116,24 +105,6 @@ class WatchedProcess:
             yield Problem(
                 where, f"{self._resource_samples.bad_lines} lines of pulses.jsonl are no pulses."
             )
-
-
-class _Made(Generic[S, T]):
-    """What was made of some things: of those that come again it is not made again."""
-
-    def __init__(self) -> None:
-        self._by: Hashable = None
-        self._made: dict[int, tuple[S, T]] = {}
-
-    def of(self, sources: Iterable[S], by: Hashable, make: Callable[[S], T]) -> tuple[T, ...]:
-        """Return what `make` makes of each; `by` is what else it goes by."""
-        known = self._made if by == self._by else {}
-        self._by = by
-        # The thing is kept beside what was made of it, so that its id is nobody else's.
-        self._made = {
-            id(source): known.get(id(source)) or (source, make(source)) for source in sources
-        }
-        return tuple(made for _, made in self._made.values())
 
 
 def _request(header: Header) -> TraceRequestState:

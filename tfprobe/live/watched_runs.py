@@ -12,14 +12,13 @@ from tfprobe.live.watched_process import HostClocks, WatchedProcess
 from tfprobe.profile.activities import ResourceSample
 from tfprobe.profile.profile import Problem
 from tfprobe.profile.reader.processes import programs_of, run_of, with_program
-from tfprobe.profile.reader.samples import machine_resource_samples
 from tfprobe.profile.snapshots import FleetLook, ProcessLook, RunLook, TimeUse
 from tfprobe.runs.catalogue import run_entry
 from tfprobe.runs.layout import ProcessFolder, RunFolder, may_hold_processes
 from tfprobe.runs.liveness import LIVE, UNKNOWN, Machine
 from tfprobe.runs.manifests import Launches, RunManifest, read_run
 from tfprobe.runs.process_folder.file_cache import SETTLED_S, Listing, Reread
-from tfprobe.runs.process_folder.resource_samples import MachineLine, MachineLog, latest_of_machine
+from tfprobe.runs.process_folder.resource_samples import latest_of_machine
 
 NANOSECONDS = 1_000_000_000
 
@@ -240,23 +239,20 @@ class _WatchedMachine:
     """The accelerators of one host, by its meter."""
 
     def __init__(self, folder: RunFolder, host: str) -> None:
-        self._host = host
-        self._lines = latest_of_machine(folder.machine(host), keep=KEPT_OF_MACHINE)
-        self._read: tuple[MachineLine, ...] = ()
+        self._latest = latest_of_machine(folder.machine(host), host, keep=KEPT_OF_MACHINE)
+        self._read: tuple[ResourceSample, ...] = ()
         self._resource_samples: tuple[ResourceSample, ...] = ()
 
     @property
     def bad_lines(self) -> int:
-        return self._lines.bad_lines
+        return self._latest.bad_lines
 
     def resource_samples(self) -> tuple[ResourceSample, ...]:
         """Return the latest of them, oldest first."""
-        lines = self._lines.read()
-        if lines is not self._read:
-            self._read, self._resource_samples = (
-                lines,
-                machine_resource_samples(MachineLog(lines, 0), self._host),
-            )
+        samples = self._latest.read()
+        if samples is not self._read:
+            self._read = samples
+            self._resource_samples = tuple(sorted(samples, key=lambda sample: sample.at_ns))
         return self._resource_samples
 
 

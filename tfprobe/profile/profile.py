@@ -282,12 +282,13 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Interpreter:
-    """A Python interpreter which started with the agent on its path."""
+    """A Python interpreter that started with the agent on its path."""
 
     host: str
     pid: int
     version: str
     executable: str
+    started_unix_ns: int = 0
 
 
 @dataclass(frozen=True, slots=True)

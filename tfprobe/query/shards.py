@@ -12,7 +12,6 @@ from tfprobe.profile.profile import Profile
 from tfprobe.profile.programs import Program
 from tfprobe.profile.reader.process_notes import MachineNotes
 from tfprobe.profile.reader.processes import (
-    known_interpreters,
     no_rank,
     programs_of,
     run_of,
@@ -120,7 +119,7 @@ def rest_of(entry: RunEntry, hosts: Sequence[str]) -> Profile:
     return Profile(
         run=run_of(entry),
         processes=(),
-        interpreters=known_interpreters(read_interpreters(entry.folder.interpreters)),
+        interpreters=read_interpreters(entry.folder.interpreters),
         loops=(),
         captures=(),
         executions=empty(Executions),

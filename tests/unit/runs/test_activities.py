@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import random
+from dataclasses import replace
 
 import pytest
 
+from tfprobe.profile.activities import Activity
 from tfprobe.runs.process_folder import activities
-from tfprobe.runs.process_folder.activities import ActivityHistory, ActivityLine, read_activities
+from tfprobe.runs.process_folder.activities import ActivityHistory, ActivityLog, read_activities
 
 FIELDS = {
     "activity": "save",
@@ -21,20 +23,29 @@ FIELDS = {
 }
 
 
-def _read(tmp_path, *lines: object):
+def _read(tmp_path, *lines: object, shift_ns: int = 0):
     path = tmp_path / "activities.jsonl"
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    return read_activities(path)
+    return read_activities(path, process=3, shift_ns=shift_ns)
 
 
 def test_an_interval_is_read(tmp_path):
     """Kind, name, thread, times and the counts so far."""
-    log = _read(tmp_path, FIELDS, {**FIELDS, "start_ns": 6, "end_ns": None})
+    log = _read(tmp_path, FIELDS, {**FIELDS, "start_ns": 6, "end_ns": None}, shift_ns=100)
 
-    assert set(log.lines) == {
-        ActivityLine("save", "Saver.save", "MainThread", 5, 9, 2, 8),
-        ActivityLine("save", "Saver.save", "MainThread", 6, None, 2, 8),
-    }
+    assert log.ended == (Activity(3, "save", "Saver.save", "MainThread", 105, 109, 2, 8),)
+    assert log.begun == (Activity(3, "save", "Saver.save", "MainThread", 106, 106, 2, 8),)
+
+
+def test_what_has_not_ended_lasts_to_the_last_sign_of_life(tmp_path):
+    """Its time counts; a line that tells the end makes the one of the beginning superfluous."""
+    begun = {**FIELDS, "end_ns": None}
+
+    log = _read(tmp_path, begun, FIELDS, {**begun, "start_ns": 6})
+
+    ended = Activity(3, "save", "Saver.save", "MainThread", 5, 9, 2, 8)
+    assert log.until(20) == (ended, replace(ended, start_ns=6, end_ns=20, count=3, total_ns=22))
+    assert log.until(0) == (ended, replace(ended, start_ns=6, end_ns=9, count=3, total_ns=11))
 
 
 @pytest.mark.parametrize(
@@ -51,12 +62,12 @@ def test_a_line_that_makes_no_sense_is_counted(tmp_path, wrong):
     """A number that is none, an end before the beginning."""
     log = _read(tmp_path, {**FIELDS, **wrong}, FIELDS)
 
-    assert (len(log.lines), log.bad_lines) == (1, 1)
+    assert (len(log.ended), log.bad_lines) == (1, 1)
 
 
 def test_an_absent_file_holds_none(tmp_path):
     """A recording of an older tfprobe tells no activities."""
-    assert read_activities(tmp_path / "activities.jsonl").lines == ()
+    assert read_activities(tmp_path / "activities.jsonl") == ActivityLog((), (), 0)
 
 
 def test_any_damage_leaves_a_readable_log(tmp_path):
@@ -72,7 +83,7 @@ def test_any_damage_leaves_a_readable_log(tmp_path):
 
         log = read_activities(path)
 
-        assert all(line.end_ns is None or line.end_ns >= line.start_ns for line in log.lines)
+        assert all(activity.end_ns >= activity.start_ns for activity in log.until(1 << 62))
 
 
 def test_a_long_file_is_few_intervals_and_exact_counts(tmp_path, monkeypatch):
@@ -92,15 +103,19 @@ def test_a_long_file_is_few_intervals_and_exact_counts(tmp_path, monkeypatch):
     log = _read(tmp_path, train, *often[:6000], rare, *often[6000:], ended, goes_on)
 
     assert log.bad_lines == 0
-    assert len(log.lines) <= 2100
-    by_name = {name: [each for each in log.lines if each.name == name] for name in ("begin", "end")}
+    assert len(log.ended) + len(log.begun) <= 2100
+    by_name = {
+        name: [activity for activity in log.ended if activity.name == name]
+        for name in ("begin", "end")
+    }
     for lines in by_name.values():
         assert [each.count for each in lines[:256]] == list(range(1, 257))
         assert max((each.count, each.total_ns) for each in lines) == (6000, 18_000)
         assert len({each.count for each in lines}) == len(lines) > 500
-    assert [each.name for each in log.lines].count("rare") == 1
-    trained = [(each.start_ns, each.end_ns) for each in log.lines if each.kind == "train"]
-    assert sorted(trained) == [(7, 9_000), (9_500, None)]
+    assert [activity.name for activity in log.ended].count("rare") == 1
+    (trained,) = [activity for activity in log.ended if activity.kind == "train"]
+    assert (trained.start_ns, trained.end_ns) == (7, 9_000)
+    assert [activity.start_ns for activity in log.begun] == [9_500]
 
 
 def test_a_file_that_grows_is_read_once(tmp_path):
@@ -111,14 +126,15 @@ def test_a_file_that_grows_is_read_once(tmp_path):
     history = ActivityHistory(path)
 
     assert history.read()
-    assert {each.end_ns for each in history.log.lines} == {None, 9}
+    assert [activity.end_ns for activity in history.log.ended] == [9]
+    assert [activity.kind for activity in history.log.begun] == ["train"]
     assert not history.read()
     with path.open("a") as file:
         file.write(json.dumps({**begun, "end_ns": 90}) + "\n")
         file.write(json.dumps({**FIELDS, "count": 3}) + "\n")
 
     assert history.read()
-    assert sorted((each.end_ns, each.count) for each in history.log.lines) == [
+    assert sorted((each.end_ns, each.count) for each in history.log.ended) == [
         (9, 2),
         (9, 3),
         (90, 2),

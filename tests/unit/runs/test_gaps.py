@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from tfprobe.runs.process_folder.gaps import read_gaps
+from tfprobe.runs.process_folder.gaps import gap_log
 
 GAP = {
     "work": 1,
@@ -25,6 +25,11 @@ GAP = {
 }
 
 
+def read(path, **clock):
+    log = gap_log(path, **clock)
+    return log.read().things, log.bad_lines
+
+
 def line(**changes) -> bytes:
     return json.dumps({**GAP, **changes}).encode() + b"\n"
 
@@ -34,13 +39,15 @@ def test_calls_have_their_functions(tmp_path):
     path = tmp_path / "gaps.jsonl"
     path.write_bytes(line())
 
-    (gap,) = read_gaps(path).gaps
+    ((gap,), _) = read(path, process=2, shift_ns=10_000)
 
-    assert (gap.loop, gap.step, gap.start_ns, gap.end_ns, gap.cut) == (1, 7, 1_000, 1_700, False)
+    assert (gap.process, gap.loop, gap.step, gap.cut) == (2, 1, 7, False)
+    assert (gap.start_ns, gap.duration_ns) == (11_000, 700)
     assert [call.parent for call in gap.calls] == [None, 0, 1]
     batches = gap.calls[1]
-    assert (batches.function.name, batches.function.line, batches.called_line) == ("batches", 9, 12)
-    assert (batches.function.is_generator, batches.count, batches.self_ns) == (True, 3, 200)
+    assert (batches.function, batches.file, batches.line) == ("batches", "/job/train.py", 9)
+    assert (batches.called_line, batches.is_generator) == (12, True)
+    assert (batches.count, batches.self_ns) == (3, 200)
 
 
 def test_an_unfinished_last_line_is_ignored(tmp_path):
@@ -48,9 +55,9 @@ def test_an_unfinished_last_line_is_ignored(tmp_path):
     path = tmp_path / "gaps.jsonl"
     path.write_bytes(line() + line()[:-20])
 
-    log = read_gaps(path)
+    gaps, bad_lines = read(path)
 
-    assert (len(log.gaps), log.bad_lines) == (1, 0)
+    assert (len(gaps), bad_lines) == (1, 0)
 
 
 @pytest.mark.parametrize(
@@ -78,14 +85,14 @@ def test_a_line_that_cannot_be_is_counted_and_skipped(tmp_path, changes):
     path = tmp_path / "gaps.jsonl"
     path.write_bytes(line() + line(**changes) + line())
 
-    log = read_gaps(path)
+    gaps, bad_lines = read(path)
 
-    assert (len(log.gaps), log.bad_lines) == (2, 1)
+    assert (len(gaps), bad_lines) == (2, 1)
 
 
 def test_an_absent_file_holds_no_gap(tmp_path):
     """A process whose steps were never recorded has none."""
-    assert read_gaps(tmp_path / "gaps.jsonl").gaps == ()
+    assert read(tmp_path / "gaps.jsonl") == ([], 0)
 
 
 def test_any_damage_leaves_a_readable_file(tmp_path):
@@ -98,7 +105,7 @@ def test_any_damage_leaves_a_readable_file(tmp_path):
             content[rng.randrange(len(content))] = rng.randrange(256)
         path.write_bytes(bytes(content[: rng.randrange(len(content))]))
 
-        gaps = read_gaps(path).gaps
+        gaps, _ = read(path)
 
         for gap in gaps:
-            assert sum(call.self_ns for call in gap.calls) == gap.end_ns - gap.start_ns
+            assert sum(call.self_ns for call in gap.calls) == gap.duration_ns

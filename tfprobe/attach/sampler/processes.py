@@ -78,7 +78,7 @@ class JobProcesses:
         """Yield those that have started since the last call."""
         for line in self._log.read().things:
             if line.host == self._host:
-                yield from self._met(line.pid, line.unix_ns)
+                yield from self._met(line.pid, line.started_unix_ns)
 
     def new_forks(self) -> Iterator[JobInterpreter]:
         """Yield forked children that have got a folder since the last call."""

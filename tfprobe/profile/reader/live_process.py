@@ -7,21 +7,18 @@ from pathlib import Path
 
 from tfprobe.errors import Missing, UnreadableInput
 from tfprobe.profile.capture_tables import Executions
-from tfprobe.profile.profile import Capture, Problem, Process, Profile, Run
+from tfprobe.profile.profile import Problem, Process, Profile, Run
 from tfprobe.profile.reader.captures import Decoder, Gathered, window_of
-from tfprobe.profile.reader.process_notes import activities, gaps
 from tfprobe.profile.reader.processes import process_of, with_launch
-from tfprobe.profile.reader.samples import resource_samples
 from tfprobe.profile.tables import empty
 from tfprobe.runs.catalogue import ProcessEntry
 from tfprobe.runs.layout import ProcessFolder, RunFolder, parse_capture_name
 from tfprobe.runs.liveness import UNKNOWN
 from tfprobe.runs.manifests import ProcessManifest, RunManifest, read_process, read_run
-from tfprobe.runs.process_folder.activities import ActivityLog, activity_log, read_activities
+from tfprobe.runs.process_folder.activities import read_activities, read_latest_activities
 from tfprobe.runs.process_folder.events import event_log
-from tfprobe.runs.process_folder.gaps import GapLog, GapRecord, gap_log
-from tfprobe.runs.process_folder.jsonl import Log
-from tfprobe.runs.process_folder.resource_samples import read_resource_samples
+from tfprobe.runs.process_folder.gaps import gap_log
+from tfprobe.runs.process_folder.resource_samples import resource_sample_log
 from tfprobe.runs.process_folder.steps import StepsFile, read_steps
 
 # What was noted of a few captures is at the ends of files; what ran after a step is some 50 KB.
@@ -87,7 +84,9 @@ def _profile(
     captures = gathered.captures({(folder.host, folder.name): 0})
     run = folder.root.parents[1]
     shift_ns = steps.header.unix_ns(0)
-    told = activity_log(folder.activities, last_bytes=_LAST_BYTES)
+    log = read_latest_activities(folder.activities, last_bytes=_LAST_BYTES, shift_ns=shift_ns)
+    gaps = gap_log(folder.gaps, shift_ns=shift_ns, last_bytes=_LAST_BYTES).read().things
+    traced = {(capture.loop, capture.step) for capture in captures}
     return Profile(
         run=Run(run.name, str(run), command=_UNREAD, started=_UNREAD, state="unknown"),
         processes=(),
@@ -98,27 +97,9 @@ def _profile(
         spans=spans,
         allocations=allocations,
         problems=tuple(problems),
-        activities=activities(
-            ActivityLog(tuple(told.read().things), told.bad_lines),
-            process=0,
-            unix_minus_monotonic_ns=shift_ns,
-            last_ns=steps.last_sign_mono_ns,
-        ),
-        gaps=tuple(
-            gaps(
-                _after(captures, gap_log(folder.gaps, last_bytes=_LAST_BYTES)),
-                process=0,
-                unix_minus_monotonic_ns=shift_ns,
-            )
-        ),
+        activities=log.until(steps.last_sign_mono_ns + shift_ns),
+        gaps=tuple(gap for gap in gaps if (gap.loop, gap.step) in traced),
     )
-
-
-def _after(captures: Iterable[Capture], told: Log[GapRecord]) -> GapLog:
-    """Return the gaps after these captures."""
-    steps = {(capture.loop, capture.step) for capture in captures}
-    found = tuple(gap for gap in told.read().things if (gap.loop, gap.step) in steps)
-    return GapLog(found, told.bad_lines)
 
 
 # Watched gaps are dozens a minute, for as long as the job runs; the latest divide as well as all.
@@ -135,7 +116,8 @@ def noted(folder: ProcessFolder) -> Profile:
     steps = read_steps(folder.steps)
     run = RunFolder(folder.root.parents[1])
     shift_ns = steps.header.unix_ns(0)
-    watched = gap_log(folder.gaps, last_bytes=_NOTED_LAST_BYTES).read().things
+    gaps = gap_log(folder.gaps, shift_ns=shift_ns, last_bytes=_NOTED_LAST_BYTES).read().things
+    samples = resource_sample_log(folder.resource_samples, shift_ns=shift_ns).read().things
     return Profile(
         run=Run(run.id, str(run.root), command=_UNREAD, started=_UNREAD, state=UNKNOWN),
         processes=(_process(folder, run, steps),),
@@ -144,18 +126,11 @@ def noted(folder: ProcessFolder) -> Profile:
         captures=(),
         executions=empty(Executions),
         problems=(),
-        activities=activities(
-            read_activities(folder.activities),
-            process=0,
-            unix_minus_monotonic_ns=shift_ns,
-            last_ns=steps.last_sign_mono_ns,
+        activities=read_activities(folder.activities, shift_ns=shift_ns).until(
+            steps.last_sign_mono_ns + shift_ns
         ),
-        gaps=tuple(gaps(GapLog(tuple(watched), 0), process=0, unix_minus_monotonic_ns=shift_ns)),
-        resource_samples=resource_samples(
-            read_resource_samples(folder.resource_samples),
-            process=0,
-            unix_minus_monotonic_ns=shift_ns,
-        ),
+        gaps=tuple(gaps),
+        resource_samples=tuple(sorted(samples, key=lambda sample: sample.at_ns)),
     )
 
 

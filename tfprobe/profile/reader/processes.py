@@ -12,7 +12,6 @@ from tfprobe.profile.profile import (
     UNTOLD,
     Ending,
     Hooks,
-    Interpreter,
     Problem,
     Process,
     Run,
@@ -24,7 +23,7 @@ from tfprobe.runs.catalogue import ProcessEntry, RunEntry, is_of_launch, main_pr
 from tfprobe.runs.layout import RunFolder
 from tfprobe.runs.liveness import ENDED, TERMINATED
 from tfprobe.runs.manifests import ProcessManifest, RunManifest, ServiceRecord
-from tfprobe.runs.process_folder.events import InterpreterLine, signal_to, signals_around
+from tfprobe.runs.process_folder.events import signal_to, signals_around
 from tfprobe.runs.process_folder.steps import StepsFile
 from tfprobe.runs.process_folder.steps_layout import Header
 
@@ -77,13 +76,6 @@ def run_problems(entry: RunEntry) -> Iterator[Problem]:
     if isinstance(entry.manifest, Missing):
         yield Problem("run.json", entry.manifest.reason)
     yield from roster_problems(entry)
-
-
-def known_interpreters(rows: Iterable[InterpreterLine] | Missing) -> tuple[Interpreter, ...]:
-    """Return the interpreters that started; none where the list is lost."""
-    if isinstance(rows, Missing):
-        return ()
-    return tuple(Interpreter(row.host, row.pid, row.version, row.executable) for row in rows)
 
 
 def no_rank(folder: RunFolder, rank: int, ranks: Iterable[int | None]) -> NoAnswer:

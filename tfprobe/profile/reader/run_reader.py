@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from tfprobe.errors import Missing, UnreadableInput
 from tfprobe.profile.activities import Activity
-from tfprobe.profile.profile import Loop, Problem, Profile
+from tfprobe.profile.profile import Interpreter, Loop, Problem, Profile
 from tfprobe.profile.reader.captures import Gathered, ProcessKey
 from tfprobe.profile.reader.followed_captures import (
     LeftOut,
@@ -22,7 +22,6 @@ from tfprobe.profile.reader.followed_captures import (
 from tfprobe.profile.reader.followed_process import FollowedProcess, FollowedService
 from tfprobe.profile.reader.process_notes import MachineNotes, with_all_traces
 from tfprobe.profile.reader.processes import (
-    known_interpreters,
     no_rank,
     programs_of,
     run_of,
@@ -218,7 +217,7 @@ class RunReader:
         return Profile(
             run=run_of(entry),
             processes=processes,
-            interpreters=() if self._only else known_interpreters(self._interpreters.value()),
+            interpreters=self._known_interpreters(),
             loops=self._with_all_traces(loops, activities),
             captures=self._gathered.captures({each.key: at for at, each in enumerate(chosen)}),
             executions=executions,
@@ -235,6 +234,10 @@ class RunReader:
             resource_samples=_joined(resource_samples),
             stacks=tuple(note.stacks for note in notes if note.stacks is not None),
         )
+
+    def _known_interpreters(self) -> tuple[Interpreter, ...]:
+        known = () if self._only else self._interpreters.value()
+        return () if isinstance(known, Missing) else known
 
     def _unread(self) -> Iterator[Problem]:
         if self.left_out is not None:

@@ -1,111 +1,26 @@
-"""Turn samples of resources and of stacks into moments on the wall clock."""
+"""Read the sampled stacks of a process into frames, call paths and rows on the wall clock."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
-from tfprobe.errors import Missing
 from tfprobe.profile.activities import (
     NO_STACK,
-    NOT_NOTED,
-    DeviceSample,
     Int64s,
-    ResourceSample,
     SampledChunk,
     SampledFrame,
     SampledThread,
     StackSamples,
-    ThreadTimes,
 )
 from tfprobe.runs.layout import ProcessFolder
-from tfprobe.runs.process_folder.resource_samples import (
-    COUNTS,
-    DEVICE_COUNTS,
-    DEVICE_RATIOS,
-    RATIOS,
-    DeviceLine,
-    MachineLog,
-    ResourceSampleLine,
-    ResourceSampleLog,
-)
 from tfprobe.runs.process_folder.stack_samples import (
     RefusalRecord,
     StackRecord,
     ThreadRecord,
     stack_log,
 )
-
-_UNTOLD = Missing("neither /proc nor the control group reports it")
-_NO_THREADS = Missing("the recording is of a version that did not note the CPU time of threads")
-_OF_DEVICES = Missing("a sample of accelerators alone")
-_NO_ANSWER = Missing("NVML does not report it for this accelerator")
-
-
-def resource_samples(
-    log: ResourceSampleLog, *, process: int, unix_minus_monotonic_ns: int
-) -> tuple[ResourceSample, ...]:
-    """Return the pulses of a process by time."""
-    found = (_resource_sample(line, process, unix_minus_monotonic_ns) for line in log.lines)
-    return tuple(sorted(found, key=lambda resource_sample: resource_sample.at_ns))
-
-
-def machine_resource_samples(log: MachineLog, host: str) -> tuple[ResourceSample, ...]:
-    """Return the pulses of a machine's accelerators by time."""
-    # Any: counts and ratios are told apart by their names.
-    nothing: dict[str, Any] = dict.fromkeys((*COUNTS, *RATIOS), _OF_DEVICES)
-    found = (
-        ResourceSample(
-            process=None,
-            at_ns=line.unix_ns,
-            steps=0,
-            devices=tuple(map(_device, line.devices)),
-            host=host,
-            **nothing,
-        )
-        for line in log.lines
-    )
-    return tuple(sorted(found, key=lambda resource_sample: resource_sample.at_ns))
-
-
-def _resource_sample(line: ResourceSampleLine, process: int, shift_ns: int) -> ResourceSample:
-    told: dict[str, Any] = {**line.counts, **line.ratios}
-    known: dict[str, Any] = {
-        name: _UNTOLD if value is None else value for name, value in told.items()
-    }
-    return ResourceSample(
-        process=process,
-        at_ns=line.mono_ns + shift_ns,
-        steps=line.steps,
-        at_exit=line.at_exit,
-        gc_pauses=tuple((start + shift_ns, end + shift_ns) for start, end in line.gc_pauses),
-        thread_times=_thread_times(line, shift_ns),
-        **known,
-    )
-
-
-def _thread_times(line: ResourceSampleLine, shift_ns: int) -> ThreadTimes | Missing:
-    times = line.thread_times
-    if times is None:
-        return NOT_NOTED if line.notes_threads else _NO_THREADS
-    if isinstance(times.since_ns, Missing):
-        return times
-    return replace(times, since_ns=times.since_ns + shift_ns)
-
-
-def _device(line: DeviceLine) -> DeviceSample:
-    told: dict[str, Any] = {**line.counts, **line.ratios}
-    known: dict[str, Any] = {
-        name: _NO_ANSWER if told.get(name) is None else told[name]
-        for name in (*DEVICE_COUNTS, *DEVICE_RATIOS)
-    }
-    return DeviceSample(
-        index=line.index, name=line.name, throttle_reasons=line.throttle_reasons, **known
-    )
-
 
 # More failures in a row are none: a stack that is read while it changes may lack its outer frames.
 _MOST_TORN = 3

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tfprobe.profile.profile import Interpreter
 from tfprobe.runs.layout import ProcessFolder, RunFolder
 from tfprobe.runs.manifests import ProcessManifest
 from tfprobe.runs.process_folder import jsonl
@@ -38,17 +39,6 @@ class EventLog:
     bad_lines: int
 
 
-@dataclass(frozen=True, slots=True)
-class InterpreterLine:
-    """A Python interpreter that started with the boot directory on its path."""
-
-    host: str
-    pid: int
-    unix_ns: int
-    version: str
-    executable: str
-
-
 def read_events(path: Path) -> EventLog:
     """Read the events of one process; an absent file holds none."""
     log = event_log(path)
@@ -56,18 +46,18 @@ def read_events(path: Path) -> EventLog:
 
 
 def event_log(path: Path, *, last_bytes: int | None = None) -> jsonl.Log[Event]:
-    """Return a reader of the events of a process that may add more; see `lines.Log`."""
+    """Return a reader of the events of a process that may add more; see `jsonl.Log`."""
     return jsonl.Log(path, _event, last_bytes=last_bytes)
 
 
-def read_interpreters(path: Path) -> tuple[InterpreterLine, ...]:
+def read_interpreters(path: Path) -> tuple[Interpreter, ...]:
     """Read which interpreters saw the boot directory; an absent file means none did."""
     rows = (_interpreter(line) for line in jsonl.whole_lines(path))
     return tuple(row for row in rows if row is not None)
 
 
-def interpreter_log(path: Path) -> jsonl.Log[InterpreterLine]:
-    """Return a reader of the interpreters that start; see `lines.Log`."""
+def interpreter_log(path: Path) -> jsonl.Log[Interpreter]:
+    """Return a reader of the interpreters that start; see `jsonl.Log`."""
     return jsonl.Log(path, _interpreter)
 
 
@@ -79,11 +69,12 @@ def _event(line: bytes) -> Event | None:
     return Event(fields["event"], unix_ns if isinstance(unix_ns, int) else 0, fields)
 
 
-def _interpreter(line: bytes) -> InterpreterLine | None:
+def _interpreter(line: bytes) -> Interpreter | None:
     parts = line.decode("utf-8", "replace").split("\t")
     if len(parts) != 5 or not (parts[1].isdigit() and parts[2].isdigit()):
         return None
-    return InterpreterLine(parts[0], int(parts[1]), int(parts[2]), parts[3], parts[4])
+    host, pid, started_unix_ns, version, executable = parts
+    return Interpreter(host, int(pid), version, executable, int(started_unix_ns))
 
 
 @dataclass(frozen=True, slots=True)

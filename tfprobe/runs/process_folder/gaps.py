@@ -1,118 +1,85 @@
-"""Read gaps.jsonl, what a thread did between steps: whole lines whose numbers agree, no others."""
+"""Read gaps.jsonl, what a thread did between steps: complete lines whose numbers agree."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import functools
 from pathlib import Path
 from typing import Any
 
+from tfprobe.profile.activities import NOT_NOTED, Call, Gap
 from tfprobe.runs.process_folder import jsonl
 
-# A time in ns that does not fit is damage: 2^62 ns are 146 years.
+# A larger time in ns is damage: 2^62 ns are 146 years.
 _MOST = 1 << 62
+# File, line, name, and whether it is a generator.
+_Function = tuple[str, int, str, bool]
 
 
-@dataclass(frozen=True, slots=True)
-class FunctionRecord:
-    """A function as the agent saw it; `file` is "" and `line` 0 of one written in C."""
+def gap_log(
+    path: Path, *, process: int = 0, shift_ns: int = 0, last_bytes: int | None = None
+) -> jsonl.Log[Gap]:
+    """Return a reader of the gaps of a process, which may still write; see `jsonl.Log`.
 
-    file: str
-    line: int
-    name: str
-    is_generator: bool
-
-
-@dataclass(frozen=True, slots=True)
-class CallRecord:
-    """A call by where it was made; `parent` is a position in the calls before it, None for none."""
-
-    parent: int | None
-    function: FunctionRecord
-    called_line: int
-    count: int
-    self_ns: int
-
-
-@dataclass(frozen=True, slots=True)
-class GapRecord:
-    """The time after a step, in monotonic ns; own times of calls sum to its length.
-
-    `cpu_ns` is None where it was not told, as in recordings that know of traced steps alone.
+    `shift_ns`, unix time less monotonic time, is added to their times.
     """
-
-    loop: int
-    step: int
-    start_ns: int
-    end_ns: int
-    cost_ns: int
-    cut: bool
-    calls: tuple[CallRecord, ...]
-    why: str = "traced"
-    cpu_ns: int | None = None
+    parse = functools.partial(_line, process=process, shift_ns=shift_ns)
+    return jsonl.Log(path, parse, last_bytes=last_bytes)
 
 
-@dataclass(frozen=True, slots=True)
-class GapLog:
-    """The gaps of a process, and how many lines could not be read."""
-
-    gaps: tuple[GapRecord, ...]
-    bad_lines: int
-
-
-def read_gaps(path: Path) -> GapLog:
-    """Read what was seen between the steps of one process; an absent file holds nothing."""
-    log = gap_log(path)
-    return GapLog(tuple(log.read().things), log.bad_lines)
-
-
-def gap_log(path: Path, *, last_bytes: int | None = None) -> jsonl.Log[GapRecord]:
-    """Return a reader of what is seen between the steps of a process; see `lines.Log`."""
-    return jsonl.Log(path, _gap, last_bytes=last_bytes)
-
-
-def _gap(line: bytes) -> GapRecord | None:
+def _line(line: bytes, *, process: int, shift_ns: int) -> Gap | None:
     fields = jsonl.object_of(line)
     if fields is None:
         return None
     try:
-        return _record(fields)
+        return _gap(fields, process, shift_ns)
     except (ValueError, TypeError, KeyError, IndexError):
-        return None  # a value that should have been of another kind
+        return None  # a value of the wrong type, or none
 
 
-# Any: whatever JSON value the line holds; what it must be is asked of each.
-def _record(fields: jsonl.Json) -> GapRecord:
-    functions = [_function(*each) for each in _list(fields["functions"])]
-    calls = tuple(_call(at, functions, *each) for at, each in enumerate(_list(fields["calls"])))
-    gap = GapRecord(
+# Any, here and below: whatever JSON value the line holds, which is checked.
+def _gap(fields: jsonl.Json, process: int, shift_ns: int) -> Gap:
+    functions = [_function(*function) for function in _list(fields["functions"])]
+    calls = tuple(
+        _call(index, functions, *call) for index, call in enumerate(_list(fields["calls"]))
+    )
+    start_ns, duration_ns = _number(fields["start_ns"]), sum(call.self_ns for call in calls)
+    if _number(fields["end_ns"]) - start_ns != duration_ns:
+        raise ValueError("own times do not sum to the gap")
+    return Gap(
+        process=process,
         loop=_number(fields["work"]),
         step=_number(fields["step"]),
-        start_ns=_number(fields["start_ns"]),
-        end_ns=_number(fields["end_ns"]),
+        start_ns=start_ns + shift_ns,
+        duration_ns=duration_ns,
         cost_ns=_number(fields["cost_ns"]),
         cut=_flag(fields["cut"]),
         calls=calls,
         why=_text(fields.get("why", "traced")),
-        cpu_ns=None if fields.get("cpu_ns") is None else _number(fields["cpu_ns"]),
+        cpu_ns=NOT_NOTED if fields.get("cpu_ns") is None else _number(fields["cpu_ns"]),
     )
-    if sum(call.self_ns for call in calls) != gap.end_ns - gap.start_ns:
-        raise ValueError("own times do not sum to the gap")
-    return gap
 
 
-def _function(file: Any, line: Any, name: Any, is_generator: Any) -> FunctionRecord:
-    return FunctionRecord(_text(file), _number(line), _text(name), _flag(is_generator))
+def _function(file: Any, line: Any, name: Any, is_generator: Any) -> _Function:
+    return _text(file), _number(line), _text(name), _flag(is_generator)
 
 
 def _call(
-    at: int, functions: list[FunctionRecord], parent: Any, function: Any, *numbers: Any
-) -> CallRecord:
+    index: int, functions: list[_Function], parent: Any, function: Any, *numbers: Any
+) -> Call:
     called_line, count, self_ns = map(_number, numbers)
     is_root = parent == -1
-    if not is_root and _number(parent) >= at:
+    if not is_root and _number(parent) >= index:
         raise ValueError("called by a later call")
-    return CallRecord(
-        None if is_root else parent, functions[_number(function)], called_line, count, self_ns
+    file, line, name, is_generator = functions[_number(function)]
+    return Call(
+        parent=None if is_root else parent,
+        function=name,
+        file=file,
+        line=line,
+        called_line=called_line,
+        is_generator=is_generator,
+        count=count,
+        self_ns=self_ns,
     )
 
 

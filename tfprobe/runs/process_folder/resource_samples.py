@@ -1,78 +1,33 @@
-"""Read pulses.jsonl of a process, and what a meter wrote of a machine's accelerators."""
+"""Read pulses.jsonl of a process, and what the GPU monitor wrote of a machine's accelerators."""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from tfprobe.errors import Missing
-from tfprobe.profile.activities import ThreadTimes, ThreadUse
+from tfprobe.profile.activities import (
+    NOT_NOTED,
+    DeviceSample,
+    ResourceSample,
+    ThreadTimes,
+    ThreadUse,
+)
 from tfprobe.runs.process_folder import jsonl
 
 T = TypeVar("T")
 
-
 NO_CLOCK = Missing("which thread it is was not told")
 SINCE_ITS_START = Missing("the first sample tells of all the time before it")
+NO_THREADS = Missing("the recording is of a version that did not note the CPU time of threads")
+_UNTOLD = Missing("neither /proc nor the control group reports it")
+_OF_DEVICES = Missing("a sample of accelerators alone")
+_NO_ANSWER = Missing("NVML does not report it for this accelerator")
 
-
-@dataclass(frozen=True, slots=True)
-class ResourceSampleLine:
-    """What a process used up to one moment, monotonic ns. Numbers by name; None is not told.
-
-    `gc_pauses` are starts and ends, monotonic ns, of the longest garbage collections since the
-    line before. `notes_threads`: what wrote it knows of threads, be it in this line or another.
-    """
-
-    mono_ns: int
-    steps: int
-    counts: Mapping[str, int | None]
-    ratios: Mapping[str, float | None]
-    at_exit: bool = False
-    gc_pauses: tuple[tuple[int, int], ...] = ()
-    thread_times: ThreadTimes | None = None
-    notes_threads: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class DeviceLine:
-    """What NVML told of one accelerator; None is not told."""
-
-    index: int
-    name: str
-    counts: Mapping[str, int | None]
-    ratios: Mapping[str, float | None]
-    throttle_reasons: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class MachineLine:
-    """The accelerators of a machine at one moment, unix ns."""
-
-    unix_ns: int
-    devices: tuple[DeviceLine, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class ResourceSampleLog:
-    """The pulses of a process, and how many lines could not be read."""
-
-    lines: tuple[ResourceSampleLine, ...]
-    bad_lines: int
-
-
-@dataclass(frozen=True, slots=True)
-class MachineLog:
-    """The pulses of a machine's accelerators, and how many lines could not be read."""
-
-    lines: tuple[MachineLine, ...]
-    bad_lines: int
-
-
-# A process tells a KB or two at a time; a machine as much of each of its accelerators, say 16.
+# A process writes a KB or two at a time; a machine as much for each of its accelerators, say 16.
 _LINE_BYTES = 8 * 1024
 
 COUNTS = (
@@ -109,36 +64,34 @@ DEVICE_COUNTS = (
 DEVICE_RATIOS = ("utilization_ratio", "power_watts", "power_limit_watts")
 
 
-def read_resource_samples(path: Path) -> ResourceSampleLog:
-    """Read the pulses of one process; an absent file holds none."""
-    log = resource_sample_log(path)
-    return ResourceSampleLog(tuple(log.read().things), log.bad_lines)
+def resource_sample_log(
+    path: Path, *, process: int = 0, shift_ns: int = 0
+) -> jsonl.Log[ResourceSample]:
+    """Return a reader of the samples of a process, which may still write; see `jsonl.Log`.
+
+    `shift_ns`, unix time less monotonic time, is added to their times.
+    """
+    parse = functools.partial(_resource_sample, process=process, shift_ns=shift_ns)
+    return jsonl.Log(path, functools.partial(_of_object, parse))
 
 
-def read_machine(path: Path) -> MachineLog:
-    """Read the pulses of one machine's accelerators; an absent file holds none."""
-    log = machine_log(path)
-    return MachineLog(tuple(log.read().things), log.bad_lines)
+def machine_log(path: Path, host: str) -> jsonl.Log[ResourceSample]:
+    """Return a reader of the samples of a machine, whose monitor may still write."""
+    return jsonl.Log(path, functools.partial(_of_object, functools.partial(_machine, host=host)))
 
 
-def resource_sample_log(path: Path) -> jsonl.Log[ResourceSampleLine]:
-    """Return a reader of the pulses of a process that may add more."""
-    return jsonl.Log(path, functools.partial(_of_object, _resource_sample))
+def latest_resource_samples(
+    path: Path, *, keep: int, process: int = 0, shift_ns: int = 0
+) -> jsonl.Latest[ResourceSample]:
+    """Return a reader of the latest samples of a process, which may still write."""
+    parse = functools.partial(_resource_sample, process=process, shift_ns=shift_ns)
+    return jsonl.Latest(path, parse, keep=keep, last_bytes=keep * _LINE_BYTES)
 
 
-def machine_log(path: Path) -> jsonl.Log[MachineLine]:
-    """Return a reader of the pulses of a machine whose meter may add more."""
-    return jsonl.Log(path, functools.partial(_of_object, _machine))
-
-
-def latest_resource_samples(path: Path, *, keep: int) -> jsonl.Latest[ResourceSampleLine]:
-    """Return a reader of the latest pulses of a process that may add more."""
-    return jsonl.Latest(path, _resource_sample, keep=keep, last_bytes=keep * _LINE_BYTES)
-
-
-def latest_of_machine(path: Path, *, keep: int) -> jsonl.Latest[MachineLine]:
-    """Return a reader of the latest pulses of a machine whose meter may add more."""
-    return jsonl.Latest(path, _machine, keep=keep, last_bytes=keep * _LINE_BYTES)
+def latest_of_machine(path: Path, host: str, *, keep: int) -> jsonl.Latest[ResourceSample]:
+    """Return a reader of the latest samples of a machine, whose monitor may still write."""
+    parse = functools.partial(_machine, host=host)
+    return jsonl.Latest(path, parse, keep=keep, last_bytes=keep * _LINE_BYTES)
 
 
 def _of_object(parse: Callable[[jsonl.Json], T | None], line: bytes) -> T | None:
@@ -146,24 +99,25 @@ def _of_object(parse: Callable[[jsonl.Json], T | None], line: bytes) -> T | None
     return None if fields is None else parse(fields)
 
 
-def _resource_sample(fields: jsonl.Json) -> ResourceSampleLine | None:
+def _resource_sample(fields: jsonl.Json, *, process: int, shift_ns: int) -> ResourceSample | None:
     mono_ns, steps = jsonl.integer(fields, "mono_ns"), jsonl.integer(fields, "steps")
     if mono_ns is None or steps is None or steps < 0:
         return None
-    return ResourceSampleLine(
-        mono_ns,
-        steps,
-        _counts(fields, COUNTS),
-        _ratios(fields, RATIOS),
+    no_threads = NOT_NOTED if "thread_times" in fields else NO_THREADS
+    return ResourceSample(
+        process=process,
+        at_ns=mono_ns + shift_ns,
+        steps=steps,
         at_exit=fields.get("at_exit") is True,
-        gc_pauses=_pauses(fields.get("gc_pauses")),
-        thread_times=_thread_times(fields.get("thread_times")),
-        notes_threads="thread_times" in fields,
+        gc_pauses=_pauses(fields.get("gc_pauses"), shift_ns),
+        thread_times=_thread_times(fields.get("thread_times"), shift_ns) or no_threads,
+        **_counts(fields, COUNTS, _UNTOLD),
+        **_ratios(fields, RATIOS, _UNTOLD),
     )
 
 
-def _thread_times(value: object) -> ThreadTimes | None:
-    """Return what threads used; rows that are none are left out."""
+def _thread_times(value: object, shift_ns: int) -> ThreadTimes | None:
+    """Return what threads used, without rows that make no sense."""
     if not isinstance(value, dict):
         return None
     rows = (
@@ -174,7 +128,7 @@ def _thread_times(value: object) -> ThreadTimes | None:
     unmapped = jsonl.integer(value, "unmapped")
     since_ns = jsonl.integer(value, "since_ns")
     return ThreadTimes(
-        since_ns=SINCE_ITS_START if since_ns is None else since_ns,
+        since_ns=SINCE_ITS_START if since_ns is None else since_ns + shift_ns,
         threads=tuple(row for row in rows if row is not None),
         unmapped=0 if unmapped is None else max(unmapped, 0),
     )
@@ -218,47 +172,63 @@ def _placed(thread: ThreadUse, place: object) -> ThreadUse | None:
     return None
 
 
-def _pauses(value: object) -> tuple[tuple[int, int], ...]:
-    """Return pairs of a start and a later end, and leave out what is none."""
+def _pauses(value: object, shift_ns: int) -> tuple[tuple[int, int], ...]:
+    """Return the pairs of a start and a later end."""
     pairs = value if isinstance(value, list) else []
     return tuple(
-        (pair[0], pair[1])
+        (pair[0] + shift_ns, pair[1] + shift_ns)
         for pair in pairs
         if isinstance(pair, list)
         and len(pair) == 2
-        and all(type(each) is int for each in pair)
+        and all(type(end) is int for end in pair)
         and pair[0] < pair[1]
     )
 
 
-def _machine(fields: jsonl.Json) -> MachineLine | None:
+# What a sample of accelerators does not have. Any: fields by name.
+_NOTHING: dict[str, Any] = dict.fromkeys((*COUNTS, *RATIOS), _OF_DEVICES)
+
+
+def _machine(fields: jsonl.Json, *, host: str) -> ResourceSample | None:
     unix_ns, devices = jsonl.integer(fields, "unix_ns"), fields.get("devices")
     if unix_ns is None or not isinstance(devices, list):
         return None
-    found = [_device(device) for device in devices if isinstance(device, dict)]
-    return MachineLine(unix_ns, tuple(device for device in found if device is not None))
+    known = [_device(device) for device in devices if isinstance(device, dict)]
+    return ResourceSample(
+        process=None,
+        at_ns=unix_ns,
+        steps=0,
+        devices=tuple(device for device in known if device is not None),
+        host=host,
+        **_NOTHING,
+    )
 
 
-def _device(fields: jsonl.Json) -> DeviceLine | None:
+def _device(fields: jsonl.Json) -> DeviceSample | None:
     index = jsonl.integer(fields, "index")
     if index is None:
         return None
     reasons = fields.get("throttle_reasons")
-    return DeviceLine(
+    return DeviceSample(
         index=index,
         name=jsonl.text(fields, "name") or "",
-        counts=_counts(fields, DEVICE_COUNTS),
-        ratios=_ratios(fields, DEVICE_RATIOS),
         throttle_reasons=tuple(map(str, reasons)) if isinstance(reasons, list) else (),
+        **_counts(fields, DEVICE_COUNTS, _NO_ANSWER),
+        **_ratios(fields, DEVICE_RATIOS, _NO_ANSWER),
     )
 
 
-def _counts(fields: jsonl.Json, names: tuple[str, ...]) -> dict[str, int | None]:
-    """Return whole numbers; one below 0 is damage, and not told."""
-    found = {name: jsonl.integer(fields, name) for name in names}
-    return {name: None if value is None or value < 0 else value for name, value in found.items()}
+# Any: the fields of a record, by name.
+def _counts(fields: jsonl.Json, names: Sequence[str], missing: Missing) -> dict[str, Any]:
+    """Return integers; one below 0 is damage."""
+    values = {name: jsonl.integer(fields, name) for name in names}
+    return {
+        name: missing if value is None or value < 0 else value for name, value in values.items()
+    }
 
 
-def _ratios(fields: jsonl.Json, names: tuple[str, ...]) -> dict[str, float | None]:
-    found = {name: jsonl.number(fields, name) for name in names}
-    return {name: None if value is None or value < 0 else value for name, value in found.items()}
+def _ratios(fields: jsonl.Json, names: Sequence[str], missing: Missing) -> dict[str, Any]:
+    values = {name: jsonl.number(fields, name) for name in names}
+    return {
+        name: missing if value is None or value < 0 else value for name, value in values.items()
+    }

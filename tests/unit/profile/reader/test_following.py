@@ -336,12 +336,12 @@ def test_a_capture_is_decoded_again_when_its_event_comes(job: Job) -> None:
 def test_lines_are_parsed_once(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of a log that grows, what was read is not read again."""
     parsed: list[bytes] = []
-    for module, parse in ((events, "_event"), (gaps, "_gap")):
+    for module, parse in ((events, "_event"), (gaps, "_line")):
         original = getattr(module, parse)
 
-        def noted(line: bytes, original: Any = original) -> Any:
+        def noted(line: bytes, original: Any = original, **clock: int) -> Any:
             parsed.append(line)
-            return original(line)
+            return original(line, **clock)
 
         monkeypatch.setattr(module, parse, noted)
     following = followed(job)
