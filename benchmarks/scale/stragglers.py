@@ -11,8 +11,8 @@ sys.path[:0] = [str(Path(__file__).resolve().parents[2])]
 from tests.support.planted import KEY, Team, team  # noqa: E402
 from tfprobe.analysis.distributed import synchronization_events  # noqa: E402
 from tfprobe.analysis.distributed.clocks import clocks  # noqa: E402
-from tfprobe.analysis.distributed.rank_times import Straggler, stragglers  # noqa: E402
 from tfprobe.analysis.distributed.rank_waits import waits  # noqa: E402
+from tfprobe.analysis.distributed.slow_ranks import Straggler, stragglers  # noqa: E402
 from tfprobe.errors import Missing  # noqa: E402
 
 CASES = 100

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -17,8 +17,17 @@ from tfprobe.analysis.distributed.clocks import Clock, Clocks, clocks
 from tfprobe.analysis.distributed.rank_facts import facts
 from tfprobe.analysis.distributed.rank_parts import Floats, Overlap, RankPart
 from tfprobe.analysis.distributed.rank_slots import RankSlot, rank_slots
-from tfprobe.analysis.distributed.rank_times import RankStepTimes, Straggler, step_times, stragglers
 from tfprobe.analysis.distributed.rank_waits import Servers, Turn, Waits, servers, waits
+from tfprobe.analysis.distributed.slow_ranks import (
+    RankStepTimes,
+    Straggler,
+    numbered,
+    slow_in_teams,
+    step_times,
+    stragglers,
+    teams,
+    turns_of,
+)
 from tfprobe.errors import Missing
 from tfprobe.profile.profile import Process
 from tfprobe.profile.programs import WORKERS
@@ -68,7 +77,8 @@ class RankComparison:
     """The processes of a job beside each other, in their order.
 
     `work` is the one that is compared, with its `figures` of the latest steps and the first and
-    last step of the `cells` of rows. `stragglers` are those that are slower by more than chance.
+    last step of the `cells` of rows. `stragglers` are the slow processes in this loop, `slow` those
+    in any loop of any job.
     """
 
     rows: tuple[RankRow, ...]
@@ -79,6 +89,7 @@ class RankComparison:
     last_step: int
     figures: tuple[StepFigures, ...]
     stragglers: tuple[Straggler, ...]
+    slow: tuple[Straggler, ...]
     waits: Waits | Missing
     servers: Servers | Missing
     facts: tuple[str, ...]
@@ -100,17 +111,14 @@ def merge(parts: Sequence[RankPart], *, named: str = "") -> RankComparison:
     """Return the processes beside each other. `named` is in the name of the loop to compare, which
     else is the one with most time.
     """
-    # Each was number 0 of a profile of its own.
-    parts = [
-        replace(each, process=replace(each.process, index=at)) for at, each in enumerate(parts)
-    ]
+    parts = numbered(parts)
     processes = [part.process for part in parts]
     places = rank_slots(processes)
     generation = [place.matched_by for place in places]
     met = synchronization_events.merge([part.meetings for part in parts])
     clock = clocks(processes, met)
     waited = waits(met, clock, generation)
-    turns = {} if isinstance(waited, Missing) else {turn.process: turn for turn in waited.turns}
+    turns = turns_of(waited)
     team, key = _compared(parts, places, named)
     late: tuple[Straggler, ...] = ()
     worst: tuple[Straggler, ...] = ()
@@ -130,6 +138,7 @@ def merge(parts: Sequence[RankPart], *, named: str = "") -> RankComparison:
         last_step=0 if isinstance(times, Missing) else times.last_step,
         figures=() if isinstance(times, Missing) else tuple(_figures(times)),
         stragglers=late,
+        slow=slow_in_teams(parts, places, turns),
         waits=waited,
         servers=servers(parts, met),
         facts=facts(parts, clock),
@@ -144,7 +153,7 @@ def _compared(
     Of several jobs in a run, and of several loops, those that took most time; of those with several
     processes where there are any.
     """
-    jobs = _jobs(parts, places)
+    jobs = teams(parts, places)
     total_ns: dict[tuple[int, str], int] = {}
     for group, job in jobs.items():
         for part in job.values():
@@ -157,22 +166,6 @@ def _compared(
         return {}, Missing(reason)
     group, loop = max(total_ns, key=lambda key: (len(jobs[key[0]]) > 1, total_ns[key], key))
     return jobs[group], loop
-
-
-def _jobs(parts: Sequence[RankPart], places: Sequence[RankSlot]) -> dict[int, dict[int, RankPart]]:
-    """Return the workers of each group of processes; of each rank its latest start."""
-    latest: dict[tuple[int, int], int] = {}
-    for place in places:
-        if place.rank is not None:
-            key = place.group, place.rank
-            latest[key] = max(latest.get(key, 0), place.generation)
-    found: dict[int, dict[int, RankPart]] = {}
-    for place in places:
-        if place.team != WORKERS:
-            continue
-        if place.rank is None or place.generation == latest[place.group, place.rank]:
-            found.setdefault(place.group, {})[place.process] = parts[place.process]
-    return found
 
 
 def _rows(

@@ -78,27 +78,44 @@ class Served:
 
 
 @dataclass(frozen=True, slots=True)
-class RankPart:
-    """What a process tells by itself."""
+class RankSteps:
+    """The steps of one process: what it takes to decide whether it is slow among others."""
 
     process: Process
     meetings: SynchronizationEvents
     steps: tuple[LatestSteps, ...]
     recorded: tuple[RecordedStep, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RankPart(RankSteps):
+    """What one process contributes to the comparison of the ranks."""
+
     overlap: Overlap | Missing
     served: tuple[Served, ...]
 
 
 def part(profile: Profile) -> RankPart:
-    """Return what the first process of a profile, which is its only one, tells."""
-    met = synchronization_events.part(profile)
+    """Return the part of the first process of a profile, which is its only one."""
+    steps = rank_steps(profile)
     return RankPart(
-        process=profile.processes[0],
-        meetings=met,
-        steps=tuple(_latest(loop) for loop in _loops(profile)),
-        recorded=_recorded(profile, met),
+        process=steps.process,
+        meetings=steps.meetings,
+        steps=steps.steps,
+        recorded=steps.recorded,
         overlap=_overlap(profile),
         served=_served(profile),
+    )
+
+
+def rank_steps(profile: Profile) -> RankSteps:
+    """Return the steps of the first process of a profile, which is its only one."""
+    events = synchronization_events.part(profile)
+    return RankSteps(
+        process=profile.processes[0],
+        meetings=events,
+        steps=tuple(_latest(loop) for loop in _loops(profile)),
+        recorded=_recorded(profile, events),
     )
 
 
@@ -130,6 +147,13 @@ def _steps_within(steps: LatestSteps, first: int, last: int) -> LatestSteps:
 def parts_of(profile: Profile) -> tuple[RankPart, ...]:
     """Return the part of each process of a profile."""
     return tuple(part(_alone(profile, process)) for process in profile.processes)
+
+
+def rank_steps_of(profile: Profile) -> tuple[RankSteps, ...]:
+    """Return the steps of each process of a profile."""
+    if len(profile.processes) == 1:
+        return (rank_steps(profile),)
+    return tuple(rank_steps(_alone(profile, process)) for process in profile.processes)
 
 
 def _alone(profile: Profile, process: Process) -> Profile:

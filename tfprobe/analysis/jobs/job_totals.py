@@ -1,4 +1,4 @@
-"""Put the processes of a run into one row: what they use together, and the pace of the middle."""
+"""Sum up the processes of a run in one row, and name the slow one."""
 
 from __future__ import annotations
 
@@ -6,14 +6,12 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
+from tfprobe.analysis.distributed.slow_ranks import slow_by_medians
 from tfprobe.analysis.jobs.fleet import ProcessRow, RunRow
 from tfprobe.errors import Missing
 from tfprobe.profile.profile import LIVE_STATES
 
 Number = TypeVar("Number", int, float)
-
-# What is slower than the middle by more is named: below, ranks take turns at being the slowest.
-SLOWER_RATIO = 1.25
 
 
 def is_live(state: str) -> bool:
@@ -21,12 +19,13 @@ def is_live(state: str) -> bool:
     return state in LIVE_STATES
 
 
-def together(run: RunRow) -> ProcessRow | Missing:
+def run_total(run: RunRow) -> ProcessRow | Missing:
     """Return one row for all processes of a run.
 
-    Steps, samples, CPUs and memory are sums over the processes that tell them, and GPUs the mean;
-    pace, step times, shares and goodput are those of the middle process by step time, of those that
-    live where any does: ranks that step together have one pace, and a sum would be nobody's.
+    Steps, traced steps, CPUs and memory are sums over the processes that report them; of GPUs and
+    overhead it is the largest value. Rate, step times, shares and goodput are those of the process
+    with the middle step time (of the live ones, if any): ranks that step together have one pace,
+    and a sum would be that of none.
     """
     if not run.processes:
         return Missing("no process has reported yet")
@@ -49,7 +48,7 @@ def together(run: RunRow) -> ProcessRow | Missing:
 
 
 def middle(rows: Sequence[ProcessRow]) -> ProcessRow:
-    """Return the process with the middle step time; one without steps only where none has any."""
+    """Return the process with the middle step time, or any process if none has steps."""
     stepped = [row for row in rows if not isinstance(row.p50_ns, Missing)]
     if not stepped:
         return rows[0]
@@ -57,26 +56,41 @@ def middle(rows: Sequence[ProcessRow]) -> ProcessRow:
 
 
 def straggler(run: RunRow) -> ProcessRow | None:
-    """Return the live process whose steps take longest beside those of the middle one of its group,
-    if it is slower.
+    """Return the slowest of the live processes that are slow in their group, by the medians of
+    their latest steps; None if none is (docs/ranks.md has the criterion).
     """
-    slow = [each for each in slowness(run) if each[0] > SLOWER_RATIO]
-    return max(slow, key=lambda each: each[0])[1] if slow else None
+    slow = [
+        (straggler.late.excess_ratio, rows[straggler.process])
+        for rows in _groups(run)
+        for straggler in slow_by_medians(
+            {
+                index: row.trend_ns
+                for index, row in enumerate(rows)
+                if not isinstance(row.trend_ns, Missing)
+            }
+        )
+    ]
+    return max(slow, key=lambda pair: pair[0])[1] if slow else None
 
 
 def slowness(run: RunRow) -> Iterator[tuple[float, ProcessRow]]:
-    """Give the median step of each live process over that of the middle one of its group.
+    """Yield the median step of each live process divided by that of the middle one of its group.
 
-    A process that has no other in its group is as slow as nobody.
+    A process that is alone in its group is left out.
     """
+    for rows in _groups(run):
+        middle_ns = max(_p50_ns(middle(rows)), 1.0)
+        if len(rows) > 1:
+            yield from ((_p50_ns(row) / middle_ns, row) for row in rows)
+
+
+def _groups(run: RunRow) -> list[list[ProcessRow]]:
+    """Return the live processes with steps, by the job they work on."""
     groups: dict[int, list[ProcessRow]] = {}
     for row in run.processes:
         if is_live(row.state) and not isinstance(row.p50_ns, Missing):
             groups.setdefault(row.group, []).append(row)
-    for rows in groups.values():
-        middle_ns = max(_p50_ns(middle(rows)), 1.0)
-        if len(rows) > 1:
-            yield from ((_p50_ns(row) / middle_ns, row) for row in rows)
+    return list(groups.values())
 
 
 def _p50_ns(row: ProcessRow) -> float:
@@ -94,7 +108,7 @@ def _largest(values: Sequence[Number | Missing]) -> Number | Missing:
 def _of(
     values: Sequence[Number | Missing], combine: Callable[[Sequence[Number]], Number]
 ) -> Number | Missing:
-    """Combine what is known; where nothing is, give the first reason."""
+    """Combine the known values, or return the first reason if none is known."""
     known = [value for value in values if not isinstance(value, Missing)]
     if known:
         return combine(known)

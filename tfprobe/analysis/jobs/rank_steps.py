@@ -13,7 +13,6 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from tfprobe.analysis.jobs.job_totals import SLOWER_RATIO
 from tfprobe.analysis.steps.step_window import lengthened_gaps
 from tfprobe.errors import Missing
 from tfprobe.profile.profile import Loop
@@ -25,12 +24,6 @@ MOST_LANES = 256
 MOST_POINTS = 600
 ALONE = Missing("only one process ran this loop: there is nothing to compare it with")
 _NO_STEP_IN_COMMON = Missing("no two processes have step times of untraced steps")
-
-# Of two equal ranks one is last in half of the steps; of ten, or of few steps, by no chance.
-_LAST_RATIO = 0.5
-_LATE_RATIO = 1.02
-_LEAST_LANES = 3
-_LEAST_COMPARED = 50
 
 _Floats = npt.NDArray[np.float64]
 
@@ -81,20 +74,6 @@ class Ranks:
     lanes: tuple[Lane, ...]
     left_out: int
     spread: StepSpread
-
-    @property
-    def slow(self) -> tuple[Lane, ...]:
-        """Return the processes that are slower than the middle by so much that it is told.
-
-        That is by a quarter; or by less, and in half of very many steps slower than all others.
-        """
-        late = [lane for lane in self.lanes if self._is_slow(lane)]
-        return tuple(sorted(late, key=lambda lane: -lane.middle_ratio))
-
-    def _is_slow(self, lane: Lane) -> bool:
-        is_last = lane.slowest_ratio >= _LAST_RATIO and lane.middle_ratio > _LATE_RATIO
-        is_no_chance = lane.compared >= _LEAST_COMPARED and len(self.lanes) >= _LEAST_LANES
-        return lane.middle_ratio > SLOWER_RATIO or (is_last and is_no_chance)
 
 
 def beside(loops: Sequence[Loop], measure: Measure = "step") -> Ranks | Missing:

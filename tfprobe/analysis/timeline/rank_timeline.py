@@ -1,6 +1,7 @@
 """The same traced step of several ranks on one axis: what each did, and where they met.
 
-Of very many ranks those are chosen that others waited for, those that were slow, and the first.
+If there are too many to draw, the ranks are chosen that others waited for, that are slow or took
+longest in this step, and the first ones.
 """
 
 from __future__ import annotations
@@ -11,7 +12,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tfprobe.analysis.distributed.aligned import Aligned
-from tfprobe.analysis.jobs.job_totals import SLOWER_RATIO
 from tfprobe.analysis.timeline.slice_categories import loop_of
 from tfprobe.errors import Missing
 from tfprobe.profile.profile import Capture, Process, Profile
@@ -21,6 +21,7 @@ MOST_RANKS = 24
 # Of those that are chosen for a reason: the rest are the first ranks.
 _MOST_LAST = 8
 _MOST_SLOW = 8
+_MOST_LONGEST = 8
 # A process that was killed and started again has had a step of this number, long before.
 _FAR_NS = 60_000_000_000
 
@@ -64,7 +65,8 @@ class RankTimeline:
         return next(rank for rank in self.ranks if rank.why == ASKED)
 
 
-ASKED, LAST, SLOW, FIRST = "asked for", "others waited for it", "slow", "of the first ranks"
+ASKED, LAST, FIRST = "asked for", "others waited for it", "of the first ranks"
+SLOW, LONGEST = "slow", "longest here"
 
 
 def same_step(profile: Profile, capture: Capture) -> tuple[Capture, ...]:
@@ -88,11 +90,20 @@ def same_step(profile: Profile, capture: Capture) -> tuple[Capture, ...]:
     return tuple(found[process] for process in sorted(found))
 
 
-def across(together: Aligned, capture: Capture, *, most: int = MOST_RANKS) -> RankTimeline:
-    """Return the step of this capture of the aligned profile, and of the ranks that had it too."""
+def across(
+    together: Aligned,
+    capture: Capture,
+    *,
+    slow: Sequence[int] = (),
+    most: int = MOST_RANKS,
+) -> RankTimeline:
+    """Return the step of this capture of the aligned profile, and of the ranks that had it too.
+
+    `slow` are the processes that are slow in the whole run, the slowest first (docs/ranks.md).
+    """
     of_step = _meetings(together, capture)
     every = tuple(_rank_step(together, each, of_step) for each in _living(together, capture))
-    chosen = _chosen(every, capture, together.profile.processes, most)
+    chosen = _chosen(every, capture, together.profile.processes, slow, most)
     asked = chosen[capture.process]
     zero_ns = min(
         [each.capture.start_ns for each in chosen.values() if each.is_on_clock],
@@ -143,17 +154,21 @@ def _rank_step(together: Aligned, capture: Capture, of_step: Int64s) -> RankStep
 
 
 def _chosen(
-    every: Sequence[RankStep], capture: Capture, processes: Sequence[Process], most: int
+    every: Sequence[RankStep],
+    capture: Capture,
+    processes: Sequence[Process],
+    slow: Sequence[int],
+    most: int,
 ) -> Mapping[int, RankStep]:
     """Return the ranks that are drawn, by process, each with the first reason for it."""
     by_last = sorted(every, key=lambda each: -each.last)[:_MOST_LAST]
-    by_time = sorted(every, key=lambda each: -each.capture.duration_ns)[:_MOST_SLOW]
-    # Ranks take turns at being a little slower than others.
-    slow_ns = SLOWER_RATIO * float(np.median([each.capture.duration_ns for each in every]))
+    by_time = sorted(every, key=lambda each: -each.capture.duration_ns)[:_MOST_LONGEST]
+    by_process = {each.capture.process: each for each in every}
     wanted = [
         *((each, ASKED) for each in every if each.capture.process == capture.process),
         *((each, LAST) for each in by_last if each.last),
-        *((each, SLOW) for each in by_time if each.capture.duration_ns > slow_ns),
+        *((by_process[process], SLOW) for process in slow[:_MOST_SLOW] if process in by_process),
+        *((each, LONGEST) for each in by_time if len(every) > most),
         *((each, FIRST) for each in sorted(every, key=lambda each: _order(processes, each))),
     ]
     found: dict[int, RankStep] = {}

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import PurePath
 
 from tfprobe.analysis.jobs.fleet import ProcessRow, RunRow
-from tfprobe.analysis.jobs.job_totals import is_live, together
+from tfprobe.analysis.jobs.job_totals import is_live, run_total
 from tfprobe.errors import Missing
 from tfprobe.live.top.source import Key, TopSnapshot
 
@@ -22,7 +22,7 @@ UNFOLDED_PROCESSES = 8
 class ListLine:
     """One line: a run, alone or with its processes below it, or one of those processes.
 
-    `row` is the process, or all of the run together. `is_last` ends a branch of the tree.
+    `row` is the process, or the total of a run. `is_last` ends a branch of the tree.
     """
 
     key: Key
@@ -126,8 +126,8 @@ def _run_line(run: RunRow, seen: TopSnapshot, turned: Collection[str]) -> ListLi
     key = Key(run.directory)
     if len(run.processes) > 1:
         is_open = starts_open(run) != (run.directory in turned)
-        return ListLine(key, run, together(run), seen.at_unix_ns, is_open=is_open)
-    return ListLine(key, run, together(run), seen.at_unix_ns)
+        return ListLine(key, run, run_total(run), seen.at_unix_ns, is_open=is_open)
+    return ListLine(key, run, run_total(run), seen.at_unix_ns)
 
 
 def _process_lines(

@@ -8,8 +8,8 @@ from typing import Any
 from tfprobe.analysis.distributed.clocks import Clock
 from tfprobe.analysis.distributed.rank_comparison import RankComparison, RankRow, StepFigures
 from tfprobe.analysis.distributed.rank_facts import name
-from tfprobe.analysis.distributed.rank_times import Straggler
 from tfprobe.analysis.distributed.rank_waits import ServerLoad, Servers, Waits
+from tfprobe.analysis.distributed.slow_ranks import Straggler
 from tfprobe.errors import Missing
 from tfprobe.profile.profile import Problem
 

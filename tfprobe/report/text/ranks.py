@@ -10,8 +10,8 @@ from rich.console import RenderableType
 
 from tfprobe.analysis.distributed.rank_comparison import RankComparison, RankRow
 from tfprobe.analysis.distributed.rank_facts import name
-from tfprobe.analysis.distributed.rank_times import Measure, Straggler
 from tfprobe.analysis.distributed.rank_waits import Servers, Waits
+from tfprobe.analysis.distributed.slow_ranks import Measure, Straggler
 from tfprobe.errors import Missing
 from tfprobe.profile.profile import Problem
 from tfprobe.report.format import numbers, page

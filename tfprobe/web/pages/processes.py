@@ -204,7 +204,7 @@ def _ranks(profile: Profile, group: Sequence[Loop], measure: Measure) -> Documen
     head = {"kind": kind, "name": name, "measure": measure, "measures": list(MEASURES)}
     found = rank_steps.beside(ordered, measure)
     if isinstance(found, Missing):
-        return {**head, "lanes": [], "slow": [], "left_out": 0, "missing": found.reason}
+        return {**head, "lanes": [], "left_out": 0, "missing": found.reason}
     place = {(loop.process, loop.index): at for at, loop in enumerate(profile.loops)}
     return {
         **head,
@@ -232,7 +232,6 @@ def _ranks_document(found: Ranks) -> Document:
         "steps_per_column": found.steps_per_column,
         "median_ns": found.median_ns,
         "left_out": found.left_out,
-        "slow": [lane.process for lane in found.slow],
         "spread": {
             "step": list(found.spread.step),
             "least_ns": list(found.spread.least_ns),

@@ -7,7 +7,7 @@ import pytest
 
 from benchmarks.scale.stragglers import named
 from tests.support.planted import team
-from tfprobe.analysis.distributed.rank_times import excesses, late
+from tfprobe.analysis.distributed.slow_ranks import excesses, lateness, slow_by_medians
 
 SMALL = {"ranks": 16, "steps": 80, "recorded": 12, "collectives": 2, "per_machine": 8}
 
@@ -22,7 +22,7 @@ def table(excess: dict[int, float], *, rows: int = 16, steps: int = 60, seed: in
 
 
 def names(times, cycle) -> list[int]:
-    return [each.row for each in late(times, cycle) if each.is_named]
+    return [each.row for each in lateness(times, cycle) if each.is_named]
 
 
 @pytest.mark.parametrize("kind", ["together", "input", "alone"])
@@ -63,7 +63,7 @@ def test_who_scatters_more_than_the_team_is_off_by_more() -> None:
     scatter = 0.055 * turn.standard_normal(126)
     times[15] = 1e8 * (1.022 + scatter - scatter.mean())
 
-    [found] = [each for each in late(times, np.full(126, 1e8)) if each.row == 15]
+    [found] = [each for each in lateness(times, np.full(126, 1e8)) if each.row == 15]
 
     assert not found.is_named
     assert found.excess_ratio > 0.02
@@ -83,6 +83,36 @@ def test_of_two_a_tenth_is_told_and_less_is_not() -> None:
     assert names(*table({1: 0.07}, rows=2)) == []
 
 
+def test_a_process_two_fifths_slower_is_named_and_one_a_fifth_slower_beside_it_is_not() -> None:
+    """Of five, the others' range says what is usual."""
+    times = np.repeat([[10e6], [10e6], [10e6], [12e6], [14e6]], 60, axis=1)
+
+    assert names(times, np.full(60, 10e6)) == [4]
+
+
+@pytest.mark.parametrize(("late_ms", "slow"), [(10.5, [3]), (10.1, [])])
+def test_a_process_that_is_a_little_late_in_every_step_is_named(late_ms, slow) -> None:
+    """A twentieth in each step is no chance; a hundredth is not worth a word."""
+    times = np.repeat([[10e6], [10e6], [10e6], [late_ms * 1e6]], 60, axis=1)
+
+    assert names(times, np.full(60, 10e6)) == slow
+
+
+def test_medians_of_steps_are_judged_by_the_same_criterion() -> None:
+    """What `top` knows: the newest median comes last, whatever number of them there is."""
+    usual = [10e6, 10.2e6, 9.9e6, 10.1e6, 10e6, 10.3e6]
+
+    found = slow_by_medians({0: usual, 1: usual[1:], 2: usual, 3: [1.5 * each for each in usual]})
+
+    assert [(each.process, each.measure) for each in found] == [(3, "step")]
+    assert slow_by_medians({0: usual, 1: usual, 2: usual, 3: [*usual[1:], 90e6]}) == ()
+
+
+def test_of_two_medians_of_steps_do_not_say_who_is_slow() -> None:
+    """Steps are long in the one that is slow, or in the one that waits for it."""
+    assert slow_by_medians({0: [10e6] * 9, 1: [20e6] * 9, 2: []}) == ()
+
+
 def test_half_of_a_team_on_older_machines_is_no_straggler() -> None:
     """Two kinds of machines are what is usual there."""
     assert names(*table(dict.fromkeys(range(8), 0.2))) == []
@@ -95,7 +125,7 @@ def test_steps_that_one_process_alone_knows_are_compared_with_nobody() -> None:
         times[row, np.arange(30) % 3 != row] = np.nan
 
     assert np.isnan(excesses(times, cycle)).all()
-    assert late(times, cycle) == ()
+    assert lateness(times, cycle) == ()
 
 
 def test_each_excess_is_of_one_step() -> None:

@@ -31,6 +31,11 @@ MS = 10**6
 NOTHING = Missing("nothing")
 
 
+def paced(step_ns: int, **changes) -> ProcessRow:
+    """A process whose latest steps all took as long."""
+    return process_row(p50_ns=step_ns, trend_ns=(step_ns,) * 24, **changes)
+
+
 def _row(look: ProcessLook, *machines) -> ProcessRow:
     (row,) = run_rows(fleet(run([look], machines=machines)))
     (found,) = row.processes
@@ -282,9 +287,21 @@ def test_rows_do_not_need_a_clock_that_agrees():
 
 def test_only_processes_of_one_group_are_slow_beside_each_other() -> None:
     """A long step of another program holds nobody up."""
-    rows = [process_row(pid=pid, p50_ns=10 * MS, group=0) for pid in (1, 2, 3)]
-    other = process_row(pid=4, p50_ns=90 * MS, group=4)
-    slow = process_row(pid=5, p50_ns=20 * MS, group=0)
+    rows = [paced(10 * MS, pid=pid, group=0) for pid in (1, 2, 3)]
+    other = paced(90 * MS, pid=4, group=4)
+    slow = paced(20 * MS, pid=5, group=0)
 
     assert straggler(run_row("r1", *rows, other)) is None
     assert straggler(run_row("r1", *rows, other, slow)) == slow
+
+
+def test_a_process_that_was_slow_once_is_not_a_slow_process() -> None:
+    """Neither is one of which too few steps are known."""
+    rows = [paced(10 * MS, pid=pid) for pid in (1, 2, 3)]
+    once = process_row(
+        pid=4, p50_ns=20 * MS, trend_ns=(10 * MS, 10 * MS, 10 * MS, 10 * MS, 90 * MS)
+    )
+    short = process_row(pid=5, p50_ns=20 * MS, trend_ns=(20 * MS,) * 4)
+    ended = paced(20 * MS, pid=6, state="finished")
+
+    assert straggler(run_row("r1", *rows, once, short, ended)) is None

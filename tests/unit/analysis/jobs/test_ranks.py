@@ -106,23 +106,6 @@ def test_of_many_processes_the_slowest_are_shown() -> None:
     assert processes == sorted(processes)
 
 
-def test_a_process_that_is_a_quarter_slower_is_named() -> None:
-    """Below that ranks take turns at being the slowest."""
-    found = shown(rank(0, [10]), rank(1, [10]), rank(2, [10]), rank(3, [12]), rank(4, [14]))
-
-    assert [lane.process for lane in found.slow] == [4]
-
-
-@pytest.mark.parametrize(("late_ms", "slow"), [(10.5, [3]), (10.1, [])])
-def test_a_process_that_is_last_again_and_again_is_named(late_ms: float, slow: list[int]) -> None:
-    """By little, but in every step; a hundredth is not worth a word."""
-    others = [rank(at, [10] * 60) for at in range(3)]
-
-    found = shown(*others, rank(3, [late_ms] * 60))
-
-    assert [lane.process for lane in found.slow] == slow
-
-
 def test_one_process_has_nobody_to_be_compared_with() -> None:
     """That is a reason, not a map of one colour."""
     assert beside([rank(0, [1, 2])]) == ALONE

@@ -13,6 +13,7 @@ from tfprobe.analysis.timeline.rank_timeline import (
     ASKED,
     FIRST,
     LAST,
+    LONGEST,
     SLOW,
     RankTimeline,
     across,
@@ -45,17 +46,32 @@ def test_all_ranks_are_drawn_where_they_are_few() -> None:
 
 
 def test_of_very_many_those_are_drawn_that_matter() -> None:
-    """The one asked for, the one that others wait for, one that is slow; and then the first."""
+    """The one asked for, the one that others wait for, a slow one, the longest; then the first."""
     every = many(1_000, late=500)
-    slow = replace(every.captures[700], duration_ns=5 * every.captures[700].duration_ns)
-    captures = (*every.captures[:700], slow, *every.captures[701:])
+    long = replace(every.captures[700], duration_ns=5 * every.captures[700].duration_ns)
+    captures = (*every.captures[:700], long, *every.captures[701:])
 
-    found = of(replace(every, captures=captures), asked=300)
+    found = of(replace(every, captures=captures), asked=300, slow=(800,))
 
     why = {each.capture.process: each.why for each in found.ranks}
-    assert (why[300], why[500], why[700]) == (ASKED, LAST, SLOW)
-    assert sorted(why.values()).count(FIRST) == 21
+    assert (why[300], why[500], why[800], why[700]) == (ASKED, LAST, SLOW, LONGEST)
+    assert list(why.values()).count(SLOW) == 1
+    assert list(why.values()).count(FIRST) >= 13
     assert found.left_out == 976
+
+
+def test_the_longest_of_one_step_is_not_called_slow() -> None:
+    """One step does not say which rank is slow, so few ranks are drawn without a word on it."""
+    every = many(3, late=1)
+    long = replace(every.captures[0], duration_ns=5 * every.captures[0].duration_ns)
+
+    found = of(replace(every, captures=(long, *every.captures[1:])), asked=2)
+
+    assert {each.capture.process: each.why for each in found.ranks} == {
+        0: FIRST,
+        1: LAST,
+        2: ASKED,
+    }
 
 
 def test_times_count_from_the_first_start() -> None:

@@ -651,9 +651,10 @@ def test_the_chosen_line_tells_what_is_wrong():
 
 
 def test_a_straggler_is_named():
-    """Of a folded run the slowest process is told, if it is slower than the others."""
+    """Of a folded run the slowest process is named, if it is slower than the others."""
     rows = [process_row(pid=100 + rank, rank=rank, p50_ns=35 * MS) for rank in range(4)]
-    rows[2] = process_row(pid=102, rank=2, role="worker", p50_ns=60 * MS)
+    trend_ns = tuple(each * MS for each in (59, 60, 61, 95, 60))
+    rows[2] = process_row(pid=102, rank=2, role="worker", p50_ns=60 * MS, trend_ns=trend_ns)
 
     async def act(stage: Stage) -> None:
         assert stage.sees("worker 2 is the slowest: 60.0 ms a step")

@@ -90,7 +90,6 @@ def test_the_dearest_work_of_several_processes_is_compared() -> None:
     assert (found["name"], found["first_step"], found["steps_per_column"]) == ("loss", 0, 1)
     assert [lane["cells"] for lane in found["lanes"]] == [[1, 0.6667], [1, 1.3333]]
     assert [lane["work"] for lane in found["lanes"]] == [0, 1]
-    assert found["slow"] == []
 
 
 def test_of_several_threads_the_busiest_stands_for_its_process() -> None:

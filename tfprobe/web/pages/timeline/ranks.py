@@ -28,7 +28,7 @@ from tfprobe.web.opened import OpenRun
 from tfprobe.web.pages.loop_choice import process_document
 from tfprobe.web.pages.timeline.step_timeline import CELLS, chosen_capture, cut
 from tfprobe.web.params import Params
-from tfprobe.web.together import aligned_of
+from tfprobe.web.together import across_of, aligned_of
 
 Document = dict[str, Any]  # Any: JSON, see docs/web.md
 
@@ -73,8 +73,12 @@ def document(run: OpenRun, question: Params) -> Document:
         raise NoAnswer("One process alone recorded this step: record the same steps on all ranks.")
     together = aligned_of(run)
     moved = together.profile.captures[capture.index]
-    found = run.made(("across", capture.index), lambda: across(together, moved))
+    found = run.made(("across", capture.index), lambda: across(together, moved, slow=_slow(run)))
     return run.made(("ranks drawn", capture.index), lambda: _document(run, found, moved.index))
+
+
+def _slow(run: OpenRun) -> tuple[int, ...]:
+    return tuple(straggler.process for straggler in across_of(run).slow)
 
 
 def _document(run: OpenRun, found: RankTimeline, capture: int) -> Document:

@@ -10,6 +10,7 @@ import { livesChart } from "../parts/lives.js";
 import { absent, andMore, processName, processWord, sentence } from "../parts/sentences.js";
 import { table } from "../parts/table.js";
 import { argsOf, turning } from "../parts/turning.js";
+import { ranksStraggler } from "./ranks.js";
 
 const PROCESS_MEASURES = { step: "what a step takes", between: "the time before a step" };
 // A rank that takes this much longer than the middle is at the end of the scale, if none is worse.
@@ -72,29 +73,24 @@ function processesFigures({ processes, more_processes: more, ranks }) {
   return figures(...all);
 }
 
-/**
- * Who keeps the others waiting: the advice takes the traced steps, so it comes when it is there.
- */
+/** Who is slow. Findings and ranks need the traced steps, so this is shown once they are read. */
 function processesLate(found, context) {
   const box = make(
     "div",
     {},
     make("p", { class: "wait", role: "status" }, "Looking who is late …"),
   );
-  context.ask("findings").then(
-    (told) => fill(box, processesFindings(told, found, context)),
+  Promise.all([context.ask("findings"), context.ask("ranks")]).then(
+    ([told, ranks]) => fill(box, processesFindings(told, ranks, found, context)),
     (error) => error.name !== "AbortError" && fill(box, absent(error.message)),
   );
   return card("Who is late", box);
 }
 
-function processesFindings({ findings }, { ranks, processes }, context) {
+function processesFindings({ findings }, { stragglers }, { ranks, processes }, context) {
   const late = findings.filter((each) => each.rule === "straggler");
   if (late.length) return late.map((each) => wholeFinding(each, context.link));
-  const slow = ranks.lanes
-    .filter((lane) => ranks.slow.includes(lane.process))
-    .slice(0, PROCESS_NAMED);
-  if (slow.length) return slow.map((lane) => processesSlow(lane, ranks));
+  if (stragglers.length) return stragglers.slice(0, PROCESS_NAMED).map(ranksStraggler);
   if (!ranks.lanes.length) return absent(ranks.missing);
   if (processes.every((each) => each.rank === null))
     return absent("no process has a rank, so the processes that work together are unknown");
@@ -102,31 +98,7 @@ function processesFindings({ findings }, { ranks, processes }, context) {
     "p",
     {},
     badge("good", "nobody"),
-    " No process takes so much longer than the others that they wait for it.",
-  );
-}
-
-/** Slow by step times alone: whether others wait for it, only collectives would tell. */
-function processesSlow(lane, ranks) {
-  const what =
-    ranks.measure === "step"
-      ? `takes ${percent(lane.middle_ratio)} of what the middle takes`
-      : `comes later to a step than the middle, by ${percent(lane.middle_ratio - 1)} of a cycle`;
-  const said = `${processName(lane)} ${what}, and is the slowest in ${percent(lane.slowest_ratio)} of ${count(lane.compared)} steps.`;
-  return make(
-    "div",
-    {},
-    make(
-      "div",
-      { class: "row" },
-      badge("warning", "slower"),
-      make("strong", {}, make("bdi", {}, said.charAt(0).toUpperCase() + said.slice(1))),
-    ),
-    make(
-      "p",
-      { class: "soft" },
-      "This page does not show whether the others wait for it, or it waits for a late rank: see the page of the ranks.",
-    ),
+    " No process is slower than the others by more than chance.",
   );
 }
 

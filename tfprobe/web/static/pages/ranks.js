@@ -12,6 +12,7 @@ const RANKS_MEASURES = {
   cycle: "from step to step",
   between: "between two steps",
   inside: "in a step, outside collectives",
+  step: "of a step",
 };
 
 export const ranksPage = {
@@ -112,7 +113,8 @@ function ranksLate({ stragglers, stragglers_in_all: all, processes }) {
   );
 }
 
-function ranksStraggler(each) {
+/** One slow rank: by how much, by which measure, and how often the others waited for it. */
+export function ranksStraggler(each) {
   const last =
     each.last_ratio === null
       ? ""
