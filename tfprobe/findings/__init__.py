@@ -1,1 +1,1 @@
-"""Say what of a recording costs time that could be won, by rules over named signals."""
+"""Say what in a recording costs time that could be saved, by rules over results of the analysis."""

@@ -1,4 +1,4 @@
-"""Run every rule over the signals of a run, and put what they find in order. Shows nothing."""
+"""Apply every rule to the analysis of a run, and put the findings in order. Shows nothing."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from tfprobe.analysis.core.releases import Release, in_names_of
 from tfprobe.errors import Missing
+from tfprobe.findings.collect import analyse
 from tfprobe.findings.finding import (
     Document,
     Evidence,
@@ -17,10 +18,8 @@ from tfprobe.findings.finding import (
     gain_document,
 )
 from tfprobe.findings.finding import document as finding_document
-from tfprobe.findings.gather import gather
-from tfprobe.findings.rule import Rule
+from tfprobe.findings.rule import LoopAnalysis, ProcessAnalysis, Rule, RunAnalysis
 from tfprobe.findings.rules import RULES
-from tfprobe.findings.signals import LoopSignals, ProcessSignals, Signals
 from tfprobe.findings.thresholds import DEFAULTS, Thresholds
 from tfprobe.profile.graph import TracedLoop
 from tfprobe.profile.profile import Profile, titled
@@ -84,22 +83,22 @@ def advise(
     `sampled` are works joined with their graphs and code maps; without them no scope and no line
     is named.
     """
-    return judge(gather(profile, sampled, thresholds), thresholds)
+    return judge(analyse(profile, sampled, thresholds), thresholds)
 
 
-def judge(signals: Signals, thresholds: Thresholds = DEFAULTS) -> Advice:
-    """Return the advice that the rules give on signals."""
-    pytorch = {loop.subject for loop in signals.loops if loop.is_pytorch}
-    releases = {process.subject: process.release for process in signals.processes}
-    releases |= {loop.subject: loop.process.release for loop in signals.loops}
-    known: dict[Subject, LoopSignals | ProcessSignals] = {
-        process.subject: process for process in signals.processes
+def judge(run: RunAnalysis, thresholds: Thresholds = DEFAULTS) -> Advice:
+    """Return the advice that the rules give on a run."""
+    pytorch = {loop.subject for loop in run.loops if loop.is_pytorch}
+    releases = {process.subject: process.release for process in run.processes}
+    releases |= {loop.subject: loop.process.release for loop in run.loops}
+    known: dict[Subject, LoopAnalysis | ProcessAnalysis] = {
+        process.subject: process for process in run.processes
     }
-    known |= {loop.subject: loop for loop in signals.loops}
+    known |= {loop.subject: loop for loop in run.loops}
     findings: list[Finding] = []
     unchecked: list[Unchecked] = []
     for rule in RULES:
-        verdicts = list(rule.check(signals, thresholds))
+        verdicts = list(rule.check(run, thresholds))
         found = [
             _weighed(replace(verdict, rule=rule.name), known.get(verdict.subject), rule, thresholds)
             for verdict in verdicts
@@ -121,13 +120,13 @@ def judge(signals: Signals, thresholds: Thresholds = DEFAULTS) -> Advice:
 
 
 def _weighed(
-    finding: Finding, of: LoopSignals | ProcessSignals | None, rule: Rule, limits: Thresholds
+    finding: Finding, of: LoopAnalysis | ProcessAnalysis | None, rule: Rule, limits: Thresholds
 ) -> Finding:
     """Return a finding no louder than what it can win of the whole process, and what it rests on.
 
     A loop may be a small part of its process; and of one traced step nobody knows if it is usual.
     """
-    process = of.process if isinstance(of, LoopSignals) else of
+    process = of.process if isinstance(of, LoopAnalysis) else of
     if process is None or isinstance(finding.gain, Missing):
         return finding
     severity = finding.severity
@@ -138,11 +137,11 @@ def _weighed(
     if is_won and finding.part in _HOLDS_UP_THE_REST:
         rest_ns = _WITH_THE_REST * gain.high_ratio * (gain.of_ns - gain.high_ns)
         gain = replace(gain, high_ns=gain.high_ns + round(rest_ns))
-    is_single = rule.is_of_traces and isinstance(of, LoopSignals) and len(of.samples) == 1
+    is_single = rule.is_of_traces and isinstance(of, LoopAnalysis) and len(of.traced_steps) == 1
     if is_single:
         severity = min(severity, Severity.WARNING)
     evidence = (*finding.evidence, *([_ONE_STEP] if is_single else []))
-    if isinstance(of, LoopSignals) and of.loop_source and not any(e.source for e in evidence):
+    if isinstance(of, LoopAnalysis) and of.loop_source and not any(e.source for e in evidence):
         # What no line of its own explains begins where the steps are run.
         evidence = (*evidence, Evidence("its steps run at", source=of.loop_source))
     return replace(finding, severity=severity, evidence=evidence, gain=gain)

@@ -1,14 +1,242 @@
-"""Say what a rule is: a name, and a function from signals to findings."""
+"""Say what a rule is, and what it looks at: results of the analysis for processes and loops.
+
+Times are in ns; those per step are means over the traced steps. A result that a recording does not
+give is `Missing`, with the reason.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
+from tfprobe.analysis.account.account import Account
+from tfprobe.analysis.breakdown.python_lines import GapPython, TensorReads
+from tfprobe.analysis.breakdown.step_parts import LABELS, Part
+from tfprobe.analysis.core.releases import PARALLEL_BATCH, STEPS_PER_EXECUTION, Release, is_before
+from tfprobe.analysis.distributed.rank_lateness import RankLateness
+from tfprobe.analysis.input.step_input import StepInput
+from tfprobe.analysis.memory.allocator_levels import DeviceMemory
+from tfprobe.analysis.ops.device_ops import DataLayout, Precision
+from tfprobe.analysis.ops.graph_costs import CodeCost, GraphLoop
+from tfprobe.analysis.ops.step_ops import StepOps
+from tfprobe.analysis.steps.cycle_shares import CycleShares
+from tfprobe.analysis.steps.loop_timing import LoopTiming
+from tfprobe.analysis.steps.unexpected_steps import UnexpectedSteps
+from tfprobe.analysis.system.application import ActivityInSteps
+from tfprobe.analysis.system.machine_use import MachineUse
+from tfprobe.analysis.system.thread_times import StepThreads
+from tfprobe.analysis.transfers.bus_transfers import StepCopies
 from tfprobe.errors import Missing
-from tfprobe.findings.finding import Finding
-from tfprobe.findings.signals import LoopSignals, ProcessSignals, Signals
+from tfprobe.findings.finding import Evidence, Finding, Gain, Subject
 from tfprobe.findings.thresholds import Thresholds
+from tfprobe.profile.profile import OwnProfiler
+
+NOT_CHECKED = Missing("it was not checked")
+NO_CAPTURE = Missing("no step was traced")
+# A smaller share of the cycle cannot be told apart from what Python does between steps anyway.
+_GIL_RATIO = 0.2
+_WITHOUT_GIL = ("fetch", "idle")
+# A trace says how long an op ran, not on how many threads: on one, or on several if it is large.
+_CPUS_PER_OP = 2
+
+
+def much(part: float, whole: float) -> str:
+    """Say how much of a whole a part is: "most" is more than half."""
+    return "most" if part > whole / 2 else "a significant part"
+
+
+def part_label(name: str) -> str:
+    """Return what people call a part of a cycle."""
+    return LABELS[Part(name)]
+
+
+@dataclass(frozen=True, slots=True)
+class TracedStep:
+    """A traced step: its number, and its capture below the run directory."""
+
+    step: int
+    capture: str
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessAnalysis:
+    """The results for one process.
+
+    `group` is that of the Process: processes with the same one work on the same job. `release` has
+    the first two numbers of TensorFlow's version, `account` what the wall time went to. `functions`
+    are those whose calls are steps. `own_profiler` is one that the job itself left open. `loop_ns`
+    is the time of the thread whose steps and gaps take longest.
+    """
+
+    subject: Subject
+    overhead_ns: int | Missing
+    wall_ns: int
+    settings: Mapping[str, Any] | Missing
+    activities: tuple[ActivityInSteps, ...]
+    machine: MachineUse | Missing
+    device_memory: tuple[DeviceMemory, ...] = ()
+    has_accelerator: bool = False
+    loop_ns: int = 0
+    group: int = 0
+    release: Release | Missing = NOT_CHECKED
+    account: Account | Missing = NOT_CHECKED
+    functions: frozenset[str] = frozenset()
+    own_profiler: OwnProfiler | None = None
+    threads: StepThreads | Missing = NOT_CHECKED
+
+    def of_wall(self, high_ns: int, low_ns: int) -> Gain:
+        """Return a gain of the whole process, of its wall time from exec to exit."""
+        wall_ns = self.wall_ns if isinstance(self.account, Missing) else self.account.wall_ns
+        high = min(high_ns, wall_ns)
+        return Gain(min(low_ns, high), high, wall_ns)
+
+    @property
+    def has_steps_per_execution(self) -> bool:
+        """Say whether its Keras takes that argument, outside graph mode."""
+        return not is_before(self.release, STEPS_PER_EXECUTION)
+
+    @property
+    def has_parallel_batch(self) -> bool:
+        """Say whether Dataset.batch of its TensorFlow takes num_parallel_calls."""
+        return not is_before(self.release, PARALLEL_BATCH)
+
+
+@dataclass(frozen=True, slots=True)
+class LoopAnalysis:
+    """The results for one loop. `key` is the number of its process, and its own in that process.
+
+    `is_main`: no loop of its process takes more time. `nodes` are those of its graph that compute.
+    `lateness` is known where other ranks take part in the same collectives. `double_precision` are
+    ops of the host in 64 bits, `dense_gradients` those on whole tables of which few rows are looked
+    up, `one_hot_products` one-hot vectors and products with them. `ops_source` is the line of the
+    job that made most of its ops, `save_source` one that was seen saving between its steps,
+    `called_at` the one that ran the traced steps. `is_pytorch`: its ops are PyTorch's. `layout` and
+    `precision` are None without an accelerator.
+    """
+
+    subject: Subject
+    process: ProcessAnalysis
+    timing: LoopTiming
+    key: tuple[int, int] = (0, 0)
+    is_main: bool = True
+    traced_steps: tuple[TracedStep, ...] = ()
+    outliers: UnexpectedSteps | Missing = NOT_CHECKED
+    parts: CycleShares | Missing = NO_CAPTURE
+    ops: StepOps | Missing = NO_CAPTURE
+    scopes: tuple[CodeCost, ...] | Missing = NO_CAPTURE
+    lines: tuple[CodeCost, ...] | Missing = NO_CAPTURE
+    reads: TensorReads | Missing = NOT_CHECKED
+    python: GapPython | Missing = NOT_CHECKED
+    double_precision: CodeCost | Missing = NOT_CHECKED
+    dense_gradients: CodeCost | Missing = NOT_CHECKED
+    one_hot_products: CodeCost | Missing = NOT_CHECKED
+    graph_loop: GraphLoop | Missing = NOT_CHECKED
+    copies: tuple[StepCopies, ...] | Missing = ()
+    input: StepInput | Missing = NOT_CHECKED
+    nodes: int | Missing = NOT_CHECKED
+    ops_source: str = ""
+    save_source: str = ""
+    called_at: str = ""
+    lateness: RankLateness | None = None
+    is_pytorch: bool = False
+    layout: DataLayout | Missing | None = None
+    precision: Precision | Missing | None = None
+
+    def gain(self, high_ns: float, low_ns: float) -> Gain:
+        """Return a gain of the thread of this loop; at most all of its time."""
+        whole_ns = self.timing.thread_ns
+        high = min(round(high_ns), whole_ns)
+        return Gain(min(round(low_ns), high), high, whole_ns)
+
+    @property
+    def loop_source(self) -> str:
+        """Return the line of the job that runs the steps, "" where none was seen."""
+        watched = self.python.loop_source if isinstance(self.python, GapPython) else ""
+        return watched or self.called_at
+
+    @property
+    def alone_step_ns(self) -> float:
+        """Return the usual step without the part in which its thread was ready and had no CPU.
+
+        A small step takes long where other processes use the CPUs, but what it does is as little.
+        """
+        threads = self.process.threads
+        delay_ratio = 0.0 if isinstance(threads, Missing) else min(threads.delay_ratio, 1.0)
+        return self.timing.usual_step_ns * (1 - delay_ratio)
+
+    @property
+    def gil_wait_ns(self) -> float:
+        """Return how long all steps wait for the GIL because Python code makes the input.
+
+        0 unless that code takes a fifth of the cycle, and as much of the cycle lies outside of ops.
+        """
+        if isinstance(self.input, Missing) or isinstance(self.parts, Missing):
+            return 0.0
+        least_ns = _GIL_RATIO * self.parts.cycle_ns
+        outside_ns = self.parts.of_all_steps(*_WITHOUT_GIL)
+        if self.input.python_ns < least_ns or self.parts.ratio(*_WITHOUT_GIL) < _GIL_RATIO:
+            return 0.0
+        return min(self.input.python_ns * self.timing.steps, outside_ns)
+
+    @property
+    def input_cpu_ns(self) -> float:
+        """Return how long ops of the input may delay all steps by using CPUs that these need.
+
+        Of n CPUs an op of the input takes one, or two at most: it counts as that part of the time
+        in which it ran, as if the step stood still meanwhile.
+        """
+        machine, parts, ops = self.process.machine, self.parts, self.ops
+        if isinstance(machine, Missing) or isinstance(machine.cpus, Missing):
+            return 0.0
+        if isinstance(parts, Missing) or isinstance(ops, Missing) or ops.has_accelerator:
+            return 0.0
+        taken_ns = _CPUS_PER_OP * ops.concurrent_ns / max(machine.cpus, 1.0)
+        taken_ns = min(ops.concurrent_busy_ns, taken_ns)
+        # Steps that do not compute have no use for more CPUs.
+        return min(self.of_steps(taken_ns), parts.of_all_steps("host_compute", "idle"))
+
+    def of_steps(self, ns_a_step: float) -> float:
+        """Return the time over all steps of what takes this long in a traced step.
+
+        Traced steps are slower than others: what they spend is scaled to what all steps took.
+        """
+        if isinstance(self.ops, Missing) or not self.ops.step_ns:
+            return ns_a_step * self.timing.steps
+        return ns_a_step / self.ops.step_ns * self.timing.regular_step_ns
+
+    @property
+    def is_of_session(self) -> bool:
+        """Say whether its traced steps ran in a Session, as all steps of Keras in graph mode do."""
+        return any(step.capture.endswith(".run_metadata.pb") for step in self.traced_steps)
+
+    def traced_step(self) -> tuple[Evidence, ...]:
+        """Return a traced step to open, where there is one."""
+        if not self.traced_steps:
+            return ()
+        last = self.traced_steps[-1]
+        return (Evidence("a traced step", step=last.step, capture=last.capture),)
+
+    def shown_by(self, command: str) -> Evidence:
+        """Return the command that shows more of it."""
+        return Evidence("shown by", command=f"tfprobe {command}")
+
+
+@dataclass(frozen=True, slots=True)
+class RunAnalysis:
+    """The results for all processes of a run, or for some of them.
+
+    `longest_traced_ns` is the time of the steps of the loop with most time of those that were
+    traced; None where no step was.
+    """
+
+    processes: tuple[ProcessAnalysis, ...]
+    loops: tuple[LoopAnalysis, ...]
+    longest_traced_ns: int | None = None
+
+    def __iter__(self) -> Iterator[LoopAnalysis]:
+        return iter(self.loops)
+
 
 # A finding; why there can be none; or nothing to say.
 Verdict = Finding | Missing | None
@@ -19,34 +247,34 @@ class Rule:
     """One rule; a function in `rules` has its name. `is_of_traces`: it needs traced steps."""
 
     name: str
-    check: Callable[[Signals, Thresholds], Iterator[Verdict]]
+    check: Callable[[RunAnalysis, Thresholds], Iterator[Verdict]]
     is_of_traces: bool = False
 
 
 def of_loops(
-    name: str, check: Callable[[LoopSignals, Thresholds], Verdict], *, is_of_traces: bool = True
+    name: str, check: Callable[[LoopAnalysis, Thresholds], Verdict], *, is_of_traces: bool = True
 ) -> Rule:
-    """Return a rule that looks at each work by itself, mostly at what was traced of it."""
+    """Return a rule that looks at each loop by itself, mostly at its traced steps."""
 
-    def check_all(signals: Signals, limits: Thresholds) -> Iterator[Verdict]:
-        for loop in signals.loops:
+    def check_all(run: RunAnalysis, limits: Thresholds) -> Iterator[Verdict]:
+        for loop in run.loops:
             found = check(loop, limits)
             yield replace(found, subject=loop.subject) if isinstance(found, Finding) else found
 
     return Rule(name, check_all, is_of_traces)
 
 
-def of_processes(name: str, check: Callable[[ProcessSignals, Thresholds], Verdict]) -> Rule:
+def of_processes(name: str, check: Callable[[ProcessAnalysis, Thresholds], Verdict]) -> Rule:
     """Return a rule that looks at each process by itself."""
 
-    def check_all(signals: Signals, limits: Thresholds) -> Iterator[Verdict]:
-        for process in signals.processes:
+    def check_all(run: RunAnalysis, limits: Thresholds) -> Iterator[Verdict]:
+        for process in run.processes:
             found = check(process, limits)
             yield replace(found, subject=process.subject) if isinstance(found, Finding) else found
 
     return Rule(name, check_all)
 
 
-def lacking(*signals: object) -> Missing:
-    """Return the first of these signals that is missing."""
-    return next(signal for signal in signals if isinstance(signal, Missing))
+def lacking(*results: object) -> Missing:
+    """Return the first of these results that is missing."""
+    return next(result for result in results if isinstance(result, Missing))

@@ -338,10 +338,10 @@ class Profile:
 
 def _renumbered(rows: T, old: Sequence[int]) -> T:
     """Return the rows of the captures of these old numbers, which become 0, 1, 2 ..."""
-    numbers = {each: number for number, each in enumerate(old)}
     kept = rows.only(np.isin(rows.capture, old))
-    renumbered = np.array([numbers[each] for each in kept.capture.tolist()], dtype=np.int32)
-    return replace(kept, capture=renumbered)
+    numbers = np.zeros(max(old, default=-1) + 1, dtype=np.int32)
+    numbers[list(old)] = np.arange(len(old))
+    return replace(kept, capture=numbers[kept.capture])
 
 
 # 16 buckets an octave: a bucket is at most 1/16 of its lower bound wide.

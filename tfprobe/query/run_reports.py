@@ -12,13 +12,13 @@ from pathlib import Path
 
 from tfprobe.analysis.account.account import accounts
 from tfprobe.analysis.breakdown.cycles import parts_by_loop
+from tfprobe.analysis.distributed.rank_lateness import rank_lateness
 from tfprobe.analysis.system import application
 from tfprobe.errors import UnreadableInput
+from tfprobe.findings import collect
 from tfprobe.findings import engine as rules
-from tfprobe.findings import gather
 from tfprobe.findings.engine import Advice
-from tfprobe.findings.gather import SignalsPart
-from tfprobe.findings.gather.cycles import met
+from tfprobe.findings.rule import RunAnalysis
 from tfprobe.findings.thresholds import DEFAULTS, Thresholds
 from tfprobe.profile.profile import Profile
 from tfprobe.profile.reader.traced_steps import dearest
@@ -153,8 +153,10 @@ def _tell(
 
 
 def _dearest(told: Sequence[ProcessSummary | FailedShard]) -> int | None:
-    known = [(at, each.signals) for at, each in enumerate(told) if isinstance(each, ProcessSummary)]
-    found = gather.dearest([signals for _, signals in known])
+    known = [
+        (at, each.analysis) for at, each in enumerate(told) if isinstance(each, ProcessSummary)
+    ]
+    found = collect.with_costliest_loop([analysis for _, analysis in known])
     return None if found is None else known[found][0]
 
 
@@ -186,15 +188,17 @@ def _merged(
     if lost:
         silences = whole.silences if parts else ()
         whole = replace(whole, problems=(*whole.problems, *lost), silences=silences)
-    signals = [each.signals for each in parts]
+    analyses = [each.analysis for each in parts]
     processes = [process.process for process in whole.processes]
-    where = run_report.met([each.report for each in parts])
-    ranks_met = met(gather.attending(signals), processes, where)
-    return RunReport(whole, rules.judge(gather.merge(signals, ranks_met), limits))
+    events = run_report.met([each.report for each in parts])
+    # A process alone is late to nothing.
+    several = len(parts) > 1
+    lateness = rank_lateness(collect.loop_names(analyses), processes, events) if several else {}
+    return RunReport(whole, rules.judge(collect.merge(analyses, lateness), limits))
 
 
 # Another number whenever a process tells something else.
-_TOLD_VERSION = 4
+_TOLD_VERSION = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,7 +206,7 @@ class ProcessSummary:
     """What a process tells. `is_joined`: its dearest loop is joined with its graph and code."""
 
     report: ReportPart
-    signals: SignalsPart
+    analysis: RunAnalysis
     is_joined: bool
 
 
@@ -227,6 +231,8 @@ def tell(profile: Profile, shard: Shard, *, limits: Thresholds, is_joined: bool)
     joined = dearest(RunFolder(Path(shard.run)), profile) if is_joined else ()
     return ProcessSummary(
         report=run_report.part(profile, loops, found),
-        signals=gather.part(profile, joined, limits, loops, did, found),
+        analysis=collect.analyse_processes(
+            profile, joined, limits, cycles=loops, did=did, known_accounts=found
+        ),
         is_joined=is_joined,
     )

@@ -6,15 +6,17 @@ from dataclasses import replace
 
 import pytest
 
-from tests.support.signals import MS, WHOLE_NS, gpu_ops, loop, parts, process, timing, use
+from tests.support.subjects import MS, WHOLE_NS, gpu_ops, loop, parts, process, timing, use
+from tfprobe.analysis.breakdown.python_lines import GapPython
+from tfprobe.analysis.steps.unexpected_steps import UnexpectedSteps
 from tfprobe.errors import Missing
 from tfprobe.findings import engine
 from tfprobe.findings.finding import Evidence, Finding, Gain, Severity, Subject
-from tfprobe.findings.signals import LoopSignals, OutlierSignal, Python, Signals, WaitSample
+from tfprobe.findings.rule import LoopAnalysis, RunAnalysis, TracedStep
 
 
-def _judge(*loops: LoopSignals) -> engine.Advice:
-    return engine.judge(Signals(tuple(each.process for each in loops), loops))
+def _judge(*loops: LoopAnalysis) -> engine.Advice:
+    return engine.judge(RunAnalysis(tuple(each.process for each in loops), loops))
 
 
 def _finding(part: str, high: int, low: int = 1) -> Finding:
@@ -174,12 +176,13 @@ def test_what_wins_little_of_the_whole_process_is_no_alarm() -> None:
 
 def test_what_rests_on_one_traced_step_says_so_and_is_no_certainty() -> None:
     """It may have been an unusual one. What all steps tell is as sure as ever."""
-    once = (WaitSample(23, "captures/000023-fit-0.xplane.pb"),)
+    once = (TracedStep(23, "captures/000023-fit-0.xplane.pb"),)
     shares = parts(input_wait=0.5)
-    slow = OutlierSignal((40,), WHOLE_NS // 2, 100, every=20, is_own=True)
+    slow = UnexpectedSteps((40,), WHOLE_NS // 2, 100, every=20, is_own=True)
 
     told = {
-        each.rule: each for each in _judge(loop(parts=shares, outliers=slow, samples=once)).findings
+        each.rule: each
+        for each in _judge(loop(parts=shares, outliers=slow, traced_steps=once)).findings
     }
 
     assert told["input_bound"].severity is Severity.WARNING
@@ -203,7 +206,7 @@ def test_the_rest_of_a_loop_of_the_host_goes_faster_with_a_part() -> None:
 def test_a_finding_without_a_line_says_where_its_steps_run() -> None:
     """By the gaps that were watched, else by the traced steps."""
     waits = parts(input_wait=0.4)
-    watched = Python((), 3, "net.py:7", "train.py:20")
+    watched = GapPython((), 3, "net.py:7", "train.py:20")
 
     (sampled,) = _judge(loop(parts=waits, called_at="train.py:19")).findings
     (both,) = _judge(loop(parts=waits, called_at="train.py:19", python=watched)).findings

@@ -10,15 +10,16 @@ import pytest
 from tests.support.priced import PricedRun, Ran
 from tests.support.profiles import Span, Step, durations, loop, op, process, profile, timed_loop
 from tests.support.rundir import MONO_NS, UNIX_NS
-from tests.support.signals import account
+from tests.support.subjects import account
 from tests.support.tiers import SECOND_NS, resource_sample
 from tfprobe.analysis.account.ledger import Item
+from tfprobe.analysis.core.intervals import busy_ns_by_group
+from tfprobe.analysis.ops import graph_costs
+from tfprobe.analysis.ops.graph_costs import graph_loop
+from tfprobe.analysis.system.application import ActivityInSteps
 from tfprobe.errors import Missing
-from tfprobe.findings.gather import code, gather
-from tfprobe.findings.gather.code import graph_loop
-from tfprobe.findings.gather.ops import busy_ns
-from tfprobe.findings.gather.processes import with_own_line
-from tfprobe.findings.signals import ActivitySignal, LoopSignals, ProcessSignals
+from tfprobe.findings.collect import analyse, with_own_line
+from tfprobe.findings.rule import LoopAnalysis, ProcessAnalysis
 from tfprobe.findings.thresholds import DEFAULTS
 from tfprobe.profile.activities import Activity, Call, Gap, ResourceSample, ThreadTimes, ThreadUse
 from tfprobe.profile.capture_tables import Place, SpanKind
@@ -29,12 +30,12 @@ MIB = 2**20
 UNTOLD = Missing("untold")
 
 
-def _loop(made: Profile) -> LoopSignals:
-    return gather(made, (), DEFAULTS).loops[0]
+def _loop(made: Profile) -> LoopAnalysis:
+    return analyse(made, (), DEFAULTS).loops[0]
 
 
-def _process(made: Profile) -> ProcessSignals:
-    return gather(made, (), DEFAULTS).processes[0]
+def _process(made: Profile) -> ProcessAnalysis:
+    return analyse(made, (), DEFAULTS).processes[0]
 
 
 def test_the_loop_is_from_the_first_step_to_the_end_of_the_last() -> None:
@@ -59,7 +60,7 @@ def test_what_another_work_does_between_two_steps_is_no_gap() -> None:
     )
     evaluation = loop((4 * MS,), index=1, kind="evaluate", recent=inside)
 
-    signals = gather(profile(loops=[replace(training, recent=moved), evaluation]), (), DEFAULTS)
+    signals = analyse(profile(loops=[replace(training, recent=moved), evaluation]), (), DEFAULTS)
 
     assert signals.loops[0].timing.gap_ns == MS
 
@@ -75,7 +76,7 @@ def test_a_traced_step_between_steps_of_others_is_taken_off_once() -> None:
         timed_loop(steps_ns, around_ns, start_ns=MONO_NS + 2 * MS, index=2),
     ]
 
-    timing = gather(profile(loops=loops), (), DEFAULTS).loops[0].timing
+    timing = analyse(profile(loops=loops), (), DEFAULTS).loops[0].timing
 
     assert timing.thread_ns == 30 * MS
 
@@ -155,8 +156,8 @@ def test_ops_for_later_steps_are_apart() -> None:
 
     assert not isinstance(ops, Missing)
     assert [use.type for use in ops.host] == ["MatMul"]
-    assert [use.type for use in ops.beside] == ["Tanh"]
-    assert (ops.beside_ns, ops.beside_busy_ns) == (40_000, 30_000)
+    assert [use.type for use in ops.concurrent] == ["Tanh"]
+    assert (ops.concurrent_ns, ops.concurrent_busy_ns) == (40_000, 30_000)
 
 
 def test_ops_for_later_steps_are_those_of_the_steps_that_show_some() -> None:
@@ -169,8 +170,8 @@ def test_ops_for_later_steps_are_those_of_the_steps_that_show_some() -> None:
 
     assert not isinstance(half, Missing)
     assert not isinstance(third, Missing)
-    assert (half.beside_ns, half.beside_busy_ns) == (40_000, 40_000)
-    assert round(third.beside_ns) == 13_333
+    assert (half.concurrent_ns, half.concurrent_busy_ns) == (40_000, 40_000)
+    assert round(third.concurrent_ns) == 13_333
 
 
 def test_ops_of_the_host_are_exposed_where_no_kernel_runs() -> None:
@@ -194,12 +195,12 @@ def test_busy_time_is_the_union_in_each_group() -> None:
     start = np.array([0, 5, 4, 100, 50])
     end = np.array([10, 15, 8, 110, 60])
 
-    assert busy_ns(group, 4, start, end).tolist() == [20, 0, 20, 0]
+    assert busy_ns_by_group(group, 4, start, end).tolist() == [20, 0, 20, 0]
 
 
 def test_sampled_steps_lead_to_their_files() -> None:
     """Below the run directory."""
-    samples = _loop(profile([Step([op("MatMul", 0, 60)])], loops=[loop()])).samples
+    samples = _loop(profile([Step([op("MatMul", 0, 60)])], loops=[loop()])).traced_steps
 
     assert [(each.step, each.capture) for each in samples] == [(0, "node7/4711-1/captures/0.pb")]
 
@@ -277,7 +278,7 @@ def test_reading_a_tensor_between_steps_is_found_with_its_line() -> None:
     )
     made = profile(loops=[loop()], gaps=(_gap(3, *reading), _gap(4, reading[0])))
 
-    syncs = _loop(made).syncs
+    syncs = _loop(made).reads
 
     assert not isinstance(syncs, Missing)
     assert (syncs.ratio, syncs.calls, syncs.ns) == (0.5, 0.5, 25)
@@ -383,7 +384,7 @@ def test_a_cpu_is_no_accelerator(devices: tuple[str, ...], has_one: bool) -> Non
 
 def test_a_run_without_anything_yields_signals_all_the_same() -> None:
     """Nothing is sampled, no process told anything: no rule fails."""
-    signals = gather(profile(), (), DEFAULTS)
+    signals = analyse(profile(), (), DEFAULTS)
 
     assert signals.loops == ()
     assert isinstance(signals.processes[0].machine, Missing)
@@ -435,7 +436,7 @@ def test_callbacks_have_the_line_of_the_jobs_own_method() -> None:
     """By the account, which knows it from watched gaps; else the line that called fit."""
     own = Item("on_epoch_end", "/home/ada/train.py:16", MS, times=2)
     of_keras = Item("on_epoch_end", "/env/site-packages/keras/src/callbacks.py:9", MS, times=2)
-    told = ActivitySignal("callbacks", "CallbackList.on_epoch_end", 2, MS, MS, "train.py:31")
+    told = ActivityInSteps("callbacks", "CallbackList.on_epoch_end", 2, MS, MS, "train.py:31")
 
     sources = [
         with_own_line(told, each).source
@@ -542,7 +543,7 @@ def test_lines_and_layers_do_not_compute_while_their_ops_wait() -> None:
         Ran("net/product", "MatMul", 100, trace=(("/home/ada/net.py", 5),)),
     )
 
-    lines = code.lines(run.told)
+    lines = graph_costs.costliest_lines(run.told)
 
     assert not isinstance(lines, Missing)
     assert lines[0].source == "/home/ada/net.py:5"
@@ -555,8 +556,10 @@ def test_nodes_are_those_that_may_run_in_a_step() -> None:
     told = replace(PricedRun(*nodes).told, insides={"choice": frozenset({"choice/then/c"})})
     of_session = [replace(each, file="3.run_metadata.pb") for each in told.captures]
 
-    assert code.nodes(told) == 3
-    assert isinstance(code.nodes(replace(told, captures=tuple(of_session))), Missing)
+    assert graph_costs.computing_nodes(told) == 3
+    assert isinstance(
+        graph_costs.computing_nodes(replace(told, captures=tuple(of_session))), Missing
+    )
 
 
 def test_no_cause_is_named_that_explains_less_than_half() -> None:
@@ -609,7 +612,7 @@ def test_ops_in_64_bits_are_known_by_the_type_of_their_results() -> None:
         Ran("b", us=20, more={"dtypes": ("DT_FLOAT",)}),
     )
 
-    found = code.double(run.told)
+    found = graph_costs.double_precision(run.told)
 
     assert not isinstance(found, Missing)
     assert (found.busy_ns, found.source) == (30_000, "/home/ada/net.py:5")
@@ -627,7 +630,7 @@ def test_what_is_computed_on_a_whole_table_is_known_by_the_graph() -> None:
     )
     sparse = PricedRun(*(Ran(name, us=1) for name in ("a", "b")))
 
-    found, none = code.dense_gradient(run.told), code.dense_gradient(sparse.told)
+    found, none = graph_costs.dense_gradients(run.told), graph_costs.dense_gradients(sparse.told)
 
     assert not isinstance(found, Missing)
     assert not isinstance(none, Missing)
@@ -644,7 +647,7 @@ def test_products_with_one_hot_vectors_are_known_by_the_graph() -> None:
     )
     labels = PricedRun(Ran("hot", "OneHot", 10), Ran("loss", "Mul", 70, inputs=("hot",)))
 
-    found, none = code.one_hot(run.told), code.one_hot(labels.told)
+    found, none = graph_costs.one_hot_products(run.told), graph_costs.one_hot_products(labels.told)
 
     assert not isinstance(found, Missing)
     assert not isinstance(none, Missing)
@@ -715,8 +718,8 @@ def test_the_line_that_makes_most_ops_is_known_by_the_graph() -> None:
     most = PricedRun(Ran("a", trace=trace), Ran("b", trace=trace), Ran("c"))
     half = PricedRun(Ran("a", trace=trace), Ran("b"))
 
-    assert code.ops_source(most.told) == "/home/ada/net.py:5"
-    assert code.ops_source(half.told) == ""
+    assert graph_costs.main_source_line(most.told) == "/home/ada/net.py:5"
+    assert graph_costs.main_source_line(half.told) == ""
 
 
 def test_the_line_that_saves_between_steps_is_the_jobs_own() -> None:
@@ -778,7 +781,7 @@ def test_what_fills_a_queue_is_accused_of_nothing_beside_the_training(name: str)
     """However long it takes: whether the training waits for it, the training tells."""
     filler = loop((9 * MS,) * 10, index=1, name=name, thread="Thread-1")
 
-    told = gather(profile(loops=[loop((MS,) * 10), filler]), (), DEFAULTS).loops
+    told = analyse(profile(loops=[loop((MS,) * 10), filler]), (), DEFAULTS).loops
 
     assert [(each.subject.name, each.is_main) for each in told] == [(loop().name, True)]
 

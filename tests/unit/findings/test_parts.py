@@ -10,10 +10,10 @@ import pytest
 
 from tests.support.profiles import Step, loop, op, process, profile
 from tests.support.rank_runs import write_ranks
+from tfprobe.analysis.distributed.rank_lateness import lateness_of_loops
 from tfprobe.errors import Missing
-from tfprobe.findings.gather import dearest, gather, merge, part
-from tfprobe.findings.gather.cycles import turns
-from tfprobe.findings.signals import LoopSignals
+from tfprobe.findings.collect import analyse, analyse_processes, merge, with_costliest_loop
+from tfprobe.findings.rule import LoopAnalysis
 from tfprobe.findings.thresholds import DEFAULTS
 from tfprobe.profile.reader import traced_steps
 from tfprobe.profile.reader.run_reader import load
@@ -33,12 +33,12 @@ def test_ranks_read_one_by_one_have_the_signals_of_the_run(
     whole = load(RunFolder(root), ELSEWHERE)
 
     parts = [
-        pickle.loads(pickle.dumps(part(load_shard(shard), (), DEFAULTS)))
+        pickle.loads(pickle.dumps(analyse_processes(load_shard(shard), (), DEFAULTS)))
         for shard in shards_of(RunFolder(root), ELSEWHERE)
     ]
 
-    assert merge(parts, turns(whole)) == gather(whole, (), DEFAULTS)
-    assert any(loop.turns is not None for loop in gather(whole, (), DEFAULTS)) == (ranks > 1)
+    assert merge(parts, lateness_of_loops(whole)) == analyse(whole, (), DEFAULTS)
+    assert any(loop.lateness is not None for loop in analyse(whole, (), DEFAULTS)) == (ranks > 1)
 
 
 def test_the_work_to_join_with_its_code_is_that_of_the_whole_run(tmp_path: Path):
@@ -47,7 +47,9 @@ def test_the_work_to_join_with_its_code_is_that_of_the_whole_run(tmp_path: Path)
     whole = load(RunFolder(root), ELSEWHERE)
 
     shards = shards_of(RunFolder(root), ELSEWHERE)
-    chosen = dearest([part(load_shard(each), (), DEFAULTS) for each in shards])
+    chosen = with_costliest_loop(
+        [analyse_processes(load_shard(each), (), DEFAULTS) for each in shards]
+    )
 
     (found,) = traced_steps.dearest(RunFolder(root), whole)
     assert chosen == found.loop.process
@@ -58,10 +60,10 @@ def test_of_works_that_take_as_long_the_first_is_joined():
     same = profile([Step([op("MatMul", 0, 5)])], processes=[process()], loops=[loop()])
     bare = profile(processes=[process()], loops=[loop([10**12])])
 
-    parts = [part(each, (), DEFAULTS) for each in (bare, same, same)]
+    parts = [analyse_processes(each, (), DEFAULTS) for each in (bare, same, same)]
 
-    assert dearest(parts) == 1
-    assert dearest(parts[:1]) is None
+    assert with_costliest_loop(parts) == 1
+    assert with_costliest_loop(parts[:1]) is None
 
 
 def test_of_ops_that_take_as_long_the_first_to_run_comes_first():
@@ -76,13 +78,13 @@ def test_of_ops_that_take_as_long_the_first_to_run_comes_first():
     whole = replace(both, captures=(first, replace(second, process=1)))
     alone = profile([mine], processes=[process()], loops=[loop()])
 
-    told = [types(each) for each in gather(whole, (), DEFAULTS).loops]
+    told = [types(each) for each in analyse(whole, (), DEFAULTS).loops]
 
     assert told == [["A", "B"], ["B", "A"]]
-    assert types(part(alone, (), DEFAULTS).signals.loops[0]) == ["B", "A"]
+    assert types(analyse_processes(alone, (), DEFAULTS).loops[0]) == ["B", "A"]
 
 
-def types(signals: LoopSignals) -> list[str]:
+def types(signals: LoopAnalysis) -> list[str]:
     """Return the types of the ops of a loop, dearest first."""
     assert not isinstance(signals.ops, Missing)
     return [use.type for use in signals.ops.host]

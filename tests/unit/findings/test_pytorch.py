@@ -6,9 +6,9 @@ import pytest
 
 from tests.support.profiles import Step, op, profile
 from tests.support.profiles import loop as recorded
-from tests.support.signals import found, gpu_ops, loop, parts, use
-from tfprobe.findings.gather import gather
-from tfprobe.findings.signals import Ops
+from tests.support.subjects import found, gpu_ops, loop, parts, use
+from tfprobe.analysis.ops.step_ops import StepOps
+from tfprobe.findings.collect import analyse
 from tfprobe.findings.thresholds import DEFAULTS
 from tfprobe.profile.capture_tables import Place
 
@@ -47,10 +47,10 @@ def test_ops_that_call_each_other_have_their_own_time() -> None:
         op("k", 200, 1, Place.ACCELERATOR),
     ]
 
-    signals = gather(profile([Step(rows)], loops=[recorded()]), (), DEFAULTS).loops[0]
+    signals = analyse(profile([Step(rows)], loops=[recorded()]), (), DEFAULTS).loops[0]
 
     assert signals.is_pytorch
-    assert isinstance(signals.ops, Ops)
+    assert isinstance(signals.ops, StepOps)
     assert [(each.type, each.runs, each.busy_ns) for each in signals.ops.host] == [
         ("aten::copy_", 1, 70_000),
         ("aten::to", 1, 30_000),
@@ -62,7 +62,7 @@ def test_a_copy_of_a_timeline_is_no_op_on_the_host() -> None:
     """Older TensorFlows write their copies on lanes of the host, too."""
     rows = [op("MEMCPYHtoD", 0, 50), op("Unique", 60, 5), op("k", 200, 1, Place.ACCELERATOR)]
 
-    ops = gather(profile([Step(rows)], loops=[recorded()]), (), DEFAULTS).loops[0].ops
+    ops = analyse(profile([Step(rows)], loops=[recorded()]), (), DEFAULTS).loops[0].ops
 
-    assert isinstance(ops, Ops)
+    assert isinstance(ops, StepOps)
     assert [each.type for each in ops.exposed_host] == ["Unique"]

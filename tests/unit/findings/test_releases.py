@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.signals import MS, found, loop, parts, process, timing
+from tests.support.subjects import MS, found, loop, parts, process, timing
 from tfprobe.analysis.core.releases import RENAMED, in_names_of, release_of
+from tfprobe.analysis.input.step_input import StepInput
 from tfprobe.errors import Missing
-from tfprobe.findings.signals import Input, WaitSample
+from tfprobe.findings.rule import TracedStep
 
 SMALL = timing(usual_step_ns=1.0 * MS)
 
@@ -42,7 +43,7 @@ def test_older_releases_have_older_names(first: tuple[int, int], today: str, bef
 
 def test_a_finding_is_in_the_names_of_its_process() -> None:
     """The rules know the names of today alone."""
-    of_input = Input(bottleneck="Map", own_ns=MS, iterator="", nodes=("Map",))
+    of_input = StepInput(bottleneck="Map", own_ns=MS, iterator="", nodes=("Map",))
     waiting = loop(process=process(release=(1, 15)), parts=parts(input_wait=0.5), input=of_input)
 
     finding = found("dataset_serial", waiting)
@@ -70,7 +71,7 @@ def test_several_steps_in_one_call_are_told_where_keras_can(
         process=process(release=release),
         timing=SMALL,
         parts=parts(idle=0.5),
-        samples=(WaitSample(5, capture),),
+        traced_steps=(TracedStep(5, capture),),
     )
 
     finding = found("small_executions", fit)
@@ -83,7 +84,7 @@ def test_several_steps_in_one_call_are_told_where_keras_can(
 def test_parallel_batches_are_told_where_there_are_any(release: tuple[int, int], may: bool) -> None:
     """Dataset.batch takes num_parallel_calls from 2.5 on."""
     nodes = ("Prefetch", "Batch", "Map")
-    of_input = Input(bottleneck="Map", own_ns=MS, iterator="", nodes=nodes)
+    of_input = StepInput(bottleneck="Map", own_ns=MS, iterator="", nodes=nodes)
     waiting = loop(process=process(release=release), parts=parts(input_wait=0.5), input=of_input)
 
     finding = found("dataset_serial", waiting)

@@ -64,9 +64,9 @@ def _tests(path: Path) -> int:
     )
 
 
-def test_rules_read_signals_and_no_tables() -> None:
-    """Tables and views are for `gather` alone; the account is an answer, and no table."""
-    allowed = ("tfprobe.findings", "tfprobe.analysis.account", "tfprobe.errors")
+def test_rules_read_results_of_the_analysis_and_no_tables() -> None:
+    """Tables and profiles are for the analysis alone."""
+    allowed = ("tfprobe.findings", "tfprobe.analysis", "tfprobe.errors")
     modules = {
         node.module
         for name in _files()
@@ -75,7 +75,7 @@ def test_rules_read_signals_and_no_tables() -> None:
     }
 
     assert {each for each in modules if not each.startswith(allowed)} == set()
-    assert {each for each in modules if each.startswith("tfprobe.findings.gather")} == set()
+    assert {each for each in modules if each == "tfprobe.findings.collect"} == set()
 
 
 def test_every_threshold_is_used() -> None:

@@ -7,9 +7,8 @@ import pytest
 from tests.support.profiles import profile
 from tests.support.rundir import UNIX_NS
 from tests.support.tiers import SECOND_NS, resource_sample
+from tfprobe.analysis.system.thread_times import PythonThread, StepThreads, step_threads
 from tfprobe.errors import Missing
-from tfprobe.findings.gather.processes import thread_use
-from tfprobe.findings.signals import PythonThread, ThreadUseSignal
 from tfprobe.profile.activities import ResourceSample, ThreadTimes
 from tfprobe.profile.activities import ThreadUse as Use
 
@@ -38,9 +37,9 @@ def sampled(at_s: int, *threads: Use, **changes) -> ResourceSample:
     return resource_sample(at_s, **{**facts, **changes})
 
 
-def known(*resource_samples: ResourceSample) -> ThreadUseSignal:
-    found = thread_use(profile(resource_samples=resource_samples), 0)
-    assert isinstance(found, ThreadUseSignal)
+def known(*resource_samples: ResourceSample) -> StepThreads:
+    found = step_threads(profile(resource_samples=resource_samples), 0)
+    assert isinstance(found, StepThreads)
     return found
 
 
@@ -53,7 +52,7 @@ def test_the_time_of_the_first_step_is_left_out() -> None:
         sampled(3, main(0.1), other(1.0, 3, is_in_python=False), run_delay_ns=SECOND_NS // 2),
     )
 
-    assert found == ThreadUseSignal(
+    assert found == StepThreads(
         steps_cores=0.1,
         delay_ratio=0.25,
         is_alone=False,
@@ -93,7 +92,9 @@ def test_threads_that_cannot_be_told_apart_are_not_judged() -> None:
     """In Python 3.6 one of the others may be a thread of Python."""
     unmapped = ThreadTimes(UNIX_NS, (main(0.1),), unmapped=1)
 
-    found = thread_use(profile(resource_samples=[sampled(1), sampled(2, thread_times=unmapped)]), 0)
+    found = step_threads(
+        profile(resource_samples=[sampled(1), sampled(2, thread_times=unmapped)]), 0
+    )
 
     assert isinstance(found, Missing)
     assert "3.7" in found.reason
@@ -117,6 +118,6 @@ def test_a_hypervisor_that_takes_cpus_is_another() -> None:
 )
 def test_steps_of_other_threads_are_not_judged(threads: tuple[Use, ...]) -> None:
     """How long those waited for a CPU is not noted."""
-    found = thread_use(profile(resource_samples=[sampled(1), sampled(2, *threads)]), 0)
+    found = step_threads(profile(resource_samples=[sampled(1), sampled(2, *threads)]), 0)
 
     assert isinstance(found, Missing)

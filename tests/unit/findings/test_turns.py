@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from tests.support.profiles import loop
 from tests.unit.analysis.distributed.test_collectives import recorded, reduce
-from tfprobe.findings.gather.cycles import turns
+from tfprobe.analysis.distributed.rank_lateness import lateness_of_loops
 
 
 def _runs(steps: int):
@@ -18,7 +18,7 @@ def _runs(steps: int):
 
 def test_a_rank_is_known_by_how_often_it_came_last() -> None:
     """And by how long it waited in a collective."""
-    found = turns(_runs(5))
+    found = lateness_of_loops(_runs(5))
 
     assert (found[0, 0].last_ratio, found[0, 0].waiting_ns) == (0.0, 70_000)
     assert (found[1, 0].last_ratio, found[1, 0].waiting_ns) == (1.0, 0.0)
@@ -26,4 +26,4 @@ def test_a_rank_is_known_by_how_often_it_came_last() -> None:
 
 def test_of_few_collectives_nothing_is_told() -> None:
     """Of four, one of two equal ranks may well be last in all."""
-    assert turns(_runs(4)) == {}
+    assert lateness_of_loops(_runs(4)) == {}

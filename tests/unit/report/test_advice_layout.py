@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.signals import MS, found, loop, machine, parts, process
+from tests.support.subjects import MS, found, loop, machine, parts, process
+from tfprobe.analysis.input.step_input import StepInput
 from tfprobe.errors import Missing
 from tfprobe.findings.engine import Advice, judge
 from tfprobe.findings.finding import Evidence, Finding, Gain, Severity, Subject
-from tfprobe.findings.signals import Input, Signals
+from tfprobe.findings.rule import RunAnalysis
 from tfprobe.report.text.findings import finding_lines, lay_out, lay_out_markdown
 
 
 def _advice() -> Advice:
-    slow = Input("Map", 3.0 * MS, "Iterator::Root::Prefetch::BatchV2::Map", ("Map",), "", "d.py:9")
+    slow = StepInput(
+        "Map", 3.0 * MS, "Iterator::Root::Prefetch::BatchV2::Map", ("Map",), "", "d.py:9"
+    )
     waiting = loop(parts=parts(input_wait=0.4, callbacks=0.06), input=slow, ops=Missing("none"))
-    return judge(Signals((waiting.process,), (waiting,)))
+    return judge(RunAnalysis((waiting.process,), (waiting,)))
 
 
 @pytest.mark.parametrize("width", [60, 80, 100])
@@ -50,7 +53,7 @@ def test_colour_only_where_it_is_asked_for() -> None:
 
 def test_nothing_found_is_said() -> None:
     """And what could not be looked at."""
-    text = lay_out(judge(Signals((), (loop(ops=Missing("no")),))), "x", width=80, colour=False)
+    text = lay_out(judge(RunAnalysis((), (loop(ops=Missing("no")),))), "x", width=80, colour=False)
 
     assert "No optimization was found" in text
     assert "could not be checked" in text

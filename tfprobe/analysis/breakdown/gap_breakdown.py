@@ -40,6 +40,11 @@ class GapCause:
     line: int
     duration_ns: int
 
+    @property
+    def source(self) -> str:
+        """Return the line as "file:line", "" where there is none."""
+        return f"{self.file}:{self.line}" if self.file else ""
+
 
 @dataclass(frozen=True, slots=True)
 class GapBreakdown:

@@ -8,15 +8,20 @@ from __future__ import annotations
 
 import functools
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
 
+from tfprobe.analysis.breakdown.gap_breakdown import gaps_before_steps, watched_gaps
 from tfprobe.analysis.breakdown.gap_calls import Usual, own_times
 from tfprobe.analysis.breakdown.step_parts import Part
+from tfprobe.analysis.core.main_loop import fills_queue
 from tfprobe.analysis.core.source_lines import is_of_library
+from tfprobe.errors import Missing
 from tfprobe.profile.activities import Call, Gap
+from tfprobe.profile.profile import Loop, Profile
 
 
 class LineKind(Enum):
@@ -85,6 +90,11 @@ class PythonLine:
     kind: LineKind
     ratio: float
     calls: int
+
+    @property
+    def source(self) -> str:
+        """Return the line as "file:line"."""
+        return f"{self.file}:{self.line}"
 
 
 def python_lines(gaps: Sequence[Gap], usual: Usual | None = None) -> tuple[PythonLine, ...]:
@@ -218,3 +228,138 @@ def _known(file: str, function: str) -> LineKind | None:
         (kind for kind, files, names in _KINDS if files.search(file) and names.search(function)),
         None,
     )
+
+
+_TOP = 5
+
+
+@dataclass(frozen=True, slots=True)
+class GapPython:
+    """What the job's own lines took of the time between steps, dearest first, by watched `gaps`.
+
+    `step_source` is the innermost line that runs the steps, `loop_source` the outermost one that
+    goes on from step to step; "" where it is none of the job's.
+    """
+
+    lines: tuple[PythonLine, ...]
+    gaps: int
+    step_source: str = ""
+    loop_source: str = ""
+
+    def of_kind(self, kind: LineKind) -> PythonLine | None:
+        """Return the dearest line of a kind."""
+        return next((line for line in self.lines if line.kind is kind), None)
+
+
+def gap_python(profile: Profile, loop: Loop) -> GapPython | Missing:
+    """Return the lines; of gaps that are no longer than usual, where such ones were watched."""
+    if fills_queue(loop):
+        return Missing("its steps fill a queue for the steps of the job")
+    key = (loop.process, loop.index)
+    watched = watched_gaps(profile, {key: loop}).get(key)
+    if watched is None:
+        return Missing("the time between its steps was not watched")
+    gaps = tuple(watched.by_step.values())
+    # All of a loop with long gaps alone may look unusual.
+    usual = watched.usual if gaps else None
+    gaps = gaps or tuple(g for g in gaps_before_steps(profile) if (g.process, g.loop) == key)
+    lines = python_lines(gaps, usual)[:_TOP]
+    around = _under_way(gaps[-1])
+    return GapPython(lines, len(gaps), *((around[0], around[-1]) if around else ()))
+
+
+def _under_way(gap: Gap) -> list[str]:
+    """Return the lines of the job that were under way as a step ended, the innermost first."""
+    around = [call for call in gap.calls if call.parent is None and not is_of_library(call.file)]
+    return [f"{call.file}:{call.called_line}" for call in around if call.called_line]
+
+
+# The class of eager tensors lives in one of these.
+_EAGER = re.compile(r"tensorflow(_core)?/python/(framework/(ops|tensor)|eager/context)\.py$")
+_READS = re.compile(r"^(_?numpy|_numpy_internal|__(float|int|bool|array|index|complex|long)__)$")
+_IN_C = re.compile(r"EagerTensor\._?numpy|_numpy_internal")
+_LIBRARY = re.compile(r"/(site-packages|dist-packages|lib/python\d)|^<frozen|^$")
+
+
+@dataclass(frozen=True, slots=True)
+class TensorReads:
+    """Reading the value of a tensor between steps, as `.numpy()` and `float(loss)` do.
+
+    `ratio` is the share of the watched gaps with one, `ns` what they took in a mean gap;
+    `source` is the line of the job that asks most often, `calls` how often in a gap.
+    """
+
+    gaps: int
+    ratio: float
+    calls: float
+    ns: float
+    function: str
+    source: str
+
+
+def tensor_reads(profile: Profile, loop: Loop) -> TensorReads | Missing:
+    """Return the reads of tensors in the watched gaps of a loop."""
+    gaps = [
+        gap
+        for gap in gaps_before_steps(profile)
+        if gap.process == loop.process and gap.loop == loop.index
+    ]
+    if not gaps:
+        return Missing("the time between its steps was not watched")
+    sources: Counter[tuple[str, str]] = Counter()
+    total_ns, with_one = 0, 0
+    for gap in gaps:
+        reads = _reads(gap)
+        with_one += bool(reads)
+        total_ns += sum(_whole_ns(gap, at) for at in reads)
+        for at in reads:
+            sources[gap.calls[at].function, _reading_line(gap.calls, at)] += gap.calls[at].count
+    function, source = sources.most_common(1)[0][0] if sources else ("", "")
+    return TensorReads(
+        gaps=len(gaps),
+        ratio=with_one / len(gaps),
+        calls=sum(sources.values()) / len(gaps),
+        ns=total_ns / len(gaps),
+        function=function,
+        source=source,
+    )
+
+
+def _reads(gap: Gap) -> list[int]:
+    """Return the outermost calls that read a tensor."""
+    found: set[int] = set()
+    inside: set[int] = set()
+    for at, call in enumerate(gap.calls):
+        if call.parent is not None and call.parent in found | inside:
+            inside.add(at)
+        elif _is_read(call):
+            found.add(at)
+    return sorted(found)
+
+
+def _is_read(call: Call) -> bool:
+    if not call.file:
+        return bool(_IN_C.search(call.function))
+    return bool(_EAGER.search(call.file) and _READS.match(call.function))
+
+
+def _whole_ns(gap: Gap, at: int) -> int:
+    """Return the time of a call with all below it, without the cost of watching them."""
+    below = {at}
+    for position, call in enumerate(gap.calls):
+        if call.parent in below:
+            below.add(position)
+    calls = sum(call.count for call in gap.calls) or 1
+    cost_ns = gap.cost_ns * sum(gap.calls[each].count for each in below) // calls
+    return max(sum(gap.calls[each].self_ns for each in below) - cost_ns, 0)
+
+
+def _reading_line(calls: tuple[Call, ...], at: int) -> str:
+    """Return the line of the job's own code from which a call was reached."""
+    line, parent = calls[at].called_line, calls[at].parent
+    while parent is not None:
+        caller = calls[parent]
+        if not _LIBRARY.search(caller.file):
+            return f"{caller.file}:{line}"
+        line, parent = caller.called_line, caller.parent
+    return ""

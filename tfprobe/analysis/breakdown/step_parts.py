@@ -140,15 +140,16 @@ WITHOUT_ACCELERATOR: tuple[Part, ...] = (
 ORDER: tuple[Part, ...] = tuple(Part)
 _NUMBER = {part: number for number, part in enumerate(ORDER)}
 
+# How ops begin that take the next element of a tf.data pipeline.
+GET_NEXT = ("IteratorGetNext", "MultiDeviceIteratorGetNext")
 _INPUT = (
-    "IteratorGetNext",
+    *GET_NEXT,
     "QueueDequeue",
     "FIFOQueueDequeue",
     "RandomShuffleQueueDequeue",
     "Unstage",
     "ReaderRead",
     "InfeedDequeue",
-    "MultiDeviceIteratorGetNext",
 )
 # Ops whose time is waiting for another device, process or thread.
 _WAITS = frozenset({"_Recv", "_HostRecv", "_Send", "_HostSend", "RecvTensor", "Barrier"})

@@ -8,9 +8,8 @@ from enum import Enum
 
 from tfprobe.analysis.breakdown.cycles import LoopParts, StepParts
 from tfprobe.analysis.breakdown.gap_breakdown import GapBreakdown, GapCause
-from tfprobe.analysis.breakdown.step_parts import Part, takes_token
+from tfprobe.analysis.breakdown.step_parts import GET_NEXT, Part, takes_token
 from tfprobe.analysis.core.main_loop import RUNNER_THREAD, fills_queue
-from tfprobe.analysis.input.input_waits import GET_NEXT
 from tfprobe.analysis.input.stage_stats import MOST_OPS
 from tfprobe.analysis.ops.op_stats import OpStats, by_type
 from tfprobe.profile.capture_tables import Executions, Place

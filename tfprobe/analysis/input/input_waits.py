@@ -24,6 +24,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from tfprobe.analysis.breakdown.step_parts import GET_NEXT
 from tfprobe.analysis.core.intervals import (
     NONE,
     Intervals,
@@ -204,7 +205,6 @@ def _may_miss(pipeline: Pipeline, has_call: Flags, at: int, unseen_ns: int) -> b
     return not stage.calls or stage.longest_ns >= _SHORT_RATIO * unseen_ns
 
 
-GET_NEXT = ("IteratorGetNext", "MultiDeviceIteratorGetNext")
 _LONGEST_NS = 2.0**61
 
 

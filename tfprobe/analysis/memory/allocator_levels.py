@@ -190,3 +190,24 @@ def _each(profile: Profile, rows: Allocations) -> Iterator[Fullest]:
             lifetime_peak_bytes=lifetime_peak_bytes(mine),
             capacity_bytes=capacity_bytes(mine),
         )
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceMemory:
+    """The most that an accelerator's memory held, and what there is of it."""
+
+    device: str
+    peak_bytes: int
+    capacity_bytes: int
+
+
+def device_memories(profile: Profile) -> dict[int, tuple[DeviceMemory, ...]]:
+    """Return by process the fullest that its devices were, where their allocators told."""
+    found: dict[int, tuple[DeviceMemory, ...]] = {}
+    for each in fullest(profile):
+        peak, capacity = each.lifetime_peak_bytes, each.capacity_bytes
+        if isinstance(peak, Missing) or isinstance(capacity, Missing) or not capacity:
+            continue
+        memory = DeviceMemory(each.device or each.allocator, peak, capacity)
+        found[each.process] = (*found.get(each.process, ()), memory)
+    return found

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 
-from tfprobe.analysis.core.intervals import union
+from tfprobe.analysis.core.intervals import nest, union
 from tfprobe.errors import Missing
 from tfprobe.profile.activities import Activity
 from tfprobe.profile.profile import Loop, Process, Profile
@@ -259,75 +259,76 @@ def _by_total(uses: Iterable[ActivityUse]) -> tuple[ActivityUse, ...]:
     return tuple(sorted(uses, key=lambda use: (-use.total_ns, use.kind, use.name)))
 
 
-class Nesting(NamedTuple):
-    """By interval: how long it was the innermost, and which one was so when it began, -1 for none.
+@dataclass(frozen=True, slots=True)
+class ActivityInSteps:
+    """One kind and name of activity while steps ran: how often, how long by itself and in all.
 
-    The `own_ns` of all intervals sum to the length of their union.
+    `source` is the line of the job that called for most of its intervals, "" where none is known.
     """
 
-    own_ns: Int64s
-    parent: Int64s
+    kind: str
+    name: str
+    count: int
+    own_ns: int
+    total_ns: int = 0
+    source: str = ""
 
 
-def nest(start_ns: Int64s, end_ns: Int64s) -> Nesting:
-    """Charge each moment to the interval that started last; of two that start as one, the shorter.
+def activities_in_steps(profile: Profile, item: ProcessActivities) -> tuple[ActivityInSteps, ...]:
+    """Return activities with their own time, what was begun inside them left out; longest first.
 
-    Intervals may overlap without one being inside the other, as those of a generator do.
+    What ended before the first step began, or began when the last was over, is left out, too: of
+    activities of which not all intervals were kept, in proportion.
     """
-    moments = np.unique(np.concatenate([start_ns, end_ns]))
-    firsts, lasts = np.searchsorted(moments, start_ns), np.searchsorted(moments, end_ns)
-    owner = np.full(max(len(moments) - 1, 0), -1, dtype=np.int64)
-    parent = np.full(len(start_ns), -1, dtype=np.int64)
-    # Each covers what those that started before it have painted: a loop, but of activities and
-    # remembered steps, not of the rows of captures.
-    for at in np.lexsort((-end_ns, start_ns)).tolist():
-        first, last = int(firsts[at]), int(lasts[at])
-        if first < last:
-            parent[at] = owner[first]
-            owner[first:last] = at
-    return Nesting(_sums(owner, np.diff(moments), len(start_ns)), parent)
+    process = item.process.index
+    loops = [loop for loop in profile.loops if loop.process == process]
+    first_ns = min((each.first_seen_ns for each in loops if each.first_seen_ns), default=0)
+    last_ns = _last_ns(profile, loops, process)
+    mine = [activity for activity in profile.activities if activity.process == process]
+    found = []
+    for use in item.activities:
+        if use.is_step or isinstance(use.exclusive_ns, Missing):
+            continue
+        same = [each for each in mine if (each.kind, each.name) == (use.kind, use.name)]
+        early_count, early_ns = _before(same, first_ns)
+        late_count, late_ns = _after(same, last_ns)
+        count, total_ns = use.count - early_count - late_count, use.total_ns - early_ns - late_ns
+        left_ratio = max(total_ns, 0) / use.total_ns if use.total_ns else 0.0
+        if count > 0:
+            own_ns = round(use.exclusive_ns * left_ratio)
+            ran = [each for each in same if each.end_ns > first_ns]
+            found.append(
+                ActivityInSteps(use.kind, use.name, count, own_ns, max(total_ns, 0), _source(ran))
+            )
+    return tuple(sorted(found, key=lambda use: -use.own_ns))
 
 
-def innermost(lane: Int64s, start_ns: Int64s, end_ns: Int64s) -> tuple[Int64s, Int64s, Int64s]:
-    """Return the stretches in which each interval was the innermost of its lane: whose, from, to.
-
-    Intervals are sorted by lane and start, the longer of two that start as one first. One that
-    ends after the one around it is cut there.
-    """
-    found: list[tuple[int, int, int]] = []
-    # The intervals that are open: which, and until when.
-    stack: list[tuple[int, int]] = []
-    moment = 0
-    columns = zip(lane.tolist(), start_ns.tolist(), end_ns.tolist(), strict=True)
-    current = None
-    for at, (where, start, end) in enumerate(columns):
-        if where != current:
-            _close(stack, found, moment, None)
-            current, moment = where, start
-        moment = _close(stack, found, moment, start)
-        if stack and start > moment:
-            found.append((stack[-1][0], moment, start))
-        moment = max(moment, start)
-        stack.append((at, min(end, stack[-1][1]) if stack else end))
-    _close(stack, found, moment, None)
-    columns_found = np.array(found, dtype=np.int64).reshape(-1, 3)
-    return columns_found[:, 0], columns_found[:, 1], columns_found[:, 2]
+def _source(rows: list[Activity]) -> str:
+    """Return the line that called for most of these."""
+    lines = Counter(f"{row.file}:{row.line}" for row in rows if row.file)
+    return lines.most_common(1)[0][0] if lines else ""
 
 
-def _close(
-    stack: list[tuple[int, int]], found: list[tuple[int, int, int]], moment: int, until: int | None
-) -> int:
-    """Close what has ended by a time, None for all; return up to when time is told."""
-    while stack and (until is None or stack[-1][1] <= until):
-        at, end = stack.pop()
-        if end > moment:
-            found.append((at, moment, end))
-            moment = end
-    return moment
+def _last_ns(profile: Profile, loops: list[Loop], process: int) -> int | None:
+    """Return when the last step of a process was over, in unix ns; None where nobody knows."""
+    shift_ns = profile.processes[process].unix_minus_monotonic_ns
+    ends = [int(loop.recent.end_ns[-1]) for loop in loops if len(loop.recent.end_ns)]
+    return None if isinstance(shift_ns, Missing) or not ends else max(ends) + shift_ns
 
 
-def _sums(owner: Int64s, length_ns: Int64s, count: int) -> Int64s:
-    own_ns = np.zeros(count, dtype=np.int64)
-    owned = owner >= 0
-    np.add.at(own_ns, owner[owned], length_ns[owned])
-    return own_ns
+def _after(rows: list[Activity], last_ns: int | None) -> tuple[int, int]:
+    """Return how many began after a moment, and what they took; counts are running ones."""
+    late = [row for row in rows if last_ns is not None and row.start_ns >= last_ns]
+    rest = [row for row in rows if last_ns is None or row.start_ns < last_ns]
+    counts = [max((each.count for each in some), default=0) for some in (late, rest)]
+    totals = [max((each.total_ns for each in some), default=0) for some in (late, rest)]
+    return max(counts[0] - counts[1], 0), max(totals[0] - totals[1], 0)
+
+
+def _before(rows: list[Activity], first_ns: int) -> tuple[int, int]:
+    """Return how many ended before a moment, and what they took; counts are running ones."""
+    early = [row for row in rows if row.end_ns <= first_ns]
+    return (
+        max((each.count for each in early), default=0),
+        max((each.total_ns for each in early), default=0),
+    )

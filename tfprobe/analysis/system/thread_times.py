@@ -7,8 +7,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+from tfprobe.analysis.core.source_lines import is_of_library
 from tfprobe.errors import Missing
 from tfprobe.profile.activities import ResourceSample, ThreadTimes, ThreadUse
+from tfprobe.profile.profile import Profile
 
 NOT_TAKEN = Missing("no sample has CPU times of threads")
 ONE_SAMPLE = Missing("one sample does not give CPU times of threads")
@@ -191,3 +193,132 @@ def _summed(amounts: Sequence[int | Missing]) -> int | Missing:
     known = [amount for amount in amounts if not isinstance(amount, Missing)]
     untold = (amount for amount in amounts if isinstance(amount, Missing))
     return next(untold, sum(known))
+
+
+# The first thread, the one of which the kernel's wait for a CPU is noted.
+_FIRST = "MainThread"
+# Others that keep less of a CPU busy make no thread wait for one.
+_OTHERS_CORES = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class PythonThread:
+    """A thread of Python: how many CPUs it kept busy, and where it mostly stood.
+
+    `in_python_ratio` is the part of the samples in which it was stopped between two instructions of
+    Python, and not within a call.
+    """
+
+    name: str
+    cores: float
+    source: str
+    function: str
+    in_python_ratio: float
+
+
+@dataclass(frozen=True, slots=True)
+class StepThreads:
+    """CPU time by thread while steps ran, which one thread runs: the first of the process.
+
+    `steps_cores` is the part of the time in which that thread ran, `delay_ratio` the part in which
+    it was ready to run and had no CPU; `is_alone`: neither other processes nor the hypervisor can
+    have taken that. `others`
+    are Python's, the one that used most first.
+    """
+
+    steps_cores: float
+    delay_ratio: float
+    is_alone: bool
+    others: tuple[PythonThread, ...]
+
+    @property
+    def had_ratio(self) -> float:
+        """Return which part of the CPU time that the thread of the steps wanted it had."""
+        wanted = self.steps_cores + self.delay_ratio
+        return self.steps_cores / wanted if wanted else 1.0
+
+
+def step_threads(profile: Profile, process: int) -> StepThreads | Missing:
+    """Return what Python's threads used while steps ran, not what they did after the last."""
+    resource_samples = sorted(
+        (
+            sample
+            for sample in profile.resource_samples
+            if sample.process == process and not sample.at_exit
+        ),
+        key=lambda each: each.at_ns,
+    )
+    found = thread_times(_behind_first_step(resource_samples))
+    if isinstance(found, Missing):
+        return found
+    if found.unmapped:
+        return Missing("its Python cannot identify its own threads (3.7 and later can)")
+    python = [group for group in found.groups if group.is_python]
+    of_steps = [group for group in python if group.runs_steps]
+    if not of_steps:
+        return Missing("no resource sample identifies the thread that runs the steps")
+    if isinstance(found.run_delay_ns, Missing):
+        return found.run_delay_ns
+    if len(of_steps) != 1 or of_steps[0].name != _FIRST:
+        return Missing("its steps run in other threads than the first")
+    return StepThreads(
+        steps_cores=of_steps[0].cores,
+        delay_ratio=found.run_delay_ns / max(found.watched_ns, 1),
+        is_alone=_is_alone(resource_samples),
+        others=tuple(_thread(group) for group in python if not group.runs_steps),
+    )
+
+
+def _behind_first_step(resource_samples: Sequence[ResourceSample]) -> Sequence[ResourceSample]:
+    """Leave the time of the first step out, which traces and compiles, where there is another."""
+    later = [resource_sample for resource_sample in resource_samples if resource_sample.steps]
+    sampled = [
+        resource_sample
+        for resource_sample in later
+        if isinstance(resource_sample.thread_times, ThreadTimes)
+    ]
+    return later if len(sampled) > 1 else resource_samples
+
+
+def _is_alone(resource_samples: Sequence[ResourceSample]) -> bool:
+    """Say whether others had next to nothing of the machine's CPUs; not if that is unknown."""
+    known = [
+        (
+            resource_sample.at_ns,
+            resource_sample.machine_busy_ns + resource_sample.machine_steal_ns,
+            resource_sample.user_ns + resource_sample.system_ns,
+        )
+        for resource_sample in resource_samples
+        if not isinstance(resource_sample.machine_busy_ns, Missing)
+        and not isinstance(resource_sample.machine_steal_ns, Missing)
+        and not isinstance(resource_sample.user_ns, Missing)
+        and not isinstance(resource_sample.system_ns, Missing)
+    ]
+    if len(known) < 2:
+        return False
+    passed_ns, busy_ns, own_ns = (
+        last - first for first, last in zip(known[0], known[-1], strict=True)
+    )
+    return busy_ns - own_ns < _OTHERS_CORES * passed_ns
+
+
+def _thread(group: ThreadGroup) -> PythonThread:
+    stand = group.stands[0] if group.stands else None
+    samples = sum(each.samples for each in group.stands)
+    in_python = sum(each.in_python for each in group.stands)
+    return PythonThread(
+        name=group.name,
+        cores=group.cores,
+        source="" if stand is None else f"{stand.file}:{stand.line}",
+        function="" if stand is None else stand.function,
+        in_python_ratio=in_python / samples if samples else 0.0,
+    )
+
+
+def foreign_python_line(profile: Profile, process: int) -> str:
+    """Return where Python mostly stands in threads that TensorFlow started: it makes elements."""
+    resource_samples = [sample for sample in profile.resource_samples if sample.process == process]
+    found = thread_times(sorted(resource_samples, key=lambda sample: sample.at_ns))
+    guests = () if isinstance(found, Missing) else found.guests
+    own = [guest for guest in guests if not is_of_library(guest.file)]
+    return f"{own[0].file}:{own[0].line}" if own else ""

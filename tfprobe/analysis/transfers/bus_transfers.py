@@ -8,7 +8,7 @@ time of its own. All of this is arithmetic with unions of intervals, so that not
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -27,6 +27,7 @@ from tfprobe.analysis.core.intervals import NONE, Intervals, intersection, union
 from tfprobe.analysis.core.source_lines import By, Origins
 from tfprobe.errors import Missing
 from tfprobe.profile.capture_tables import Executions, Place
+from tfprobe.profile.graph import TracedLoop
 from tfprobe.profile.profile import Profile
 from tfprobe.profile.tables import Flags, Int32s, Int64s
 
@@ -347,3 +348,52 @@ def _names(rows: Executions, accelerator: Int32s) -> tuple[str, ...]:
     found = np.unique(accelerator[rows.place != Place.HOST]).tolist()
     names = [device_of(rows.strings[at]) if at >= 0 else "accelerator" for at in found]
     return tuple(sorted(names))
+
+
+_DIRECTIONS = {
+    Move.HOST_TO_DEVICE: "to the device",
+    Move.DEVICE_TO_HOST: "to the host",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class StepCopies:
+    """Copies of one direction in a mean traced step.
+
+    `exposed_ns` is when one ran and no kernel did, `pageable_ns` what the pageable ones took.
+    """
+
+    direction: str
+    count: float
+    bytes: float
+    busy_ns: float
+    exposed_ns: float
+    pageable_count: float
+    pageable_ns: float
+    node: str = ""
+
+
+def step_copies(profile: Profile, found: Iterable[TracedLoop]) -> tuple[StepCopies, ...] | Missing:
+    """Return the copies of the mean traced step by direction, without those within devices."""
+    moved = transfers(profile, Origins(found))
+    if isinstance(moved, Missing):
+        return moved
+    return tuple(_step_copies(flow, moved) for flow in moved.flows if flow.move in _DIRECTIONS)
+
+
+def _step_copies(flow: TransferFlow, moved: Transfers) -> StepCopies:
+    steps = max(moved.steps, 1)
+    # Devices work beside each other: what they copy takes the time of one of them.
+    devices = max(len(moved.accelerators), 1)
+    pageable = dict(flow.by_memory).get(CopyMemory.PAGEABLE)
+    dearest = next((cause.label for cause in moved.causes if cause.move is flow.move), "")
+    return StepCopies(
+        direction=_DIRECTIONS[Move(flow.move)],
+        count=flow.amount.count / steps,
+        bytes=flow.amount.bytes / steps,
+        busy_ns=flow.busy.busy_ns / steps / devices,
+        exposed_ns=flow.busy.exposed_ns / steps / devices,
+        pageable_count=(pageable.count if pageable else 0) / steps,
+        pageable_ns=(pageable.time_ns if pageable else 0) / steps / devices,
+        node=dearest,
+    )

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from tfprobe.analysis.ops.step_ops import StepOps
+from tfprobe.analysis.steps.cycle_shares import CycleShares
 from tfprobe.errors import Missing
 from tfprobe.findings.finding import Evidence, Finding, Severity
-from tfprobe.findings.rule import Verdict, lacking
-from tfprobe.findings.signals import LoopSignals, Ops, Parts, much, part_label
+from tfprobe.findings.rule import LoopAnalysis, Verdict, lacking, much, part_label
 from tfprobe.findings.thresholds import Thresholds
 
 ON_DEVICE = (
@@ -46,7 +47,7 @@ _FEW_LAUNCHES = (
 )
 
 
-def accelerator_idle(loop: LoopSignals, limits: Thresholds) -> Verdict:
+def accelerator_idle(loop: LoopAnalysis, limits: Thresholds) -> Verdict:
     """Return a finding where the device is idle; the bound is all the time that it is."""
     if isinstance(loop.ops, Missing) or isinstance(loop.parts, Missing):
         return lacking(loop.ops, loop.parts)
@@ -66,7 +67,7 @@ def accelerator_idle(loop: LoopSignals, limits: Thresholds) -> Verdict:
         evidence=(
             Evidence("share of the cycle without a busy device", ratio=idle_ratio),
             *(Evidence(f"of it, {part_label(name)}", ratio=ratio) for name, ratio in reasons),
-            *loop.sample(),
+            *loop.traced_step(),
             loop.shown_by("breakdown"),
         ),
         action=_action(reasons[0][0], loop.ops, loop.parts) if reasons else "",
@@ -75,7 +76,7 @@ def accelerator_idle(loop: LoopSignals, limits: Thresholds) -> Verdict:
     )
 
 
-def _action(reason: str, ops: Ops, parts: Parts) -> str:
+def _action(reason: str, ops: StepOps, parts: CycleShares) -> str:
     """Return what to do about the largest reason, by the largest cause of it."""
     if reason == "kernel_launch" and not are_many(ops, parts):
         return _FEW_LAUNCHES
@@ -84,18 +85,18 @@ def _action(reason: str, ops: Ops, parts: Parts) -> str:
     return inside or _ACTIONS.get(reason, "")
 
 
-def _unused(loop: LoopSignals) -> Finding:
+def _unused(loop: LoopAnalysis) -> Finding:
     return Finding(
         title="There is an accelerator, but no op of the step ran on it",
         severity=Severity.WARNING,
-        evidence=(*loop.sample(), loop.shown_by("op")),
+        evidence=(*loop.traced_step(), loop.shown_by("op")),
         action="Look for tf.device('/CPU:0') around the model, for a model too small to be placed, "
         "and at TensorFlow's log for libraries that it did not find (`tfprobe doctor`).",
         gain=Missing("how fast the accelerator would be is unknown"),
     )
 
 
-def _reasons(parts: Parts) -> list[tuple[str, float]]:
+def _reasons(parts: CycleShares) -> list[tuple[str, float]]:
     waits = [(name, share) for name, share in parts.shares.items() if name not in ON_DEVICE]
     return sorted(waits, key=lambda wait: -wait[1])[:_REASONS]
 
@@ -107,7 +108,7 @@ _EXPLAINED = 1 / 3
 _MOST = 0.5
 
 
-def launch_bound(loop: LoopSignals, limits: Thresholds) -> Verdict:
+def launch_bound(loop: LoopAnalysis, limits: Thresholds) -> Verdict:
     """Return a finding where launching is exposed; the bound is all of that time.
 
     Where it is not the number of ops that takes it, the one op that does is named.
@@ -130,7 +131,7 @@ def launch_bound(loop: LoopSignals, limits: Thresholds) -> Verdict:
                 f"{loop.ops.per_step:.0f} ops per step; typical host time of one",
                 time_ns=round(loop.ops.usual_op_ns),
             ),
-            *loop.sample(),
+            *loop.traced_step(),
             loop.shown_by("op"),
         ),
         action=_launch_bound_action(loop),
@@ -139,16 +140,16 @@ def launch_bound(loop: LoopSignals, limits: Thresholds) -> Verdict:
     )
 
 
-def are_many(ops: Ops, parts: Parts) -> bool:
+def are_many(ops: StepOps, parts: CycleShares) -> bool:
     """Say whether launching takes long because there is so much to launch."""
     return ops.usual_op_ns * ops.per_step >= _EXPLAINED * _launch_ns(parts)
 
 
-def _launch_ns(parts: Parts) -> float:
+def _launch_ns(parts: CycleShares) -> float:
     return parts.ratio("kernel_launch") * parts.cycle_ns
 
 
-def _one_op(loop: LoopSignals, ops: Ops, parts: Parts) -> Finding | None:
+def _one_op(loop: LoopAnalysis, ops: StepOps, parts: CycleShares) -> Finding | None:
     """Return a finding for the op that holds up the launches, where it is one."""
     dearest = next(iter(ops.host), None)
     if dearest is None or dearest.busy_ns < _MOST * _launch_ns(parts):
@@ -168,7 +169,7 @@ def _one_op(loop: LoopSignals, ops: Ops, parts: Parts) -> Finding | None:
                 f"{ops.per_step:.0f} ops per step; typical host time of one",
                 time_ns=round(ops.usual_op_ns),
             ),
-            *loop.sample(),
+            *loop.traced_step(),
             loop.shown_by("op"),
         ),
         action="Look at a later step: the first op that needs a library (cuBLAS, cuDNN) loads it, "
@@ -178,7 +179,7 @@ def _one_op(loop: LoopSignals, ops: Ops, parts: Parts) -> Finding | None:
     )
 
 
-def _launch_bound_action(loop: LoopSignals) -> str:
+def _launch_bound_action(loop: LoopAnalysis) -> str:
     settings = {} if isinstance(loop.process.settings, Missing) else loop.process.settings
     environment = settings.get("environment") or {}
     fuse = "TF_XLA_FLAGS=--tf_xla_auto_jit=2 fuses kernels; larger batches make them longer"
@@ -191,7 +192,7 @@ def _launch_bound_action(loop: LoopSignals) -> str:
 _SHOWN = 3
 
 
-def op_on_host(loop: LoopSignals, limits: Thresholds) -> Verdict:
+def op_on_host(loop: LoopAnalysis, limits: Thresholds) -> Verdict:
     """Return the dearest op of the host; the bound is when it ran and no kernel did."""
     if isinstance(loop.ops, Missing):
         return loop.ops
@@ -215,7 +216,7 @@ def op_on_host(loop: LoopSignals, limits: Thresholds) -> Verdict:
                 )
                 for use in loop.ops.exposed_host[:_SHOWN]
             ),
-            *loop.sample(),
+            *loop.traced_step(),
             loop.shown_by("op -select micros,device"),
         ),
         action="Move it into tf.data, or onto the device: remove tf.device('/CPU:0') around it, "
@@ -231,7 +232,7 @@ def op_on_host(loop: LoopSignals, limits: Thresholds) -> Verdict:
 PRECISION_WIDE_LIKELY = 1 / 3
 
 
-def precision_wide(loop: LoopSignals, limits: Thresholds) -> Verdict:
+def precision_wide(loop: LoopAnalysis, limits: Thresholds) -> Verdict:
     """Return a finding where next to nothing is narrow; the bound is what could be."""
     precision = loop.precision
     if precision is None or isinstance(precision, Missing):
@@ -249,7 +250,7 @@ def precision_wide(loop: LoopSignals, limits: Thresholds) -> Verdict:
                 "32 bits, per step", time_ns=round(precision.eligible_ns), node=precision.node
             ),
             Evidence("16 bits, per step", time_ns=round(precision.narrow_ns)),
-            *loop.sample(),
+            *loop.traced_step(),
         ),
         action="keras.mixed_precision.set_global_policy('mixed_bfloat16') (or 'mixed_float16'); "
         "without touching the model: tf.config.optimizer.set_experimental_options("
@@ -262,7 +263,7 @@ def precision_wide(loop: LoopSignals, limits: Thresholds) -> Verdict:
 # Inputs and outputs of the whole model stay as they are, and with them their transposes.
 
 
-def data_layout(loop: LoopSignals, limits: Thresholds) -> Verdict:
+def data_layout(loop: LoopAnalysis, limits: Thresholds) -> Verdict:
     """Return a finding where transposes take long; the bound is all of their time."""
     layout = loop.layout
     if layout is None or isinstance(layout, Missing):
@@ -281,7 +282,7 @@ def data_layout(loop: LoopSignals, limits: Thresholds) -> Verdict:
             Evidence("transposes per step", time_ns=round(layout.transpose_ns), node=layout.node),
             Evidence("convolutions in NHWC per step", time_ns=round(layout.nhwc_ns)),
             Evidence("convolutions in NCHW per step", time_ns=round(layout.nchw_ns)),
-            *loop.sample(),
+            *loop.traced_step(),
         ),
         action=f"Build the model in {wanted}: image_data_format in keras.json, which KERAS_HOME "
         "may name, where layers do not say it themselves; else data_format of the layers.",
@@ -290,7 +291,7 @@ def data_layout(loop: LoopSignals, limits: Thresholds) -> Verdict:
     )
 
 
-def _is_narrow(loop: LoopSignals) -> bool:
+def _is_narrow(loop: LoopAnalysis) -> bool:
     precision = loop.precision
     if precision is None or isinstance(precision, Missing):
         return False

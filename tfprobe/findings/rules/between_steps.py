@@ -6,19 +6,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from tfprobe.analysis.account.categories import Category
+from tfprobe.analysis.breakdown.gap_breakdown import GapCause
+from tfprobe.analysis.breakdown.python_lines import GapPython, LineKind, PythonLine
+from tfprobe.analysis.breakdown.step_parts import Part
+from tfprobe.analysis.system.application import ActivityInSteps
 from tfprobe.errors import Missing
 from tfprobe.findings.finding import Evidence, Finding, Gain
-from tfprobe.findings.rule import Verdict
-from tfprobe.findings.signals import (
-    ActivitySignal,
-    LoopSignals,
-    ProcessSignals,
-    Python,
-    PythonUse,
-    Signals,
-    Waste,
-    much,
-)
+from tfprobe.findings.rule import LoopAnalysis, ProcessAnalysis, RunAnalysis, Verdict, much
 from tfprobe.findings.thresholds import Thresholds
 
 # Run at every tenth step instead of every step, nine tenths of it go, and what it held up with it.
@@ -45,7 +39,7 @@ _AT_EPOCHS = (
 )
 
 
-def callbacks_slow(loop: LoopSignals, limits: Thresholds) -> Verdict:
+def callbacks_slow(loop: LoopAnalysis, limits: Thresholds) -> Verdict:
     """Return a finding where callbacks and summaries take long.
 
     The bound is all of their time, and what it takes to fetch results: many are fetched for nobody
@@ -74,11 +68,7 @@ def callbacks_slow(loop: LoopSignals, limits: Thresholds) -> Verdict:
                 if is_rare
                 else [Evidence("share of the cycle", ratio=parts.ratio("callbacks", "summaries"))]
             ),
-            *(
-                [Evidence(f"{cause.what} per step", time_ns=round(cause.ns), source=cause.source)]
-                if cause
-                else []
-            ),
+            *([_per_step(cause)] if cause else []),
             *(
                 Evidence(
                     f"{each.name}, {each.count:,} times", time_ns=each.own_ns, source=each.source
@@ -93,7 +83,11 @@ def callbacks_slow(loop: LoopSignals, limits: Thresholds) -> Verdict:
     )
 
 
-def _action(cause: Waste | None, is_rare: bool) -> str:
+def _per_step(cause: GapCause) -> Evidence:
+    return Evidence(f"{cause.what} per step", time_ns=cause.duration_ns, source=cause.source)
+
+
+def _action(cause: GapCause | None, is_rare: bool) -> str:
     """Return what to do about what was seen: at the ends of epochs there are no batches to skip."""
     if is_rare:
         return _AT_EPOCHS
@@ -101,12 +95,12 @@ def _action(cause: Waste | None, is_rare: bool) -> str:
         return _PROGRESS_BAR
     if cause is not None and cause.what.startswith("tensorboard.on_train_batch"):
         return _TENSORBOARD
-    if cause is not None and cause.part == "summaries":
+    if cause is not None and cause.part is Part.SUMMARIES:
         return _SUMMARIES
     return _EVERY_BATCH
 
 
-def _at_epochs(loop: LoopSignals) -> tuple[ActivitySignal, ...]:
+def _at_epochs(loop: LoopAnalysis) -> tuple[ActivityInSteps, ...]:
     """Return activities of callbacks and summaries, the dearest; of a process its main loop's."""
     uses = loop.process.activities if loop.is_main else ()
     return tuple(use for use in uses if use.kind in _KINDS)[:_SHOWN]
@@ -120,15 +114,15 @@ CHECKPOINT_STALLS_LIKELY = 0.5
 _OF_SAVER = "save/"
 
 
-def checkpoint_stalls(signals: Signals, limits: Thresholds) -> Iterator[Verdict]:
+def checkpoint_stalls(run: RunAnalysis, limits: Thresholds) -> Iterator[Verdict]:
     """Give a finding for each process where saving takes long; the bound is all of its time."""
-    for process in signals.processes:
-        loops = [loop for loop in signals.loops if loop.process.subject == process.subject]
+    for process in run.processes:
+        loops = [loop for loop in run.loops if loop.process.subject == process.subject]
         yield _of_process(process, loops, limits)
 
 
 def _of_process(
-    process: ProcessSignals, loops: Iterable[LoopSignals], limits: Thresholds
+    process: ProcessAnalysis, loops: Iterable[LoopAnalysis], limits: Thresholds
 ) -> Verdict:
     saves = [activity for activity in process.activities if activity.kind == "save"]
     total_ns = min(sum(save.own_ns for save in saves), process.loop_ns)
@@ -156,7 +150,7 @@ def _of_process(
     )
 
 
-def _line(loops: Iterable[LoopSignals]) -> str:
+def _line(loops: Iterable[LoopAnalysis]) -> str:
     """Return the line that saves: the one that runs a Saver's ops, or one seen between steps."""
     loops = tuple(loops)
     savers = (loop.python for loop in loops if loop.timing.name.startswith(_OF_SAVER))
@@ -171,7 +165,7 @@ EVALUATION_OFTEN_LIKELY = 0.5
 _LEAST = 2
 
 
-def evaluation_often(process: ProcessSignals, limits: Thresholds) -> Verdict:
+def evaluation_often(process: ProcessAnalysis, limits: Thresholds) -> Verdict:
     """Return a finding where evaluating between epochs takes long; the bound is all of it.
 
     An Estimator that stops training for each evaluation makes its graph and session anew, and saves
@@ -205,7 +199,7 @@ def evaluation_often(process: ProcessSignals, limits: Thresholds) -> Verdict:
     )
 
 
-def _again_ns(process: ProcessSignals, evaluations: list[ActivitySignal]) -> int:
+def _again_ns(process: ProcessAnalysis, evaluations: list[ActivityInSteps]) -> int:
     """Return what Estimators take to leave off training and take it up again, where they evaluate
     in between.
     """
@@ -223,7 +217,7 @@ EPOCH_ENDS_LIKELY = 0.9
 _EPOCH_ENDS_SHOWN = 2
 
 
-def epoch_ends(process: ProcessSignals, limits: Thresholds) -> Verdict:
+def epoch_ends(process: ProcessAnalysis, limits: Thresholds) -> Verdict:
     """Return a finding where the ends of epochs take a share of the whole process."""
     account = process.account
     if isinstance(account, Missing):
@@ -268,42 +262,44 @@ class _Told(NamedTuple):
     likely: float = PYTHON_BETWEEN_STEPS_LIKELY
 
 
-_BY_KIND: Mapping[str, _Told] = {
-    "sleep": _Told("sleeps", "Remove the sleep, or let another thread wait."),
-    "subprocess": _Told(
+_BY_KIND: Mapping[LineKind, _Told] = {
+    LineKind.SLEEP: _Told("sleeps", "Remove the sleep, or let another thread wait."),
+    LineKind.SUBPROCESS: _Told(
         "starts other programs",
         "Start them in the background (Popen without waiting for it), or at every Nth step.",
     ),
-    "fsync": _Told(
+    LineKind.SYNC_TO_DISK: _Told(
         "waits for the disk",
         "Leave out os.fsync, or write at every Nth step or in another thread.",
     ),
-    "collection": _Told(
+    LineKind.COLLECTION: _Told(
         "collects garbage",
         "Leave out gc.collect(), or call it once per epoch. `tfprobe memory` shows what keeps "
         "memory.",
     ),
-    "lock": _Told(
+    LineKind.LOCK: _Told(
         "computes, or waits for a lock that it takes",
         "Hold the lock for less in the other thread, or hand data over by a queue.",
     ),
-    "reads": _Told(
+    LineKind.READS: _Told(
         "reads tensors element by element",
         "Read a whole tensor once: loss.numpy() or loss.numpy().tolist(), at every Nth step.",
     ),
-    "output": _Told("writes logs or files", "Write at every Nth step, or in another thread."),
+    LineKind.OUTPUT: _Told(
+        "writes logs or files", "Write at every Nth step, or in another thread."
+    ),
     # A server waits for requests: only for a training loop is that time lost.
-    "wait": _Told(
+    LineKind.WAIT: _Told(
         "waits for another thread or process",
         "Nothing to gain where it serves requests; otherwise let the others work ahead.",
         0.0,
     ),
-    "network": _Told(
+    LineKind.NETWORK: _Told(
         "waits for the network",
         "Nothing to gain where it serves requests; otherwise use another thread for the network.",
         0.0,
     ),
-    "python": _Told(
+    LineKind.PYTHON: _Told(
         "computes",
         "Do it once before the loop, with NumPy or TensorFlow on whole arrays, in a tf.data "
         "pipeline, or at every Nth step.",
@@ -311,7 +307,7 @@ _BY_KIND: Mapping[str, _Told] = {
 }
 
 
-def python_between_steps(loop: LoopSignals, limits: Thresholds) -> Verdict:
+def python_between_steps(loop: LoopAnalysis, limits: Thresholds) -> Verdict:
     """Return a finding where lines of the job take long between steps; the bound is their time.
 
     How long it is between steps, all steps tell; its shares come from the gaps that were watched.
@@ -320,13 +316,13 @@ def python_between_steps(loop: LoopSignals, limits: Thresholds) -> Verdict:
     if isinstance(python, Missing):
         return python
     lines = tuple(line for line in python.lines if _counts(line) and not _is_step(python, line))
-    if loop.timing.kind in _OF_KERAS or not lines or lines[0].kind == "graph":
+    if loop.timing.kind in _OF_KERAS or not lines or lines[0].kind is LineKind.GRAPH:
         return None
     if loop.timing.usual_gap_ns < limits.python_us * _NS_PER_US:
         return None
     dearest, whole_ratio = lines[0], sum(line.ratio for line in lines)
     is_most = dearest.ratio > whole_ratio / 2
-    told = _BY_KIND[dearest.kind if is_most else "python"]
+    told = _BY_KIND[dearest.kind if is_most else LineKind.PYTHON]
     gain_ns = loop.timing.regular_gap_ns * (dearest.ratio if is_most else whole_ratio)
     gain = loop.gain(gain_ns, told.likely * gain_ns)
     if gain.high_ratio < limits.python_ratio:
@@ -337,21 +333,21 @@ def python_between_steps(loop: LoopSignals, limits: Thresholds) -> Verdict:
         evidence=(*_evidence(loop, python, lines), loop.shown_by("breakdown")),
         action=told.action,
         gain=gain,
-        part="sync" if dearest.kind == "reads" else "between",
+        part="sync" if dearest.kind is LineKind.READS else "between",
     )
 
 
-def _counts(line: PythonUse) -> bool:
-    return line.kind != "reads" or line.calls >= _READS_LEAST
+def _counts(line: PythonLine) -> bool:
+    return line.kind is not LineKind.READS or line.calls >= _READS_LEAST
 
 
-def _is_step(python: Python, line: PythonUse) -> bool:
+def _is_step(python: GapPython, line: PythonLine) -> bool:
     """Say whether it is the call of the step itself, and no call within that line."""
     return line.source == python.step_source and line.what.endswith(" itself")
 
 
 def _evidence(
-    loop: LoopSignals, python: Python, lines: tuple[PythonUse, ...]
+    loop: LoopAnalysis, python: GapPython, lines: tuple[PythonLine, ...]
 ) -> tuple[Evidence, ...]:
     a_gap_ns = loop.timing.regular_gap_ns / max(loop.timing.steps, 1)
     watched = f"{python.gaps} watched gap{'' if python.gaps == 1 else 's'}"

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from tfprobe.analysis.steps.cycle_shares import CycleShares
+from tfprobe.analysis.system.application import ActivityInSteps
 from tfprobe.errors import Missing
 from tfprobe.findings.finding import Evidence, Finding, Gain
-from tfprobe.findings.rule import Verdict
-from tfprobe.findings.signals import ActivitySignal, LoopSignals, Parts, ProcessSignals, Signals
+from tfprobe.findings.rule import LoopAnalysis, ProcessAnalysis, RunAnalysis, Verdict
 from tfprobe.findings.thresholds import Thresholds
 
 # A callable took 7 us before its first op where Session.run took 1.1 ms, for 41 fetches.
@@ -18,7 +19,7 @@ _BEFORE = "before the first op"
 _OF_OTHERS = frozenset({"train", "evaluate", "predict"})
 
 
-def session_run_cost(loop: LoopSignals, limits: Thresholds) -> Verdict:
+def session_run_cost(loop: LoopAnalysis, limits: Thresholds) -> Verdict:
     """Return a finding where Python takes apart what to fetch for longer than ops run.
 
     The bound is the time from the call to the first op, or, where the usual run shows more, what it
@@ -44,7 +45,7 @@ def session_run_cost(loop: LoopSignals, limits: Thresholds) -> Verdict:
         evidence=(
             Evidence("typical run", time_ns=round(timing.usual_step_ns)),
             Evidence("of the loop, around its ops", ratio=gain.high_ratio, source=_line(loop)),
-            *loop.sample(),
+            *loop.traced_step(),
             loop.shown_by("breakdown"),
         ),
         action="Prepare the run once, before the loop: run = session.make_callable(fetches, "
@@ -55,7 +56,7 @@ def session_run_cost(loop: LoopSignals, limits: Thresholds) -> Verdict:
     )
 
 
-def _around_ns(loop: LoopSignals, parts: Parts) -> float:
+def _around_ns(loop: LoopAnalysis, parts: CycleShares) -> float:
     """Return what all runs take around their ops, but for feeding and fetching."""
     if isinstance(loop.ops, Missing):
         return 0.0
@@ -63,11 +64,11 @@ def _around_ns(loop: LoopSignals, parts: Parts) -> float:
     return loop.timing.regular_step_ns - ops_ns - parts.of_all_steps("feed", "fetch")
 
 
-def _before_ns(parts: Parts) -> float:
-    return sum(cause.ns for cause in parts.causes if cause.what == _BEFORE)
+def _before_ns(parts: CycleShares) -> float:
+    return sum(cause.duration_ns for cause in parts.causes if cause.what == _BEFORE)
 
 
-def _line(loop: LoopSignals) -> str:
+def _line(loop: LoopAnalysis) -> str:
     return "" if isinstance(loop.python, Missing) else loop.python.step_source
 
 
@@ -79,15 +80,15 @@ _ALIKE = 1.25
 _SHOWN = 3
 
 
-def many_runs(signals: Signals, limits: Thresholds) -> Iterator[Verdict]:
+def many_runs(run: RunAnalysis, limits: Thresholds) -> Iterator[Verdict]:
     """Give a finding for each loop that fetches tensors by runs of their own.
 
     The bound is the time of these runs but for their ops, known from those that were traced.
     """
-    for process in signals.processes:
+    for process in run.processes:
         runs = [
             loop
-            for loop in signals.loops
+            for loop in run.loops
             if loop.process.subject == process.subject
             and loop.timing.kind == _KIND
             and loop.timing.steps >= limits.graph_steps_least
@@ -96,9 +97,9 @@ def many_runs(signals: Signals, limits: Thresholds) -> Iterator[Verdict]:
             yield _of_turn(process, turn, limits)
 
 
-def _turns(runs: Iterable[LoopSignals]) -> Iterator[Sequence[LoopSignals]]:
+def _turns(runs: Iterable[LoopAnalysis]) -> Iterator[Sequence[LoopAnalysis]]:
     """Give works of one thread that take turns: each runs once between two runs of another."""
-    turns: dict[tuple[int, int], list[LoopSignals]] = {}
+    turns: dict[tuple[int, int], list[LoopAnalysis]] = {}
     for loop in runs:
         turns.setdefault((loop.timing.thread_ns, loop.timing.steps), []).append(loop)
     for loops in turns.values():
@@ -109,7 +110,7 @@ def _turns(runs: Iterable[LoopSignals]) -> Iterator[Sequence[LoopSignals]]:
             yield loops
 
 
-def _of_turn(process: ProcessSignals, turn: Sequence[LoopSignals], limits: Thresholds) -> Verdict:
+def _of_turn(process: ProcessAnalysis, turn: Sequence[LoopAnalysis], limits: Thresholds) -> Verdict:
     reads = [loop for loop in turn if _only_reads(loop)]
     if len(turn) < limits.runs_least or len(reads) < limits.runs_least - 1:
         return None
@@ -144,20 +145,20 @@ def _of_turn(process: ProcessSignals, turn: Sequence[LoopSignals], limits: Thres
     )
 
 
-def _only_reads(loop: LoopSignals) -> bool:
+def _only_reads(loop: LoopAnalysis) -> bool:
     """Say whether a run fetches tensors: what trains or assigns may have to come by itself."""
     fetches = loop.timing.name.split(", ")
     return all(":" in name and "Assign" not in name for name in fetches)
 
 
-def _busy_ratio(reads: Iterable[LoopSignals]) -> float:
+def _busy_ratio(reads: Iterable[LoopAnalysis]) -> float:
     """Return the share of ops in those runs that were traced, 0 where none was."""
     known = [loop.ops for loop in reads if not isinstance(loop.ops, Missing)]
     steps_ns = sum(ops.step_ns for ops in known)
     return min(sum(ops.busy_ns for ops in known) / steps_ns, 1.0) if steps_ns else 0.0
 
 
-def _many_runs_line(reads: Iterable[LoopSignals]) -> str:
+def _many_runs_line(reads: Iterable[LoopAnalysis]) -> str:
     pythons = (loop.python for loop in reads)
     lines = (python.step_source for python in pythons if not isinstance(python, Missing))
     return next((line for line in lines if line), "")
@@ -189,7 +190,7 @@ _SINGLE = (
 )
 
 
-def small_executions(loop: LoopSignals, limits: Thresholds) -> Verdict:
+def small_executions(loop: LoopAnalysis, limits: Thresholds) -> Verdict:
     """Return a finding for one small step an execution; the bound is Python's time around steps.
 
     Where each call of the method runs a single step, as in a server, it is the time of the calls
@@ -225,14 +226,14 @@ def small_executions(loop: LoopSignals, limits: Thresholds) -> Verdict:
     )
 
 
-def _called_at(loop: LoopSignals) -> tuple[Evidence, ...]:
+def _called_at(loop: LoopAnalysis) -> tuple[Evidence, ...]:
     """Return the line that makes the calls, where the time between their steps was watched."""
     if isinstance(loop.python, Missing) or not loop.python.lines:
         return ()
     return (Evidence("called at", source=loop.python.lines[0].source),)
 
 
-def _may_join_steps(loop: LoopSignals) -> bool:
+def _may_join_steps(loop: LoopAnalysis) -> bool:
     """Say whether this Keras can run several steps in one call; in graph mode none can.
 
     Steps of two epochs are never in one call.
@@ -242,7 +243,7 @@ def _may_join_steps(loop: LoopSignals) -> bool:
     return loop.process.has_steps_per_execution and not loop.is_of_session and has_several
 
 
-def _calls(loop: LoopSignals) -> list[ActivitySignal]:
+def _calls(loop: LoopAnalysis) -> list[ActivityInSteps]:
     """Return the calls of the method that runs these steps."""
     kind, name = _METHODS[loop.timing.kind], f"{loop.timing.name}.{loop.timing.kind}"
     return [
@@ -252,7 +253,7 @@ def _calls(loop: LoopSignals) -> list[ActivitySignal]:
     ]
 
 
-def _calls_ns(loop: LoopSignals, calls: list[ActivitySignal], limits: Thresholds) -> float:
+def _calls_ns(loop: LoopAnalysis, calls: list[ActivityInSteps], limits: Thresholds) -> float:
     """Return what calls that run a single step take but for its ops, those of small steps, too."""
     own_ns = sum(call.own_ns for call in calls)
     total_ns = sum(call.total_ns for call in calls)
@@ -262,7 +263,7 @@ def _calls_ns(loop: LoopSignals, calls: list[ActivitySignal], limits: Thresholds
     return max(total_ns if is_small else total_ns - loop.timing.step_ns, own_ns)
 
 
-def _small_executions_around_ns(loop: LoopSignals, limits: Thresholds) -> float:
+def _small_executions_around_ns(loop: LoopAnalysis, limits: Thresholds) -> float:
     if isinstance(loop.parts, Missing):
         return loop.timing.usual_gap_ns * loop.timing.steps
     parts = loop.parts
@@ -273,7 +274,7 @@ def _small_executions_around_ns(loop: LoopSignals, limits: Thresholds) -> float:
     if not isinstance(loop.input, Missing) and loop.input.keeps_up:
         handed_ns = parts.of_all_steps("input_wait")
     # What waits for Python that makes the input goes on waiting.
-    saved_ns = max(parts.of_all_steps(*_SAVED) - loop.held_ns, 0.0)
+    saved_ns = max(parts.of_all_steps(*_SAVED) - loop.gil_wait_ns, 0.0)
     return saved_ns + min(parts.of_all_steps(*_CALLBACKS), callbacks_ns) + handed_ns
 
 
@@ -284,7 +285,7 @@ _OUTSIDE = ("idle", "kernel_launch", "feed", "fetch")
 _OF_MODELS = ("fit", "evaluate", "predict", "train_on_batch", "test_on_batch", "predict_on_batch")
 
 
-def eager_loop(loop: LoopSignals, limits: Thresholds) -> Verdict:
+def eager_loop(loop: LoopAnalysis, limits: Thresholds) -> Verdict:
     """Return a finding for an eager loop; the bound is the time of a step outside ops, and
     `tiny_op_us` of each op, which is what dispatching one from Python takes within its own time.
 
@@ -305,7 +306,7 @@ def eager_loop(loop: LoopSignals, limits: Thresholds) -> Verdict:
         severity=limits.severity(gain),
         evidence=(
             Evidence("share of the cycle outside ops", ratio=loop.parts.ratio(*_OUTSIDE)),
-            *loop.sample(),
+            *loop.traced_step(),
             loop.shown_by("op"),
         ),
         action=f"Remove {switch}."
@@ -316,7 +317,7 @@ def eager_loop(loop: LoopSignals, limits: Thresholds) -> Verdict:
     )
 
 
-def _dispatch_ns(loop: LoopSignals, limits: Thresholds) -> float:
+def _dispatch_ns(loop: LoopAnalysis, limits: Thresholds) -> float:
     """Return what of the time of ops is their dispatch, over all steps."""
     if isinstance(loop.ops, Missing):
         return 0.0
@@ -324,7 +325,7 @@ def _dispatch_ns(loop: LoopSignals, limits: Thresholds) -> float:
     return loop.of_steps(min(dispatch_ns, loop.ops.busy_ns))
 
 
-def _switch(loop: LoopSignals) -> str:
+def _switch(loop: LoopAnalysis) -> str:
     """Return what makes functions run eagerly, "" where nothing does."""
     settings = {} if isinstance(loop.process.settings, Missing) else loop.process.settings
     if settings.get("eager") is True:

@@ -6,17 +6,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from tfprobe.analysis.account.categories import Category
+from tfprobe.analysis.breakdown.python_lines import LineKind, PythonLine
+from tfprobe.analysis.ops.graph_costs import GraphLoop
+from tfprobe.analysis.system.application import ActivityInSteps
 from tfprobe.errors import Missing
 from tfprobe.findings.finding import Evidence, Finding, Gain
-from tfprobe.findings.rule import Verdict, lacking
-from tfprobe.findings.signals import (
-    ActivitySignal,
-    GraphLoop,
-    LoopSignals,
-    ProcessSignals,
-    PythonUse,
-    Signals,
-)
+from tfprobe.findings.rule import LoopAnalysis, ProcessAnalysis, RunAnalysis, Verdict, lacking
 from tfprobe.findings.thresholds import Thresholds
 
 # One trace for all shapes is usually possible; the slow steps may have been slow for more reasons.
@@ -33,11 +28,11 @@ OF_TENSORFLOW = frozenset(
         "signature_wrapper",
     }
 )
-# As in gather.loops: fewer do not say what a step takes without a trace.
+# As in analysis.steps.loop_timing: fewer do not say what a step takes without a trace.
 _LEAST_UNTRACED = 3
 
 
-def retracing(loop: LoopSignals, limits: Thresholds) -> Verdict:
+def retracing(loop: LoopAnalysis, limits: Thresholds) -> Verdict:
     """Return a finding for many traces.
 
     The bound is what the slowest steps, as many as there were traces but the first, took beyond the
@@ -76,7 +71,7 @@ def retracing(loop: LoopSignals, limits: Thresholds) -> Verdict:
     )
 
 
-def _called_at(loop: LoopSignals) -> tuple[Evidence, ...]:
+def _called_at(loop: LoopAnalysis) -> tuple[Evidence, ...]:
     """Return the line that calls the function, which is that of its steps."""
     python = loop.python
     if isinstance(python, Missing) or loop.timing.kind != "function" or not python.step_source:
@@ -100,7 +95,7 @@ _DATASETS = (
 )
 
 
-def compile_time(process: ProcessSignals, limits: Thresholds) -> Verdict:
+def compile_time(process: ProcessAnalysis, limits: Thresholds) -> Verdict:
     """Return a finding where functions of one name are traced often; the first trace is not lost.
 
     The bound is the time of all further traces, of the whole process; where models make them, also
@@ -135,14 +130,14 @@ def compile_time(process: ProcessSignals, limits: Thresholds) -> Verdict:
     )
 
 
-def _counts(process: ProcessSignals, use: ActivitySignal, limits: Thresholds) -> bool:
+def _counts(process: ProcessAnalysis, use: ActivityInSteps, limits: Thresholds) -> bool:
     if use.kind != "trace" or use.count <= limits.retraces_least:
         return False
     is_own = use.name in process.functions
     return not is_own and not use.name.startswith(tuple(OF_TENSORFLOW))
 
 
-def _bound_ns(process: ProcessSignals, traces: Sequence[ActivitySignal]) -> int:
+def _bound_ns(process: ProcessAnalysis, traces: Sequence[ActivityInSteps]) -> int:
     further_ns, dearest = sum(map(_further_ns, traces)), traces[0]
     if isinstance(process.account, Missing) or dearest.name.startswith(_OF_DATASETS):
         return further_ns
@@ -161,7 +156,7 @@ def _bound_ns(process: ProcessSignals, traces: Sequence[ActivitySignal]) -> int:
     return compiling_ns + sum(map(_further_ns, made))
 
 
-def _further_ns(use: ActivitySignal) -> int:
+def _further_ns(use: ActivityInSteps) -> int:
     return round(use.own_ns * (use.count - 1) / use.count)
 
 
@@ -176,7 +171,7 @@ _FURTHER = "(further works)"
 _HALF_OF_THEM = 0.25
 
 
-def growing_graph(signals: Signals, limits: Thresholds) -> Iterator[Verdict]:
+def growing_graph(run: RunAnalysis, limits: Thresholds) -> Iterator[Verdict]:
     """Give a finding for each process that makes ops between steps of a Session.
 
     They were seen being made, or steps that each fetch something new come all through the loop:
@@ -185,17 +180,17 @@ def growing_graph(signals: Signals, limits: Thresholds) -> Iterator[Verdict]:
     The bound is what making them takes, and all steps that fetch what no other step does: those
     extend the graph, place and optimize it again.
     """
-    for process in signals.processes:
+    for process in run.processes:
         loops = [
             loop
-            for loop in signals.loops
+            for loop in run.loops
             if loop.process.subject == process.subject and loop.timing.kind in _SESSION
         ]
         yield _of_process(process, loops, limits)
 
 
 def _of_process(
-    process: ProcessSignals, loops: Iterable[LoopSignals], limits: Thresholds
+    process: ProcessAnalysis, loops: Iterable[LoopAnalysis], limits: Thresholds
 ) -> Verdict:
     loops = tuple(loops)
     made = [(loop, line) for loop in loops for line in _made(loop)]
@@ -226,17 +221,17 @@ def _of_process(
     )
 
 
-def _name(loop: LoopSignals) -> str:
+def _name(loop: LoopAnalysis) -> str:
     return loop.timing.name.split(",")[0]
 
 
-def _making(made: list[tuple[LoopSignals, PythonUse]], making_ns: float) -> Iterator[Evidence]:
+def _making(made: list[tuple[LoopAnalysis, PythonLine]], making_ns: float) -> Iterator[Evidence]:
     if made:
         _, line = max(made, key=lambda each: each[0].timing.regular_gap_ns * each[1].ratio)
         yield Evidence("ops are made between steps", time_ns=round(making_ns), source=line.source)
 
 
-def _are_spread(once: list[LoopSignals]) -> bool:
+def _are_spread(once: list[LoopAnalysis]) -> bool:
     """Return whether these steps come all through the loop of their thread."""
     seen_ns = sorted(loop.timing.first_seen_ns for loop in once if loop.timing.first_seen_ns)
     if not seen_ns:
@@ -246,14 +241,14 @@ def _are_spread(once: list[LoopSignals]) -> bool:
     return half_ns >= _HALF_OF_THEM * max(loop.timing.thread_ns for loop in once)
 
 
-def _made(loop: LoopSignals) -> Iterator[PythonUse]:
+def _made(loop: LoopAnalysis) -> Iterator[PythonLine]:
     if not isinstance(loop.python, Missing):
-        line = loop.python.of_kind("graph")
+        line = loop.python.of_kind(LineKind.GRAPH)
         if line is not None:
             yield line
 
 
-def _is_once(loop: LoopSignals) -> bool:
+def _is_once(loop: LoopAnalysis) -> bool:
     return loop.timing.steps <= _MOST_STEPS or loop.timing.name == _FURTHER
 
 
@@ -263,7 +258,7 @@ BOUND = 0.75
 _XLA_OPS = ("_XlaRun", "_XlaCompile", "XlaLaunch", "_XlaMerge")
 
 
-def xla_off(loop: LoopSignals, limits: Thresholds) -> Verdict:
+def xla_off(loop: LoopAnalysis, limits: Thresholds) -> Verdict:
     """Return a finding where fusible ops of an accelerator take long; the bound is most of
     their time.
 
@@ -286,7 +281,7 @@ def xla_off(loop: LoopSignals, limits: Thresholds) -> Verdict:
         severity=limits.severity(gain),
         evidence=(
             Evidence("element-wise ops per step", time_ns=round(loop.ops.fusible_ns)),
-            *loop.sample(),
+            *loop.traced_step(),
             loop.shown_by("op"),
         ),
         action="Try TF_XLA_FLAGS='--tf_xla_auto_jit=2', or jit_compile=True for the step. Shapes "
@@ -296,7 +291,7 @@ def xla_off(loop: LoopSignals, limits: Thresholds) -> Verdict:
     )
 
 
-def _is_on(settings: Mapping[str, Any], loop: LoopSignals) -> bool:
+def _is_on(settings: Mapping[str, Any], loop: LoopAnalysis) -> bool:
     flags = str((settings.get("environment") or {}).get("TF_XLA_FLAGS", ""))
     types = () if isinstance(loop.ops, Missing) else (*loop.ops.host, *loop.ops.device)
     ran = any(use.type in _XLA_OPS for use in types)
@@ -306,7 +301,7 @@ def _is_on(settings: Mapping[str, Any], loop: LoopSignals) -> bool:
 # One op on whole tensors takes a small part of what scheduling its elements one by one does.
 
 
-def while_loop(loop: LoopSignals, limits: Thresholds) -> Verdict:
+def while_loop(loop: LoopAnalysis, limits: Thresholds) -> Verdict:
     """Return a finding where a loop turns often and runs no larger ops.
 
     The bound is the time of its turns in which no op runs that is not tiny. Of a loop none of whose
@@ -331,7 +326,7 @@ def while_loop(loop: LoopSignals, limits: Thresholds) -> Verdict:
                 source=timing.source,
                 node=timing.name,
             ),
-            *loop.sample(),
+            *loop.traced_step(),
             loop.shown_by("op"),
         ),
         action="Compute on whole tensors in place of tf.while_loop, tf.scan or a Python loop over "

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tfprobe.analysis.account.categories import Category
+from tfprobe.analysis.input.step_input import StepInput
+from tfprobe.analysis.ops.step_ops import StepOps
+from tfprobe.analysis.steps.cycle_shares import CycleShares
 from tfprobe.errors import Missing
 from tfprobe.findings.finding import Evidence, Finding, Gain, Severity
-from tfprobe.findings.rule import Verdict, lacking
-from tfprobe.findings.signals import Input, LoopSignals, Ops, Parts, much, part_label
+from tfprobe.findings.rule import LoopAnalysis, Verdict, lacking, much, part_label
 from tfprobe.findings.thresholds import Thresholds
 
 # An input that runs beside the step costs nothing as long as it is no slower than the step. Half is
@@ -36,7 +38,7 @@ _ACTIONS = {
 }
 
 
-def input_bound(loop: LoopSignals, limits: Thresholds) -> Verdict:
+def input_bound(loop: LoopAnalysis, limits: Thresholds) -> Verdict:
     """Return a finding where the input takes long; the bound is all of the wait.
 
     Ends of epochs count, too: whoever waits for elements waits there for the first of the next one.
@@ -46,14 +48,14 @@ def input_bound(loop: LoopSignals, limits: Thresholds) -> Verdict:
         return parts
     ratio = parts.ratio(*_PARTS)
     keeps_up = not isinstance(loop.input, Missing) and loop.input.keeps_up
-    if (keeps_up or parts.ratio("input_wait") < limits.input_ratio) and loop.held_ns:
+    if (keeps_up or parts.ratio("input_wait") < limits.input_ratio) and loop.gil_wait_ns:
         return _held_up(loop, limits)
     if ratio < limits.input_ratio or keeps_up:
         return None
     largest = max(_PARTS, key=parts.ratio)
     waits_ns, ends_ns = parts.of_all_steps(*_PARTS), _ends_ns(loop, largest)
     # What makes the elements may leave the steps too few CPUs besides.
-    high_ns = waits_ns + ends_ns + min(loop.beside_ns, waits_ns)
+    high_ns = waits_ns + ends_ns + min(loop.input_cpu_ns, waits_ns)
     gain = loop.gain(high_ns, LIKELY * waits_ns + LIKELY_AT_ENDS * ends_ns)
     share = much(parts.ratio(largest), ratio)
     return Finding(
@@ -62,7 +64,7 @@ def input_bound(loop: LoopSignals, limits: Thresholds) -> Verdict:
         evidence=(
             Evidence(f"share of the cycle, {share} of it {part_label(largest)}", ratio=ratio),
             *_waited_for(loop, parts, largest),
-            *loop.sample(),
+            *loop.traced_step(),
             loop.shown_by("input" if largest == "input_wait" else "breakdown"),
         ),
         action=_action(loop, largest),
@@ -71,12 +73,12 @@ def input_bound(loop: LoopSignals, limits: Thresholds) -> Verdict:
     )
 
 
-def _held_up(loop: LoopSignals, limits: Thresholds) -> Finding | None:
+def _held_up(loop: LoopAnalysis, limits: Thresholds) -> Finding | None:
     """Return a finding where Python that makes elements holds up steps that need not wait for them.
 
     It has the interpreter's lock, which the thread of the steps waits for around its ops.
     """
-    found, held_ns = loop.input, loop.held_ns
+    found, held_ns = loop.input, loop.gil_wait_ns
     if isinstance(found, Missing):
         return None
     gain = loop.gain(held_ns, LIKELY * held_ns)
@@ -92,7 +94,7 @@ def _held_up(loop: LoopSignals, limits: Thresholds) -> Finding | None:
             Evidence(
                 "share of the loop in which steps run no op because of it", ratio=gain.high_ratio
             ),
-            *loop.sample(),
+            *loop.traced_step(),
             loop.shown_by("input"),
         ),
         action="Make batches by NumPy or TensorFlow on whole arrays, once before the steps, or in "
@@ -102,14 +104,14 @@ def _held_up(loop: LoopSignals, limits: Thresholds) -> Finding | None:
     )
 
 
-def _ends_ns(loop: LoopSignals, largest: str) -> int:
+def _ends_ns(loop: LoopAnalysis, largest: str) -> int:
     account = loop.process.account
     if largest != "input_wait" or not loop.is_main or isinstance(account, Missing):
         return 0
     return sum(each.ns for each in account.items(Category.EPOCH_ENDS) if each.times > 1)
 
 
-def _severity(loop: LoopSignals, largest: str, severity: Severity) -> Severity:
+def _severity(loop: LoopAnalysis, largest: str, severity: Severity) -> Severity:
     """Return how loud to be: what converts so little is the price of a call, not of its bytes."""
     parts = loop.parts
     if isinstance(parts, Missing):
@@ -123,12 +125,12 @@ def _severity(loop: LoopSignals, largest: str, severity: Severity) -> Severity:
     return min(severity, Severity.INFO) if feed_ns < _SMALL_FEED_NS else severity
 
 
-def _is_ready(loop: LoopSignals) -> bool:
+def _is_ready(loop: LoopAnalysis) -> bool:
     """Say whether a step waits for elements that lie in memory: it is short beside their number."""
     return not isinstance(loop.input, Missing) and loop.input.is_ready
 
 
-def _is_handing(loop: LoopSignals, parts: Parts) -> bool:
+def _is_handing(loop: LoopAnalysis, parts: CycleShares) -> bool:
     """Say whether the wait is no longer than handing over what is ready.
 
     Of a prefetched pipeline, of which no stage was seen, or a small part of the cycle for what a
@@ -142,14 +144,14 @@ def _is_handing(loop: LoopSignals, parts: Parts) -> bool:
     return found.prefetches and not found.nodes
 
 
-def _serves(loop: LoopSignals, parts: Parts) -> bool:
+def _serves(loop: LoopAnalysis, parts: CycleShares) -> bool:
     """Say whether steps that train nothing wait for what others hand them: a server's requests."""
     cause = parts.cause("input_wait")
     is_queue = cause is not None and cause.what in _OF_QUEUES
     return is_queue and not isinstance(loop.ops, Missing) and not loop.ops.has_updates
 
 
-def _waited_for(loop: LoopSignals, parts: Parts, largest: str) -> Iterator[Evidence]:
+def _waited_for(loop: LoopAnalysis, parts: CycleShares, largest: str) -> Iterator[Evidence]:
     found = loop.input
     if largest == "input_wait" and not isinstance(found, Missing):
         likely = "" if found.is_measured else "waiting, likely (not measured), for "
@@ -162,10 +164,10 @@ def _waited_for(loop: LoopSignals, parts: Parts, largest: str) -> Iterator[Evide
         return
     cause = parts.cause(largest)
     if cause is not None:
-        yield Evidence(f"{cause.what} per step", time_ns=round(cause.ns), source=cause.source)
+        yield Evidence(f"{cause.what} per step", time_ns=cause.duration_ns, source=cause.source)
 
 
-def _action(loop: LoopSignals, largest: str) -> str:
+def _action(loop: LoopAnalysis, largest: str) -> str:
     found = loop.input
     if largest == "host_to_device" or isinstance(found, Missing) or not found.advice:
         return _ACTIONS[largest]
@@ -179,7 +181,7 @@ _INPUT_PARTS = ("input_wait", "host_preprocess", "feed")
 _SHOWN = 3
 
 
-def input_takes_cpus(loop: LoopSignals, limits: Thresholds) -> Verdict:
+def input_takes_cpus(loop: LoopAnalysis, limits: Thresholds) -> Verdict:
     """Return a finding where ops of the input run beside steps that compute, and no CPU is left."""
     parts, ops, machine = loop.parts, loop.ops, loop.process.machine
     if isinstance(parts, Missing) or isinstance(ops, Missing) or isinstance(machine, Missing):
@@ -191,7 +193,7 @@ def input_takes_cpus(loop: LoopSignals, limits: Thresholds) -> Verdict:
         return None
     if used_cpus < limits.busy_cpus_ratio * _to_have(loop, cpus):
         return None
-    gain = loop.gain(loop.beside_ns, LIKELY * loop.beside_ns)
+    gain = loop.gain(loop.input_cpu_ns, LIKELY * loop.input_cpu_ns)
     if gain.high_ratio < limits.input_cpus_ratio:
         return None
     return Finding(
@@ -203,7 +205,7 @@ def input_takes_cpus(loop: LoopSignals, limits: Thresholds) -> Verdict:
             Evidence(
                 "share of the cycle in which steps wait for input", ratio=parts.ratio("input_wait")
             ),
-            *loop.sample(),
+            *loop.traced_step(),
             loop.shown_by("input"),
         ),
         action=_input_takes_cpus_action(loop),
@@ -212,35 +214,35 @@ def input_takes_cpus(loop: LoopSignals, limits: Thresholds) -> Verdict:
     )
 
 
-def _is_late(loop: LoopSignals, parts: Parts, limits: Thresholds) -> bool:
+def _is_late(loop: LoopAnalysis, parts: CycleShares, limits: Thresholds) -> bool:
     """Say whether steps wait for the input, and not for a small part of what it holds them up."""
     if not isinstance(loop.input, Missing) and loop.input.keeps_up:
         return False
-    waits_ns = max(limits.input_ratio * parts.total_ns, _SMALL_WAIT * loop.beside_ns)
+    waits_ns = max(limits.input_ratio * parts.total_ns, _SMALL_WAIT * loop.input_cpu_ns)
     return parts.of_all_steps(*_INPUT_PARTS) >= waits_ns
 
 
-def _to_have(loop: LoopSignals, cpus: float) -> float:
+def _to_have(loop: LoopAnalysis, cpus: float) -> float:
     """Return how many CPUs there were to have: where the thread of the steps had to wait for one,
     fewer than the process may use."""
     threads = loop.process.threads
     return cpus if isinstance(threads, Missing) else cpus * threads.had_ratio
 
 
-def _evidence(loop: LoopSignals, ops: Ops) -> Iterator[Evidence]:
+def _evidence(loop: LoopAnalysis, ops: StepOps) -> Iterator[Evidence]:
     found = loop.input
-    types = ", ".join(use.type for use in ops.beside[:_SHOWN])
+    types = ", ".join(use.type for use in ops.concurrent[:_SHOWN])
     stage = "the input" if isinstance(found, Missing) else found.bottleneck
     yield Evidence(
         f"ops of {stage} that run alongside the step ({types}), per step",
-        time_ns=round(ops.beside_ns),
+        time_ns=round(ops.concurrent_ns),
         iterator="" if isinstance(found, Missing) else found.iterator,
         source="" if isinstance(found, Missing) else found.source,
-        op_type=ops.beside[0].type if ops.beside else "",
+        op_type=ops.concurrent[0].type if ops.concurrent else "",
     )
 
 
-def _input_takes_cpus_action(loop: LoopSignals) -> str:
+def _input_takes_cpus_action(loop: LoopAnalysis) -> str:
     found = loop.input
     once = ".cache() behind what takes long and is not random, before .repeat(), or "
     may_cache = isinstance(found, Missing) or (
@@ -267,7 +269,7 @@ _PARALLEL = {
 }
 
 
-def dataset_serial(loop: LoopSignals, limits: Thresholds) -> Verdict:
+def dataset_serial(loop: LoopAnalysis, limits: Thresholds) -> Verdict:
     """Return a finding where steps wait and the pipeline is serial; the bound is the wait."""
     if isinstance(loop.input, Missing) or isinstance(loop.parts, Missing):
         return lacking(loop.input, loop.parts)
@@ -285,7 +287,7 @@ def dataset_serial(loop: LoopSignals, limits: Thresholds) -> Verdict:
         severity=_dataset_serial_severity(loop, limits, gain),
         evidence=(
             Evidence("pipeline, from the step down", iterator=" < ".join(loop.input.nodes)),
-            *loop.sample(),
+            *loop.traced_step(),
             loop.shown_by("input"),
         ),
         action="Add " + "; ".join(action for _, action in lacks) + ".",
@@ -294,14 +296,14 @@ def dataset_serial(loop: LoopSignals, limits: Thresholds) -> Verdict:
     )
 
 
-def _dataset_serial_severity(loop: LoopSignals, limits: Thresholds, gain: Gain) -> Severity:
+def _dataset_serial_severity(loop: LoopAnalysis, limits: Thresholds, gain: Gain) -> Severity:
     """Return how loud to be: the same wait is told loudly once, where it has a remedy already."""
     told = isinstance(input_bound(loop, limits), Finding)
     has_remedy = not isinstance(loop.input, Missing) and bool(loop.input.advice)
     return Severity.INFO if told and has_remedy else limits.severity(gain)
 
 
-def _lacks(found: Input) -> Iterator[tuple[str, str]]:
+def _lacks(found: StepInput) -> Iterator[tuple[str, str]]:
     """Return what the pipeline lacks and what adds it."""
     nodes = found.nodes
     if not nodes:

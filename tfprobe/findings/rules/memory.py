@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from tfprobe.analysis.system.machine_use import MachineUse
 from tfprobe.errors import Missing
 from tfprobe.findings.finding import Evidence, Finding, Severity
-from tfprobe.findings.rule import Verdict
-from tfprobe.findings.signals import MachineSignal, ProcessSignals
+from tfprobe.findings.rule import ProcessAnalysis, Verdict
 from tfprobe.findings.thresholds import Thresholds
 
 
-def memory_full(process: ProcessSignals, limits: Thresholds) -> Verdict:
+def memory_full(process: ProcessAnalysis, limits: Thresholds) -> Verdict:
     """Return a finding for the fullest memory of a process, of a device or of the host."""
     found = sorted(_memories(process), key=lambda memory: memory[1] / memory[2])
     if not found:
@@ -39,7 +39,7 @@ def memory_full(process: ProcessSignals, limits: Thresholds) -> Verdict:
     )
 
 
-def _memories(process: ProcessSignals) -> Iterator[tuple[str, int, int]]:
+def _memories(process: ProcessAnalysis) -> Iterator[tuple[str, int, int]]:
     for each in process.device_memory:
         yield each.device, each.peak_bytes, each.capacity_bytes
     machine = process.machine
@@ -53,7 +53,7 @@ def _memories(process: ProcessSignals) -> Iterator[tuple[str, int, int]]:
 _SOON = 10
 
 
-def memory_growth(process: ProcessSignals, limits: Thresholds) -> Verdict:
+def memory_growth(process: ProcessAnalysis, limits: Thresholds) -> Verdict:
     """Return a finding where resident memory keeps growing; it has no gain in time.
 
     Where a profiler of the job's own stays open, its records are what grows: see `own_profiler`.
@@ -94,13 +94,13 @@ def memory_growth(process: ProcessSignals, limits: Thresholds) -> Verdict:
     )
 
 
-def _steps_left(machine: MachineSignal, resident: int, growth: float) -> int | None:
+def _steps_left(machine: MachineUse, resident: int, growth: float) -> int | None:
     if isinstance(machine.limit_bytes, Missing) or growth <= 0:
         return None
     return max(round((machine.limit_bytes - resident) / growth), 0)
 
 
-def memory_unused(process: ProcessSignals, limits: Thresholds) -> Verdict:
+def memory_unused(process: ProcessAnalysis, limits: Thresholds) -> Verdict:
     """Return a finding for the device with most room; what it would win is not known."""
     if not process.device_memory:
         return Missing("no memory of a device was recorded") if process.has_accelerator else None

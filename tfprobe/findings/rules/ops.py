@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from tfprobe.errors import Missing
 from tfprobe.findings.finding import Evidence, Finding, Severity
-from tfprobe.findings.rule import Verdict, lacking
-from tfprobe.findings.signals import LoopSignals, much
+from tfprobe.findings.rule import LoopAnalysis, Verdict, lacking, much
 from tfprobe.findings.thresholds import Thresholds
 
 _SHOWN = 3
 
 
-def expensive_ops(loop: LoopSignals, limits: Thresholds) -> Verdict:
+def expensive_ops(loop: LoopAnalysis, limits: Thresholds) -> Verdict:
     """Return the dearest type; the bound is the time in which one of them runs."""
     if isinstance(loop.ops, Missing):
         return loop.ops
@@ -35,7 +34,7 @@ def expensive_ops(loop: LoopSignals, limits: Thresholds) -> Verdict:
                 )
                 for use in types[:_SHOWN]
             ),
-            *loop.sample(),
+            *loop.traced_step(),
             loop.shown_by("op"),
         ),
         action="This may be necessary. It gets cheaper with smaller sizes, 16 bits or a fused op.",
@@ -47,7 +46,7 @@ def expensive_ops(loop: LoopSignals, limits: Thresholds) -> Verdict:
 _ALL_RATIO = 0.9
 
 
-def expensive_lines(loop: LoopSignals, limits: Thresholds) -> Verdict:
+def expensive_lines(loop: LoopAnalysis, limits: Thresholds) -> Verdict:
     """Return the dearest line; the bound is the time in which an op of it runs."""
     if isinstance(loop.lines, Missing) or isinstance(loop.ops, Missing):
         return lacking(loop.lines, loop.ops)
@@ -80,7 +79,7 @@ def expensive_lines(loop: LoopSignals, limits: Thresholds) -> Verdict:
     )
 
 
-def expensive_scopes(loop: LoopSignals, limits: Thresholds) -> Verdict:
+def expensive_scopes(loop: LoopAnalysis, limits: Thresholds) -> Verdict:
     """Return the dearest layer; the bound is the time in which an op of it runs."""
     if isinstance(loop.scopes, Missing) or isinstance(loop.ops, Missing):
         return lacking(loop.scopes, loop.ops)
@@ -117,9 +116,9 @@ BOUND = 0.75
 LIKELY = 0.5
 
 
-def float64_math(loop: LoopSignals, limits: Thresholds) -> Verdict:
+def float64_math(loop: LoopAnalysis, limits: Thresholds) -> Verdict:
     """Return a finding where ops in 64 bits take long; the bound is most of their time."""
-    double = loop.double
+    double = loop.double_precision
     if isinstance(double, Missing) or isinstance(loop.ops, Missing):
         return lacking(double, loop.ops)
     if loop.ops.has_accelerator:
@@ -138,7 +137,7 @@ def float64_math(loop: LoopSignals, limits: Thresholds) -> Verdict:
                 source=double.source,
                 node=double.node,
             ),
-            *loop.sample(),
+            *loop.traced_step(),
             loop.shown_by("op"),
         ),
         action="Convert arrays once with .astype('float32') (NumPy makes float64), and leave "
@@ -151,12 +150,12 @@ def float64_math(loop: LoopSignals, limits: Thresholds) -> Verdict:
 # A batch looks up a small part of a table that is worth the name.
 
 
-def dense_gradient(loop: LoopSignals, limits: Thresholds) -> Verdict:
+def dense_gradient(loop: LoopAnalysis, limits: Thresholds) -> Verdict:
     """Return a finding where a sparse gradient is made dense; the bound is what goes on with it.
 
     That is the update of all rows, and what is computed of the table before its rows are taken.
     """
-    dense = loop.dense
+    dense = loop.dense_gradients
     if isinstance(dense, Missing):
         return dense
     gain_ns = loop.of_steps(dense.busy_ns)
@@ -173,7 +172,7 @@ def dense_gradient(loop: LoopSignals, limits: Thresholds) -> Verdict:
                 source=dense.source,
                 node=dense.node,
             ),
-            *loop.sample(),
+            *loop.traced_step(),
             loop.shown_by("op"),
         ),
         action="Look rows up first, tf.gather(table, ids), and compute on those alone; then the "
@@ -188,9 +187,9 @@ def dense_gradient(loop: LoopSignals, limits: Thresholds) -> Verdict:
 ONE_HOT_PRODUCT_LIKELY = 0.8
 
 
-def one_hot_product(loop: LoopSignals, limits: Thresholds) -> Verdict:
+def one_hot_product(loop: LoopAnalysis, limits: Thresholds) -> Verdict:
     """Return a finding where one-hot vectors and products with them take long: all of that time."""
-    one_hot = loop.one_hot
+    one_hot = loop.one_hot_products
     if isinstance(one_hot, Missing):
         return one_hot
     gain_ns = loop.of_steps(one_hot.busy_ns)
@@ -207,7 +206,7 @@ def one_hot_product(loop: LoopSignals, limits: Thresholds) -> Verdict:
                 source=one_hot.source,
                 node=one_hot.node,
             ),
-            *loop.sample(),
+            *loop.traced_step(),
             loop.shown_by("op"),
         ),
         action="Look the rows up by their numbers: tf.gather(table, ids), tf.nn.embedding_lookup "
@@ -226,7 +225,7 @@ _MOST_NS_AN_OP = 50_000
 _OWN = ("host_compute", "idle", "fetch")
 
 
-def tiny_ops(loop: LoopSignals, limits: Thresholds) -> Verdict:
+def tiny_ops(loop: LoopAnalysis, limits: Thresholds) -> Verdict:
     """Return a finding for many tiny ops; the bound is when no larger op ran, from first to last.
 
     Where the usual step is so short that its ops cannot but be tiny, all that goes with their
@@ -266,7 +265,7 @@ def tiny_ops(loop: LoopSignals, limits: Thresholds) -> Verdict:
                 source=loop.ops_source,
             ),
             Evidence("time with only tiny ops or no op", time_ns=round(small_ns)),
-            *loop.sample(),
+            *loop.traced_step(),
             loop.shown_by("op -order_by occurrence"),
         ),
         action="Give each op more to do: larger batches, whole tensors instead of loops over their "

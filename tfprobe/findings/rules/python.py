@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tfprobe.analysis.account.categories import BEFORE_STEPS, Category
+from tfprobe.analysis.breakdown.python_lines import LineKind, TensorReads
+from tfprobe.analysis.steps.cycle_shares import CycleShares
+from tfprobe.analysis.system.thread_times import PythonThread
 from tfprobe.errors import Missing
 from tfprobe.findings.finding import Evidence, Finding, Severity
-from tfprobe.findings.rule import Verdict, lacking
+from tfprobe.findings.rule import LoopAnalysis, ProcessAnalysis, Verdict, lacking
 from tfprobe.findings.rules.accelerator import ON_DEVICE
-from tfprobe.findings.signals import LoopSignals, Parts, ProcessSignals, PythonThread, Syncs
 from tfprobe.findings.thresholds import Thresholds
 
 # In another process the thread leaves the lock alone; what it hands over costs some of that.
@@ -20,14 +22,23 @@ _LOST_OF_OWN = 0.4
 _PARTS = ("idle", "kernel_launch", "feed", "fetch")
 # What the job's lines between steps wait for otherwise.
 _OTHER_WAITS = frozenset(
-    {"sleep", "subprocess", "fsync", "collection", "wait", "network", "lock", "output"}
+    {
+        LineKind.SLEEP,
+        LineKind.SUBPROCESS,
+        LineKind.SYNC_TO_DISK,
+        LineKind.COLLECTION,
+        LineKind.WAIT,
+        LineKind.NETWORK,
+        LineKind.LOCK,
+        LineKind.OUTPUT,
+    }
 )
 # Of the moments at which it was seen; at the others it is in a call, which may do without the lock.
 _MOSTLY = 0.5
 _SHOWN = 3
 
 
-def gil_held(loop: LoopSignals, limits: Thresholds) -> Verdict:
+def gil_held(loop: LoopAnalysis, limits: Thresholds) -> Verdict:
     """Return a finding where steps do not go on while another thread of Python computes.
 
     The bound is the time in which the thread of the steps did not run, and what asking for the lock
@@ -77,7 +88,7 @@ def gil_held(loop: LoopSignals, limits: Thresholds) -> Verdict:
     )
 
 
-def _open_ns(loop: LoopSignals, parts: Parts) -> float:
+def _open_ns(loop: LoopAnalysis, parts: CycleShares) -> float:
     """Return how long the cycles were in these parts, but for what lines are known to wait for."""
     python = loop.python
     lines = () if isinstance(python, Missing) else python.lines
@@ -98,7 +109,7 @@ def _evidence(others: list[PythonThread], *, holds: bool) -> Iterator[Evidence]:
 # Without collections of what is there all the time, few are left.
 
 
-def garbage_collection(process: ProcessSignals, limits: Thresholds) -> Verdict:
+def garbage_collection(process: ProcessAnalysis, limits: Thresholds) -> Verdict:
     """Return a finding where collections take a share of the process, but for its start."""
     account = process.account
     if isinstance(account, Missing):
@@ -127,13 +138,13 @@ HOST_SYNC_LIKELY = 0.5
 _LEAST_GAPS = 3
 
 
-def host_sync(loop: LoopSignals, limits: Thresholds) -> Verdict:
+def host_sync(loop: LoopAnalysis, limits: Thresholds) -> Verdict:
     """Return a finding where each step is waited for.
 
     Without an accelerator the bound is the time of the reads. With one, the host could run ahead of
     the device, at best to hide the shorter of the two behind the longer: that is the bound.
     """
-    syncs = loop.syncs
+    syncs = loop.reads
     if isinstance(syncs, Missing):
         return syncs
     if syncs.gaps < _LEAST_GAPS or syncs.ratio < limits.sync_ratio:
@@ -168,7 +179,7 @@ def _reads(calls: float) -> str:
     return "1 read" if told == "1" else f"{told} reads"
 
 
-def _bound_ns(loop: LoopSignals, syncs: Syncs) -> float:
+def _bound_ns(loop: LoopAnalysis, syncs: TensorReads) -> float:
     if isinstance(loop.parts, Missing) or not loop.process.has_accelerator:
         return syncs.ns * loop.timing.steps
     device_ratio = loop.parts.ratio(*ON_DEVICE)
@@ -179,7 +190,7 @@ def _bound_ns(loop: LoopSignals, syncs: Syncs) -> float:
 SLOW_START_LIKELY = 0.5
 
 
-def slow_start(process: ProcessSignals, limits: Thresholds) -> Verdict:
+def slow_start(process: ProcessAnalysis, limits: Thresholds) -> Verdict:
     """Return a finding where data and models take a share of the whole process; imports do not.
 
     Garbage that is collected meanwhile is theirs. What is made anew between steps is none of it.

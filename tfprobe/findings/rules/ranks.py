@@ -7,8 +7,7 @@ from collections.abc import Iterable, Iterator
 
 from tfprobe.errors import Missing
 from tfprobe.findings.finding import Evidence, Finding, Subject
-from tfprobe.findings.rule import Verdict
-from tfprobe.findings.signals import LoopSignals, Signals
+from tfprobe.findings.rule import LoopAnalysis, RunAnalysis, Verdict
 from tfprobe.findings.thresholds import Thresholds
 
 # A slow machine can be made as fast as the others or left out.
@@ -29,15 +28,15 @@ _WAITED_RATIO = 0.5
 _WAITS = ("collectives", "sync_wait")
 
 
-def straggler(signals: Signals, limits: Thresholds) -> Iterator[Verdict]:
+def straggler(run: RunAnalysis, limits: Thresholds) -> Iterator[Verdict]:
     """Return a finding for each kind of work with one late process, of ranks of one job.
 
     Of processes in step with each other, the late one waits least, and comes last to most of the
     collectives. Its own time is the cycle less what it waits for others; the bound is what it
     takes more than the mean of the others.
     """
-    groups: dict[tuple[str, str, int], list[LoopSignals]] = {}
-    for loop in signals.loops:
+    groups: dict[tuple[str, str, int], list[LoopAnalysis]] = {}
+    for loop in run.loops:
         key = loop.subject.kind, loop.subject.name, loop.process.group
         groups.setdefault(key, []).append(loop)
     for group in groups.values():
@@ -51,11 +50,11 @@ def _process(subject: Subject) -> tuple[str | None, int | None, int | None]:
     return subject.host, subject.pid, subject.rank
 
 
-def _are_ranks(loops: Iterable[LoopSignals]) -> bool:
+def _are_ranks(loops: Iterable[LoopAnalysis]) -> bool:
     return all(loop.subject.rank is not None for loop in loops)
 
 
-def _late(loops: list[LoopSignals], limits: Thresholds) -> Verdict:
+def _late(loops: list[LoopAnalysis], limits: Thresholds) -> Verdict:
     own = _own_ns(loops)
     latest = max(range(len(loops)), key=own.__getitem__)
     others = [ns for at, ns in enumerate(own) if at != latest]
@@ -77,7 +76,7 @@ def _late(loops: list[LoopSignals], limits: Thresholds) -> Verdict:
             *_times(loops, own, latest),
             *_stands_out(z, len(loops)),
             Evidence("compare all ranks", command="tfprobe ranks"),
-            loop.shown_by("steps" if loop.turns is None else "transfers"),
+            loop.shown_by("steps" if loop.lateness is None else "transfers"),
         ),
         action="Compare its machine with the others' (other jobs, clocks, disks, links) and its "
         "share of the data; `tfprobe report --rank` shows one rank.",
@@ -87,11 +86,11 @@ def _late(loops: list[LoopSignals], limits: Thresholds) -> Verdict:
     )
 
 
-def _is_clear(latest: int, loops: list[LoopSignals], late_ns: float, limits: Thresholds) -> bool:
+def _is_clear(latest: int, loops: list[LoopAnalysis], late_ns: float, limits: Thresholds) -> bool:
     """Say whether a rank is late by more than chance."""
     loop, others = loops[latest], [each for at, each in enumerate(loops) if at != latest]
-    turns = [other.turns for other in others if other.turns is not None]
-    if loop.turns is None or len(turns) < len(others):
+    turns = [other.lateness for other in others if other.lateness is not None]
+    if loop.lateness is None or len(turns) < len(others):
         timings = [other.timing for other in others]
         spread_ns = loop.timing.gap_spread_ns + max(timing.gap_spread_ns for timing in timings)
         # Who waits for it does so in steps that are longer; else they only run beside each other.
@@ -99,10 +98,12 @@ def _is_clear(latest: int, loops: list[LoopSignals], late_ns: float, limits: Thr
         return late_ns > spread_ns and waited_ns >= _WAITED_RATIO * late_ns
     waits = [turn.waiting_ns for turn in turns]
     if len(loops) < FEW:
-        return loop.turns.waiting_ns < min(waits) and loop.turns.last_ratio >= limits.last_ratio
+        return (
+            loop.lateness.waiting_ns < min(waits) and loop.lateness.last_ratio >= limits.last_ratio
+        )
     # Of many each is last to a small share of the collectives, and another one may wait least once.
-    waits_little = loop.turns.waiting_ns < statistics.median(waits)
-    return waits_little and loop.turns.last_ratio >= _SHARES / len(loops)
+    waits_little = loop.lateness.waiting_ns < statistics.median(waits)
+    return waits_little and loop.lateness.last_ratio >= _SHARES / len(loops)
 
 
 def _z(own_ns: list[float], latest: int, cycle_ns: float) -> float | None:
@@ -121,13 +122,13 @@ def _stands_out(z: float | None, ranks: int) -> Iterator[Evidence]:
         yield Evidence(f"robust z {z:.1f} among {ranks} ranks ({OUTLIER_Z} is an outlier)")
 
 
-def _came_last(loop: LoopSignals) -> Iterator[Evidence]:
-    if loop.turns is not None:
-        text = f"of {loop.turns.matched} collectives it was last in"
-        yield Evidence(text, ratio=loop.turns.last_ratio)
+def _came_last(loop: LoopAnalysis) -> Iterator[Evidence]:
+    if loop.lateness is not None:
+        text = f"of {loop.lateness.matched} collectives it was last in"
+        yield Evidence(text, ratio=loop.lateness.last_ratio)
 
 
-def _times(loops: list[LoopSignals], own: list[float], latest: int) -> Iterator[Evidence]:
+def _times(loops: list[LoopAnalysis], own: list[float], latest: int) -> Iterator[Evidence]:
     """Yield the own time of the late rank, and of some others."""
     others = [at for at in range(len(loops)) if at != latest]
     for at in (latest, *others[:_SHOWN]):
@@ -135,14 +136,14 @@ def _times(loops: list[LoopSignals], own: list[float], latest: int) -> Iterator[
         yield Evidence(text, time_ns=round(own[at]))
 
 
-def _cycle_ns(loop: LoopSignals) -> float:
+def _cycle_ns(loop: LoopAnalysis) -> float:
     """Return the mean time from step to step, without the first: that one is never recorded, and
     is long for reasons of its own.
     """
     return (loop.timing.regular_step_ns + loop.timing.regular_gap_ns) / max(loop.timing.steps, 1)
 
 
-def _own_ns(loops: list[LoopSignals]) -> list[float]:
+def _own_ns(loops: list[LoopAnalysis]) -> list[float]:
     """Return the time of a mean cycle that each process spends on its own account.
 
     Where the ranks were seen to meet, that is all but waiting. Traced steps of ranks that were not
@@ -150,7 +151,7 @@ def _own_ns(loops: list[LoopSignals]) -> list[float]:
     process with the shortest steps, and the rest of it to be waiting for others.
     """
     cycles = [_cycle_ns(loop) for loop in loops]
-    if all(loop.turns and not isinstance(loop.parts, Missing) for loop in loops):
+    if all(loop.lateness and not isinstance(loop.parts, Missing) for loop in loops):
         return [
             cycle * (1 - loop.parts.ratio(*_WAITS))
             for cycle, loop in zip(cycles, loops, strict=True)
@@ -163,7 +164,7 @@ def _own_ns(loops: list[LoopSignals]) -> list[float]:
 # The backward pass has room for about half; the last gradients have nothing to hide behind.
 
 
-def collectives_exposed(loop: LoopSignals, limits: Thresholds) -> Verdict:
+def collectives_exposed(loop: LoopAnalysis, limits: Thresholds) -> Verdict:
     """Return a finding where collectives are exposed; the bound is all of that time."""
     parts = loop.parts
     if isinstance(parts, Missing):
@@ -178,7 +179,7 @@ def collectives_exposed(loop: LoopSignals, limits: Thresholds) -> Verdict:
         severity=limits.severity(gain),
         evidence=(
             Evidence("share of the cycle with only collectives running", ratio=ratio),
-            *loop.sample(),
+            *loop.traced_step(),
             loop.shown_by("transfers"),
         ),
         action="Look first whether one rank is late (straggler). Then pack gradients "

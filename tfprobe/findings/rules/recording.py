@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from tfprobe.errors import Missing
 from tfprobe.findings.finding import Evidence, Finding, Gain, Severity
-from tfprobe.findings.rule import Verdict
-from tfprobe.findings.signals import LoopSignals, ProcessSignals
+from tfprobe.findings.rule import LoopAnalysis, ProcessAnalysis, Verdict
 from tfprobe.findings.thresholds import Thresholds
 
 _NOT_KNOWN = Missing("no step was traced without that profiler, which would tell what it costs")
 
 
-def own_profiler(process: ProcessSignals, limits: Thresholds) -> Verdict:
+def own_profiler(process: ProcessAnalysis, limits: Thresholds) -> Verdict:
     """Return a finding where no step could be traced for long because the job itself profiles."""
     own = process.own_profiler
     if own is None or own.open_ns < limits.own_profiler_ratio * process.wall_ns:
@@ -39,7 +38,7 @@ def own_profiler(process: ProcessSignals, limits: Thresholds) -> Verdict:
     )
 
 
-def _growth(process: ProcessSignals) -> tuple[Evidence, ...]:
+def _growth(process: ProcessAnalysis) -> tuple[Evidence, ...]:
     """Return by how much memory grows meanwhile, where it does."""
     machine = process.machine
     if isinstance(machine, Missing) or isinstance(machine.growth_bytes_per_step, Missing):
@@ -49,7 +48,7 @@ def _growth(process: ProcessSignals) -> tuple[Evidence, ...]:
     return (Evidence("memory growth per step", size_bytes=round(machine.growth_bytes_per_step)),)
 
 
-def profiler_overhead(process: ProcessSignals, limits: Thresholds) -> Verdict:
+def profiler_overhead(process: ProcessAnalysis, limits: Thresholds) -> Verdict:
     """Return a finding where recording took long; all of it goes when recording less."""
     if isinstance(process.overhead_ns, Missing):
         return process.overhead_ns
@@ -81,7 +80,7 @@ LIKELY = 0.0
 _NAMED = 8
 
 
-def step_outliers(loop: LoopSignals, limits: Thresholds) -> Verdict:
+def step_outliers(loop: LoopAnalysis, limits: Thresholds) -> Verdict:
     """Return a finding where outliers add up; the bound is what they took beyond the usual."""
     outliers = loop.outliers
     if isinstance(outliers, Missing):

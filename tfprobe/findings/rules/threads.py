@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from tfprobe.analysis.ops.step_ops import StepOps
 from tfprobe.errors import Missing
 from tfprobe.findings.finding import Evidence, Finding
-from tfprobe.findings.rule import Verdict, lacking
-from tfprobe.findings.signals import LoopSignals, Ops, ProcessSignals, Signals
+from tfprobe.findings.rule import LoopAnalysis, ProcessAnalysis, RunAnalysis, Verdict, lacking
 from tfprobe.findings.thresholds import Thresholds
 
 # Twice as many threads make an op less than twice as fast: memory is shared.
@@ -18,18 +18,18 @@ LIKELY = 0.5
 _BUSY_RATIO = 0.75
 
 
-def threads_few(signals: Signals, limits: Thresholds) -> Iterator[Verdict]:
+def threads_few(run: RunAnalysis, limits: Thresholds) -> Iterator[Verdict]:
     """Give a finding for each loop whose ops may not use the CPUs there are.
 
     Processes of one machine share its CPUs: with one for each, one thread is right. The bound is
     the time of ops that are not tiny, spread over these CPUs.
     """
-    beside = Counter(process.subject.host for process in signals.processes)
-    for loop in signals.loops:
+    beside = Counter(process.subject.host for process in run.processes)
+    for loop in run.loops:
         yield _of_loop(loop, beside[loop.process.subject.host], limits)
 
 
-def _of_loop(loop: LoopSignals, processes: int, limits: Thresholds) -> Verdict:
+def _of_loop(loop: LoopAnalysis, processes: int, limits: Thresholds) -> Verdict:
     process, parts, ops = loop.process, loop.parts, loop.ops
     if isinstance(process.settings, Missing):
         return process.settings
@@ -59,7 +59,7 @@ def _of_loop(loop: LoopSignals, processes: int, limits: Thresholds) -> Verdict:
                 "share of the cycle in which ops compute on the host",
                 ratio=parts.ratio("host_compute"),
             ),
-            *loop.sample(),
+            *loop.traced_step(),
         ),
         action="Leave out tf.config.threading.set_intra_op_parallelism_threads(...), "
         "ConfigProto(intra_op_parallelism_threads=...) and TF_NUM_INTRAOP_THREADS, or set as many "
@@ -70,11 +70,11 @@ def _of_loop(loop: LoopSignals, processes: int, limits: Thresholds) -> Verdict:
     )
 
 
-def _large_ratio(ops: Ops) -> float:
+def _large_ratio(ops: StepOps) -> float:
     return min(ops.large_ns / ops.busy_ns, 1.0) if ops.busy_ns else 0.0
 
 
-def _leaves_cpus(process: ProcessSignals, cpus: float) -> bool:
+def _leaves_cpus(process: ProcessAnalysis, cpus: float) -> bool:
     """Say whether CPUs are left over, as far as that was measured."""
     machine = process.machine
     if isinstance(machine, Missing) or isinstance(machine.used_cpus, Missing):
@@ -82,7 +82,7 @@ def _leaves_cpus(process: ProcessSignals, cpus: float) -> bool:
     return machine.used_cpus < _BUSY_RATIO * cpus
 
 
-def _used(process: ProcessSignals) -> tuple[Evidence, ...]:
+def _used(process: ProcessAnalysis) -> tuple[Evidence, ...]:
     machine = process.machine
     if isinstance(machine, Missing) or isinstance(machine.used_cpus, Missing):
         return ()
@@ -99,7 +99,7 @@ LIKELY_IF_SEEN = 0.4
 _VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")
 
 
-def threads_oversubscribed(loop: LoopSignals, limits: Thresholds) -> Verdict:
+def threads_oversubscribed(loop: LoopAnalysis, limits: Thresholds) -> Verdict:
     """Return a finding for too many threads.
 
     Of n threads on c CPUs, each waits (n - c) / n of the host's compute time: the bound is half of
@@ -144,7 +144,7 @@ def threads_oversubscribed(loop: LoopSignals, limits: Thresholds) -> Verdict:
     )
 
 
-def cpus_of(process: ProcessSignals) -> float | Missing:
+def cpus_of(process: ProcessAnalysis) -> float | Missing:
     """Return the CPUs there are: by cgroup and affinity, or in a short run by affinity alone."""
     if not isinstance(process.machine, Missing):
         return process.machine.cpus
@@ -153,14 +153,14 @@ def cpus_of(process: ProcessSignals) -> float | Missing:
     return float(count) if count else process.machine
 
 
-def _switches_per_s(process: ProcessSignals) -> float:
+def _switches_per_s(process: ProcessAnalysis) -> float:
     machine = process.machine
     if isinstance(machine, Missing) or isinstance(machine.switches_per_s, Missing):
         return 0.0
     return machine.switches_per_s
 
 
-def _throttled_ns(process: ProcessSignals) -> int:
+def _throttled_ns(process: ProcessAnalysis) -> int:
     if isinstance(process.machine, Missing) or isinstance(process.machine.throttled_ns, Missing):
         return 0
     return process.machine.throttled_ns

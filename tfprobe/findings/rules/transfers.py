@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from tfprobe.errors import Missing
 from tfprobe.findings.finding import Evidence, Finding
-from tfprobe.findings.rule import Verdict
-from tfprobe.findings.signals import LoopSignals
+from tfprobe.findings.rule import LoopAnalysis, Verdict
 from tfprobe.findings.thresholds import Thresholds
 
 # One large copy for many small ones saves their starts, not their bytes.
 LIKELY = 0.5
 
 
-def copies_many(loop: LoopSignals, limits: Thresholds) -> Verdict:
+def copies_many(loop: LoopAnalysis, limits: Thresholds) -> Verdict:
     """Return a finding where small copies are many; the bound is what they take, unhidden."""
     if isinstance(loop.copies, Missing):
         return loop.copies
@@ -36,7 +35,7 @@ def copies_many(loop: LoopSignals, limits: Thresholds) -> Verdict:
                 node=worst.node,
             ),
             Evidence("not overlapped, per step", time_ns=round(worst.exposed_ns)),
-            *loop.sample(),
+            *loop.traced_step(),
             loop.shown_by("transfers"),
         ),
         action="Put what is fed or fetched into one tensor, keep it on the device between steps, "
@@ -50,7 +49,7 @@ def copies_many(loop: LoopSignals, limits: Thresholds) -> Verdict:
 # Pinned copies run at about twice the rate (NVIDIA, How to Optimize Data Transfers in CUDA C/C++).
 
 
-def copies_pageable(loop: LoopSignals, limits: Thresholds) -> Verdict:
+def copies_pageable(loop: LoopAnalysis, limits: Thresholds) -> Verdict:
     """Return a finding where pageable copies take long; the bound is all of their unhidden time."""
     if isinstance(loop.copies, Missing):
         return loop.copies
@@ -69,7 +68,7 @@ def copies_pageable(loop: LoopSignals, limits: Thresholds) -> Verdict:
                 time_ns=round(worst.pageable_ns),
                 node=worst.node,
             ),
-            *loop.sample(),
+            *loop.traced_step(),
             loop.shown_by("transfers"),
         ),
         action="Let tf.data hand batches to the device (dataset.apply(tf.data.experimental."

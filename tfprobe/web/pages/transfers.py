@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tfprobe.analysis.breakdown.cycles import parts_by_loop
+from tfprobe.analysis.breakdown.python_lines import tensor_reads
 from tfprobe.analysis.breakdown.step_parts import Part
 from tfprobe.analysis.core.source_lines import BYS, By
 from tfprobe.analysis.distributed import transfer_report
@@ -13,7 +14,6 @@ from tfprobe.analysis.distributed.transfer_report import Moves
 from tfprobe.analysis.transfers.bus_transfers import transfers
 from tfprobe.analysis.transfers.sends import sends
 from tfprobe.errors import Missing
-from tfprobe.findings.gather.devices import syncs
 from tfprobe.profile.profile import Loop
 from tfprobe.web.opened import OpenRun
 from tfprobe.web.pages.loop_choice import Alike, alike, chosen_document
@@ -85,7 +85,7 @@ def _syncs(run: OpenRun, loop: Loop) -> Document:
     """Return how long steps wait for devices, and where Python asks for values between them."""
     cycles = run.made("cycles", lambda: parts_by_loop(run.profile))
     parts = next((cycle for cycle in cycles if cycle.loop == loop), None)
-    asked = syncs(run.profile, loop)
+    asked = tensor_reads(run.profile, loop)
     return {
         "cycle_ns": None if parts is None else parts.cycle_ns,
         "sync_wait_ratio": None if parts is None else parts.shares.get(Part.SYNC_WAIT, 0.0),

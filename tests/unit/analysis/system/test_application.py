@@ -10,8 +10,8 @@ import pytest
 from tests.support.profiles import HOOKS, loop, process, profile
 from tests.support.rundir import MONO_NS, UNIX_NS
 from tests.support.tiers import activity
-from tfprobe.analysis.core.intervals import union
-from tfprobe.analysis.system.application import ActivityUse, ProcessActivities, activities, nest
+from tfprobe.analysis.core.intervals import nest, union
+from tfprobe.analysis.system.application import ActivityUse, ProcessActivities, activities
 from tfprobe.errors import Missing
 from tfprobe.profile.profile import RecentSteps
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tfprobe.analysis.system.application import innermost
+from tfprobe.analysis.core.intervals import innermost
 
 
 def _stretches(*rows: tuple[int, int, int]) -> list[tuple[int, int, int]]:

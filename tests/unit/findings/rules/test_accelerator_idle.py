@@ -6,9 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from tests.support.signals import MS, found, gpu_ops, loop, ops, parts, process
+from tests.support.subjects import MS, cause, found, gpu_ops, loop, ops, parts, process
 from tfprobe.findings.finding import Severity
-from tfprobe.findings.signals import Waste
 
 
 def test_half_of_the_cycle_without_a_device_is_told() -> None:
@@ -51,7 +50,7 @@ def test_idle_time_inside_a_step_is_not_blamed_on_what_comes_between_steps(
     what: str, told: str
 ) -> None:
     """The dearest cause of idle time says what to do about it."""
-    wastes = (Waste("idle", what, "", 5.0 * MS), Waste("idle", "loop", "train.py:3", 1.0 * MS))
+    wastes = (cause("idle", what, "", 5.0), cause("idle", "loop", "train.py:3", 1.0))
     shares = replace(parts(idle=0.8, device_compute_32bit=0.1), causes=wastes)
 
     inside = found("accelerator_idle", loop(ops=gpu_ops(), parts=shares))

@@ -6,14 +6,14 @@ from dataclasses import replace
 
 import pytest
 
-from tests.support.signals import MS, WHOLE_NS, found, loop, parts, process
-from tfprobe.findings.signals import ActivitySignal, Waste
+from tests.support.subjects import WHOLE_NS, cause, found, loop, parts, process
+from tfprobe.analysis.system.application import ActivityInSteps
 
 
 def test_a_twentieth_of_the_cycle_is_told() -> None:
     """Callbacks and summaries count together; the cause is named by its line."""
-    cause = Waste("callbacks", "on_train_batch_end", "train.py:12", 0.3 * MS)
-    shares = replace(parts(callbacks=0.03, summaries=0.02), causes=(cause,))
+    longest = cause("callbacks", "on_train_batch_end", "train.py:12", 0.3)
+    shares = replace(parts(callbacks=0.03, summaries=0.02), causes=(longest,))
 
     finding = found("callbacks_slow", loop(parts=shares))
 
@@ -24,7 +24,7 @@ def test_a_twentieth_of_the_cycle_is_told() -> None:
 
 def test_callbacks_at_the_ends_of_epochs_count() -> None:
     """They are rare and long, and no part of the usual cycle."""
-    at_epochs = ActivitySignal("callbacks", "CallbackList.on_epoch_end", 3, WHOLE_NS // 20)
+    at_epochs = ActivityInSteps("callbacks", "CallbackList.on_epoch_end", 3, WHOLE_NS // 20)
     rare = process(activities=(at_epochs,))
 
     finding = found("callbacks_slow", loop(process=rare))
@@ -50,7 +50,7 @@ def test_less_is_not() -> None:
 )
 def test_what_is_advised_fits_what_was_seen(part: str, what: str, advised: str) -> None:
     """A progress bar is no TensorBoard, and a callback of the job neither."""
-    shares = replace(parts(callbacks=0.1), causes=(Waste(part, what, "", 1.0 * MS),))
+    shares = replace(parts(callbacks=0.1), causes=(cause(part, what, "", 1.0),))
 
     finding = found("callbacks_slow", loop(parts=shares))
 
@@ -60,7 +60,7 @@ def test_what_is_advised_fits_what_was_seen(part: str, what: str, advised: str) 
 
 def test_at_the_ends_of_epochs_there_is_no_batch_to_skip() -> None:
     """TensorBoard that writes of epochs already is told of its histograms."""
-    at_epochs = ActivitySignal("callbacks", "CallbackList.on_epoch_end", 3, WHOLE_NS // 5)
+    at_epochs = ActivityInSteps("callbacks", "CallbackList.on_epoch_end", 3, WHOLE_NS // 5)
 
     finding = found(
         "callbacks_slow", loop(process=process(activities=(at_epochs,)), parts=parts(callbacks=0.1))

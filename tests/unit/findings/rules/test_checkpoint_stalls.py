@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from tests.support.signals import WHOLE_NS, found, loop, process, timing
-from tfprobe.findings.signals import ActivitySignal, Python, PythonUse
+from tests.support.subjects import WHOLE_NS, found, loop, process, timing
+from tests.support.subjects import line as python_line
+from tfprobe.analysis.breakdown.python_lines import GapPython
+from tfprobe.analysis.system.application import ActivityInSteps
 
 
-def _saving(total_ns: int) -> ActivitySignal:
-    return ActivitySignal("save", "Model.save_weights", 10, total_ns)
+def _saving(total_ns: int) -> ActivityInSteps:
+    return ActivityInSteps("save", "Model.save_weights", 10, total_ns)
 
 
 def test_a_twentieth_of_the_loop_is_told() -> None:
@@ -31,11 +33,11 @@ def test_less_is_not() -> None:
 def test_the_line_that_saves_is_told_where_it_was_seen() -> None:
     """Between the steps, or as the line that runs the ops of a Saver."""
     saving = process(activities=(_saving(WHOLE_NS // 10),))
-    use = PythonUse("update_checkpoint_state", "saver.py:9", "python", 1.0, 1)
+    use = python_line("update_checkpoint_state", "saver.py:9", "python", 1.0, 1)
     saver = loop(
         process=saving,
         timing=timing(kind="session_run", name="save/control_dependency:0"),
-        python=Python((use,), 2, "train.py:26"),
+        python=GapPython((use,), 2, "train.py:26"),
     )
     steps = loop(process=saving, save_source="train.py:7")
 

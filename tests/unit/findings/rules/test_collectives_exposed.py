@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.support.signals import found, loop, parts
+from tests.support.subjects import found, loop, parts
 
 
 def test_a_tenth_of_the_cycle_is_told() -> None:

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tests.support.signals import WHOLE_NS, account, found, process
+from tests.support.subjects import WHOLE_NS, account, found, process
 from tfprobe.analysis.account.ledger import Item
-from tfprobe.findings.signals import ActivitySignal
+from tfprobe.analysis.system.application import ActivityInSteps
 
 # Of a process of 2 s, 100 ms.
 TWENTIETH_NS = WHOLE_NS // 10
 
 
 def traced(name: str, count: int = 5, own_ns: int = TWENTIETH_NS * 5 // 4):
-    return ActivitySignal("trace", name, count, own_ns, own_ns)
+    return ActivityInSteps("trace", name, count, own_ns, own_ns)
 
 
 def test_a_twentieth_of_the_wall_time_is_told() -> None:
@@ -74,8 +74,8 @@ def test_the_line_that_has_it_traced_is_named() -> None:
 
 def test_making_the_models_counts() -> None:
     """One of them has to be made."""
-    built = ActivitySignal("build", "Sequential.build", 5, TWENTIETH_NS)
-    once = ActivitySignal("compile", "Model.compile", 1, TWENTIETH_NS)
+    built = ActivityInSteps("build", "Sequential.build", 5, TWENTIETH_NS)
+    once = ActivityInSteps("compile", "Model.compile", 1, TWENTIETH_NS)
     grid = process(
         activities=(traced("multi_step_on_iterator"), built, once),
         account=account(2 * WHOLE_NS, compile=[Item("first step", "", TWENTIETH_NS)]),

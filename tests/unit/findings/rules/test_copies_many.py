@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from tests.support.signals import MS, found, loop
-from tfprobe.findings.signals import CopySignal
+from tests.support.subjects import MS, found, loop
+from tfprobe.analysis.transfers.bus_transfers import StepCopies
 
 
-def _copies(count: float, bytes_each: float, exposed_ms: float) -> tuple[CopySignal, ...]:
+def _copies(count: float, bytes_each: float, exposed_ms: float) -> tuple[StepCopies, ...]:
     ns = exposed_ms * MS
-    return (CopySignal("host to device", count, count * bytes_each, ns, ns, 0.0, 0.0),)
+    return (StepCopies("host to device", count, count * bytes_each, ns, ns, 0.0, 0.0),)
 
 
 def test_fifty_small_copies_a_step_are_told() -> None:

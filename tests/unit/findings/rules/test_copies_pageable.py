@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from tests.support.signals import MS, found, loop
-from tfprobe.findings.signals import CopySignal
+from tests.support.subjects import MS, found, loop
+from tfprobe.analysis.transfers.bus_transfers import StepCopies
 
 
-def _copies(pageable_ms: float) -> tuple[CopySignal, ...]:
+def _copies(pageable_ms: float) -> tuple[StepCopies, ...]:
     ns = pageable_ms * MS
-    return (CopySignal("host to device", 2, 10**6, ns, ns, 2, ns, "images"),)
+    return (StepCopies("host to device", 2, 10**6, ns, ns, 2, ns, "images"),)
 
 
 def test_three_percent_are_told() -> None:

@@ -6,15 +6,15 @@ from typing import Any
 
 import pytest
 
-from tests.support.signals import MS, found, loop, parts
+from tests.support.subjects import MS, found, loop, parts
+from tfprobe.analysis.input.step_input import StepInput
 from tfprobe.findings.finding import Severity
-from tfprobe.findings.signals import Input
 
 TUNED = ("Prefetch", "ParallelMapV2", "Cache", "Range")
 
 
-def _input(*nodes: str, **facts: Any) -> Input:
-    return Input("Map", 1.0 * MS, "Iterator::Root::Map", nodes, **facts)
+def _input(*nodes: str, **facts: Any) -> StepInput:
+    return StepInput("Map", 1.0 * MS, "Iterator::Root::Map", nodes, **facts)
 
 
 def test_a_wait_of_two_percent_is_told() -> None:

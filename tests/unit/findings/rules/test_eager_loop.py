@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.signals import MS, found, loop, ops, parts, process, timing
+from tests.support.subjects import MS, found, loop, ops, parts, process, timing
 from tfprobe.errors import Missing
 
 EAGER = timing(kind="eager")

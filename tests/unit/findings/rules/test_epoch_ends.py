@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.support.signals import WHOLE_NS, account, found, process
+from tests.support.subjects import WHOLE_NS, account, found, process
 from tfprobe.analysis.account.ledger import Item
 from tfprobe.errors import Missing
 

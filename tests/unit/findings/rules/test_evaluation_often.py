@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.signals import WHOLE_NS, account, found, process
+from tests.support.subjects import WHOLE_NS, account, found, process
 from tfprobe.analysis.account.categories import SETUP
 from tfprobe.analysis.account.ledger import Item
-from tfprobe.findings.signals import ActivitySignal
+from tfprobe.analysis.system.application import ActivityInSteps
 
-FIT = ActivitySignal("train", "model.fit", 1, WHOLE_NS // 10, WHOLE_NS)
+FIT = ActivityInSteps("train", "model.fit", 1, WHOLE_NS // 10, WHOLE_NS)
 
 
-def evaluated(total_ns: int) -> ActivitySignal:
-    return ActivitySignal("evaluate", "model.evaluate", 4, total_ns // 10, total_ns)
+def evaluated(total_ns: int) -> ActivityInSteps:
+    return ActivityInSteps("evaluate", "model.evaluate", 4, total_ns // 10, total_ns)
 
 
 def test_a_tenth_of_the_loop_is_told() -> None:
@@ -38,7 +38,7 @@ def test_less_is_not() -> None:
 
 def test_a_single_evaluation_is_none_too_many() -> None:
     """None of it can be left away."""
-    once = ActivitySignal("evaluate", "model.evaluate", 1, WHOLE_NS // 2, WHOLE_NS // 2)
+    once = ActivityInSteps("evaluate", "model.evaluate", 1, WHOLE_NS // 2, WHOLE_NS // 2)
 
     assert found("evaluation_often", processes=[process(activities=(FIT, once))]) is None
 

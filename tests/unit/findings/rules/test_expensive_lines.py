@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from tests.support.signals import MS, found, loop, ops
+from tests.support.subjects import MS, found, loop, ops
+from tfprobe.analysis.ops.graph_costs import CodeCost
 from tfprobe.findings.finding import Severity
-from tfprobe.findings.signals import CodeUse
 
 
-def _line(busy_ms: float) -> tuple[CodeUse, ...]:
-    return (CodeUse("model.py:7", busy_ms * MS, "model.py:7", "layer/MatMul"),)
+def _line(busy_ms: float) -> tuple[CodeCost, ...]:
+    return (CodeCost("model.py:7", busy_ms * MS, "model.py:7", "layer/MatMul"),)
 
 
 def test_a_fifth_of_the_time_is_told() -> None:

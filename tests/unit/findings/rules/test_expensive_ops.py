@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.support.signals import found, gpu_ops, loop, ops, use
+from tests.support.subjects import found, gpu_ops, loop, ops, use
 from tfprobe.findings.finding import Severity
 
 

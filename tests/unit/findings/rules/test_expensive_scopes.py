@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from tests.support.signals import MS, found, loop
+from tests.support.subjects import MS, found, loop
+from tfprobe.analysis.ops.graph_costs import CodeCost
 from tfprobe.findings.finding import Severity
-from tfprobe.findings.signals import CodeUse
 
 
 def test_a_fifth_of_the_time_is_told() -> None:
     """2 ms of each step of 8 ms, which are four fifths of the loop."""
-    finding = found("expensive_scopes", loop(scopes=(CodeUse("model/conv", 2.0 * MS),)))
+    finding = found("expensive_scopes", loop(scopes=(CodeCost("model/conv", 2.0 * MS),)))
 
     assert finding is not None
     assert finding.severity is Severity.INFO
@@ -20,4 +20,4 @@ def test_a_fifth_of_the_time_is_told() -> None:
 
 def test_less_is_not() -> None:
     """Nothing stands out."""
-    assert found("expensive_scopes", loop(scopes=(CodeUse("model/conv", 1.99 * MS),))) is None
+    assert found("expensive_scopes", loop(scopes=(CodeCost("model/conv", 1.99 * MS),))) is None

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from tests.support.signals import MS, found, gpu_ops, loop
-from tfprobe.findings.signals import CodeUse
+from tests.support.subjects import MS, found, gpu_ops, loop
+from tfprobe.analysis.ops.graph_costs import CodeCost
 
 
-def double(busy_ms: float) -> CodeUse:
-    return CodeUse("64 bits", busy_ms * MS, "train.py:7", "layer/MatMul")
+def double(busy_ms: float) -> CodeCost:
+    return CodeCost("64 bits", busy_ms * MS, "train.py:7", "layer/MatMul")
 
 
 def test_a_twentieth_is_told() -> None:
     """Three quarters of their time is the bound, in a step of 8 ms of 10."""
-    finding = found("float64_math", loop(double=double(2 / 3)))
+    finding = found("float64_math", loop(double_precision=double(2 / 3)))
 
     assert finding is not None
     assert round(finding.gain.high_ratio, 6) == 0.05
@@ -21,5 +21,5 @@ def test_a_twentieth_is_told() -> None:
 
 def test_less_is_not() -> None:
     """Accelerators have precision_wide."""
-    assert found("float64_math", loop(double=double(0.66))) is None
-    assert found("float64_math", loop(double=double(4), ops=gpu_ops())) is None
+    assert found("float64_math", loop(double_precision=double(0.66))) is None
+    assert found("float64_math", loop(double_precision=double(4), ops=gpu_ops())) is None

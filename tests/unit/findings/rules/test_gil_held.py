@@ -6,10 +6,12 @@ from typing import Any
 
 import pytest
 
-from tests.support.signals import WHOLE_NS, found, loop, parts, process
+from tests.support.subjects import WHOLE_NS, found, loop, parts, process
+from tests.support.subjects import line as python_line
+from tfprobe.analysis.breakdown.python_lines import GapPython
+from tfprobe.analysis.system.thread_times import PythonThread, StepThreads
 from tfprobe.errors import Missing
 from tfprobe.findings.finding import Finding, Severity
-from tfprobe.findings.signals import Python, PythonThread, PythonUse, ThreadUseSignal
 
 # A cycle in which no op runs for most of the time.
 WAITING = parts(idle=0.5, fetch=0.4)
@@ -28,7 +30,7 @@ def thread(cores: float = 0.9, **changes: Any) -> PythonThread:
 def told(
     *others: PythonThread, steps: float = 0.1, delay: float = 0.0, **changes: Any
 ) -> Finding | None:
-    use = ThreadUseSignal(steps, delay, changes.pop("is_alone", True), others)
+    use = StepThreads(steps, delay, changes.pop("is_alone", True), others)
     facts = {"parts": WAITING, "process": process(threads=use), **changes}
     return found("gil_held", loop(**facts))
 
@@ -78,7 +80,7 @@ def test_the_bound_is_no_more_than_the_parts_without_an_op() -> None:
 @pytest.mark.parametrize("kind", ["sleep", "lock", "wait", "subprocess"])
 def test_what_a_line_waits_for_is_not_the_lock_of_the_interpreter(kind: str) -> None:
     """Of the 200 ms between steps a line sleeps, or takes a lock of the job's own."""
-    lines = Python((PythonUse("call", "train.py:40", kind, 1.0, 1),), 3)
+    lines = GapPython((python_line("call", "train.py:40", kind, 1.0, 1),), 3)
 
     assert told(thread(), parts=parts(fetch=0.2), python=lines) is None
     assert told(thread(), parts=parts(fetch=0.4), python=lines).gain.high_ns == WHOLE_NS // 5

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from tests.support.signals import MS, found, loop, timing
+from tests.support.subjects import MS, found, loop, timing
+from tests.support.subjects import line as python_line
+from tfprobe.analysis.breakdown.python_lines import GapPython
 from tfprobe.findings.finding import Subject
-from tfprobe.findings.signals import Python, PythonUse
 
-LINE = PythonUse("add", "train.py:19", "graph", 0.5, 3)
+LINE = python_line("add", "train.py:19", "graph", 0.5, 3)
 
 
 def session(steps: int, name: str, first_seen_ns: int = 0, **changes):
@@ -22,7 +23,7 @@ def session(steps: int, name: str, first_seen_ns: int = 0, **changes):
 
 def test_ops_made_between_steps_are_told_with_their_line() -> None:
     """And the steps that fetch what no other step does."""
-    main = session(100, "train", python=Python((LINE,), 2))
+    main = session(100, "train", python=GapPython((LINE,), 2))
     once = [session(1, f"Sum_{at}:0") for at in range(20)]
 
     finding = found("growing_graph", main, *once, processes=[main.process])
@@ -35,7 +36,7 @@ def test_ops_made_between_steps_are_told_with_their_line() -> None:
 
 def test_a_few_are_not() -> None:
     """An initialisation, a restore, a look at some variables; nor where no op was seen made."""
-    main = session(100, "train", python=Python((LINE,), 2))
+    main = session(100, "train", python=GapPython((LINE,), 2))
     once = [session(1, f"Sum_{at}:0") for at in range(20)]
 
     assert found("growing_graph", main, *once[1:], processes=[main.process]) is None

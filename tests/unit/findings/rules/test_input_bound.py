@@ -6,11 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from tests.support.signals import (
+from tests.support.subjects import (
     MS,
     STEPS,
     WHOLE_NS,
     account,
+    cause,
     found,
     loop,
     machine,
@@ -19,8 +20,8 @@ from tests.support.signals import (
     process,
 )
 from tfprobe.analysis.account.ledger import Item
+from tfprobe.analysis.input.step_input import StepInput
 from tfprobe.findings.finding import Severity
-from tfprobe.findings.signals import Input, Waste
 
 
 @pytest.mark.parametrize(
@@ -48,7 +49,9 @@ def test_less_is_not() -> None:
 
 def test_the_node_of_the_pipeline_is_named() -> None:
     """With its path, its line, and what makes it faster."""
-    slow = Input("Map", 3.0 * MS, "Iterator::Root::Map", ("Map", "Range"), "Do this.", "data.py:9")
+    slow = StepInput(
+        "Map", 3.0 * MS, "Iterator::Root::Map", ("Map", "Range"), "Do this.", "data.py:9"
+    )
 
     finding = found("input_bound", loop(parts=parts(input_wait=0.4), input=slow))
 
@@ -60,7 +63,7 @@ def test_the_node_of_the_pipeline_is_named() -> None:
 
 def test_a_node_that_was_not_measured_is_only_likely() -> None:
     """Its time is that of the wait, not its own."""
-    guessed = Input("Map", 3.0 * MS, "Iterator::Root::Map", (), "Do this.", is_measured=False)
+    guessed = StepInput("Map", 3.0 * MS, "Iterator::Root::Map", (), "Do this.", is_measured=False)
 
     finding = found("input_bound", loop(parts=parts(input_wait=0.4), input=guessed))
 
@@ -70,8 +73,8 @@ def test_a_node_that_was_not_measured_is_only_likely() -> None:
 
 def test_the_line_of_a_generator_is_named() -> None:
     """Python that makes batches between steps is known by the call."""
-    cause = Waste("host_preprocess", "__getitem__", "data.py:9", 2.0 * MS)
-    shares = replace(parts(host_preprocess=0.2), causes=(cause,))
+    longest = cause("host_preprocess", "__getitem__", "data.py:9", 2.0)
+    shares = replace(parts(host_preprocess=0.2), causes=(longest,))
 
     finding = found("input_bound", loop(parts=shares))
 
@@ -108,7 +111,7 @@ def test_a_server_that_waits_for_requests_is_no_alarm(
     has_updates: bool, severity: Severity
 ) -> None:
     """Its steps change no variable, and it takes what to compute from a queue of Python's."""
-    taken = Waste("input_wait", "get", "server.py:30", 2.0 * MS)
+    taken = cause("input_wait", "get", "server.py:30", 2.0)
     shares = replace(parts(input_wait=0.8), causes=(taken,))
 
     finding = found("input_bound", loop(parts=shares, ops=ops(has_updates=has_updates)))
@@ -119,7 +122,7 @@ def test_a_server_that_waits_for_requests_is_no_alarm(
 
 def test_elements_that_lie_in_memory_are_a_note() -> None:
     """Nothing in such a pipeline can be made faster: the step is short beside it."""
-    ready = Input("MemoryCache", 3.0 * MS, "", ("Prefetch", "Take"), "Do this.", is_ready=True)
+    ready = StepInput("MemoryCache", 3.0 * MS, "", ("Prefetch", "Take"), "Do this.", is_ready=True)
 
     finding = found("input_bound", loop(parts=parts(input_wait=0.4), input=ready))
 
@@ -129,7 +132,7 @@ def test_elements_that_lie_in_memory_are_a_note() -> None:
 
 def test_handing_over_what_is_prefetched_is_a_note() -> None:
     """Up to 1.5 ms of a cycle of 10, where no stage was seen; nobody advises a prefetch again."""
-    handed = Input("__next__", 1.4 * MS, "", (), "Prefetch.", "train.py:9", prefetches=True)
+    handed = StepInput("__next__", 1.4 * MS, "", (), "Prefetch.", "train.py:9", prefetches=True)
     seen = replace(handed, nodes=("Prefetch", "Map"))
 
     severities = [
@@ -143,7 +146,7 @@ def test_handing_over_what_is_prefetched_is_a_note() -> None:
 
 def test_what_a_generator_takes_over_at_once_is_a_note() -> None:
     """Less than 1.5 ms and a tenth of the cycle; more of it was made while the step waited."""
-    taken = Input("Generator", 0.9 * MS, "", ("FlatMap", "Generator"), "Do this.", "train.py:9")
+    taken = StepInput("Generator", 0.9 * MS, "", ("FlatMap", "Generator"), "Do this.", "train.py:9")
 
     severities = [
         finding.severity
@@ -170,7 +173,9 @@ def test_ends_of_epochs_wait_for_input_too() -> None:
 
 def test_python_of_an_input_that_keeps_up_holds_up_the_steps() -> None:
     """They wait outside of ops for the interpreter's lock: a fifth of a cycle of 10 ms."""
-    made = Input("Generator", 1.0, "", (), keeps_up=True, source="data.py:28", python_ns=4.0 * MS)
+    made = StepInput(
+        "Generator", 1.0, "", (), keeps_up=True, source="data.py:28", python_ns=4.0 * MS
+    )
     less = replace(made, python_ns=1.9 * MS)
     outside = parts(idle=0.1, fetch=0.15)
 
@@ -191,7 +196,7 @@ def test_ops_of_the_input_that_leave_too_few_cpus_are_in_the_bound(
     beside_ms: float, held_ms: float
 ) -> None:
     """No more than the wait itself, which is 4 ms of 10."""
-    beside = {"beside_ns": beside_ms * MS, "beside_busy_ns": beside_ms * MS}
+    beside = {"concurrent_ns": beside_ms * MS, "concurrent_busy_ns": beside_ms * MS}
     owner = process(machine=machine(cpus=2.0, used_cpus=1.9))
 
     finding = found(

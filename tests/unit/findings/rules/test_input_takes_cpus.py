@@ -6,13 +6,25 @@ from typing import Any
 
 import pytest
 
-from tests.support.signals import MS, STEPS, found, gpu_ops, loop, machine, ops, parts, process, use
+from tests.support.subjects import (
+    MS,
+    STEPS,
+    found,
+    gpu_ops,
+    loop,
+    machine,
+    ops,
+    parts,
+    process,
+    use,
+)
+from tfprobe.analysis.input.step_input import StepInput
+from tfprobe.analysis.system.thread_times import StepThreads
 from tfprobe.errors import Missing
 from tfprobe.findings.finding import Finding, Severity
-from tfprobe.findings.signals import Input, ThreadUseSignal
 
 FEW = {"cpus": 2.0, "used_cpus": 1.9}
-INPUT = Input(
+INPUT = StepInput(
     bottleneck="ParallelMapV2",
     own_ns=0.0,
     iterator="Root::ParallelMapV2",
@@ -24,9 +36,9 @@ INPUT = Input(
 def computing(beside_ms: float, busy_ms: float | None = None, **changes: Any) -> dict[str, Any]:
     """Return a step of 8 ms beside which ops of the input ran for so long."""
     return {
-        "beside": (use("MatMul", beside_ms),),
-        "beside_ns": beside_ms * MS,
-        "beside_busy_ns": (beside_ms if busy_ms is None else busy_ms) * MS,
+        "concurrent": (use("MatMul", beside_ms),),
+        "concurrent_ns": beside_ms * MS,
+        "concurrent_busy_ns": (beside_ms if busy_ms is None else busy_ms) * MS,
         **changes,
     }
 
@@ -75,7 +87,7 @@ def test_where_the_steps_wait_for_a_cpu_it_is_of_those_to_have(
 ) -> None:
     """The thread of the steps had half of the CPU time that it wanted."""
     used = {"cpus": 2.0, "used_cpus": used_cpus}
-    waiting = ThreadUseSignal(0.2, 0.2, is_alone=True, others=())
+    waiting = StepThreads(0.2, 0.2, is_alone=True, others=())
     loaded = process(machine=machine(**used), threads=waiting)
 
     assert (told(process=loaded) is not None) is is_told
@@ -92,7 +104,7 @@ def test_of_many_cpus_an_op_takes_two_at_most() -> None:
 def test_an_input_that_steps_wait_for_is_another_finding() -> None:
     """Unless it was ready, and only changed hands."""
     waiting = parts(input_wait=0.2)
-    ready = Input("ParallelMapV2", 0.0, "Root", ("Prefetch",), keeps_up=True)
+    ready = StepInput("ParallelMapV2", 0.0, "Root", ("Prefetch",), keeps_up=True)
 
     assert told(parts=waiting) is None
     assert told(parts=waiting, input=ready) is not None
@@ -123,7 +135,7 @@ def test_steps_that_do_not_compute_have_no_use_for_cpus() -> None:
 )
 def test_a_cache_is_advised_of_what_ends(nodes, may_cache: bool, advised: bool) -> None:
     """What is repeated ends below the repetition."""
-    finding = told(input=Input("ParallelMapV2", 0.0, "Root", nodes, may_cache=may_cache))
+    finding = told(input=StepInput("ParallelMapV2", 0.0, "Root", nodes, may_cache=may_cache))
 
     assert finding is not None
     assert (".cache()" in finding.action) is advised

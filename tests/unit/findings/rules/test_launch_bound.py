@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.support.signals import MS, found, gpu_ops, loop, ops, parts, process, use
+from tests.support.subjects import MS, found, gpu_ops, loop, ops, parts, process, use
 
 LAUNCHING = parts(kernel_launch=0.15)
 

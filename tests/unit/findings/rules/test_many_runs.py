@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from tests.support.signals import MS, STEPS, found, loop, ops, timing
+from tests.support.subjects import MS, STEPS, found, loop, ops, timing
+from tests.support.subjects import line as python_line
+from tfprobe.analysis.breakdown.python_lines import GapPython
 from tfprobe.findings.finding import Subject
-from tfprobe.findings.signals import NO_CAPTURE, Python, PythonUse
+from tfprobe.findings.rule import NO_CAPTURE
 
-LINE = PythonUse("<listcomp>", "train.py:21", "python", 1.0, 1)
+LINE = python_line("<listcomp>", "train.py:21", "python", 1.0, 1)
 
 
 def run(name: str, *, steps: int = STEPS, step_ms: float = 1, cycle_ms: float = 10, **changes):
@@ -27,7 +29,7 @@ def test_a_run_for_each_metric_is_told_with_the_line() -> None:
     train = run("train", step_ms=6)
     traced = run(
         "Mean:0",
-        python=Python((LINE,), 1, "train.py:21"),
+        python=GapPython((LINE,), 1, "train.py:21"),
         ops=ops(step_ns=1.0 * MS, busy_ns=0.25 * MS),
     )
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from tests.support.signals import GIB, found, machine, process
+from tests.support.subjects import GIB, found, machine, process
+from tfprobe.analysis.memory.allocator_levels import DeviceMemory
 from tfprobe.errors import Missing
 from tfprobe.findings.finding import Severity
-from tfprobe.findings.signals import DeviceMemory
 
 
 def test_nine_tenths_of_the_host_are_told() -> None:

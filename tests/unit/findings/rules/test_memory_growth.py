@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tests.support.signals import GIB, MIB, WHOLE_NS, found, machine, process
+from tests.support.subjects import GIB, MIB, WHOLE_NS, found, machine, process
 from tfprobe.findings.finding import Severity
 from tfprobe.profile.profile import OwnProfiler
 

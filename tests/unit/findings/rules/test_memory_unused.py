@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from tests.support.signals import found, process
+from tests.support.subjects import found, process
+from tfprobe.analysis.memory.allocator_levels import DeviceMemory
 from tfprobe.findings.finding import Severity
-from tfprobe.findings.signals import DeviceMemory
 
 
 def test_three_tenths_are_told() -> None:

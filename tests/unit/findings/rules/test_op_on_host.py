@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.support.signals import found, gpu_ops, loop, ops, use
+from tests.support.subjects import found, gpu_ops, loop, ops, use
 
 
 def test_a_twentieth_of_the_time_is_told() -> None:

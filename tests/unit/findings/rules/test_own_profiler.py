@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.support.signals import WHOLE_NS, found, process
+from tests.support.subjects import WHOLE_NS, found, process
 from tfprobe.findings.finding import Severity
 from tfprobe.profile.profile import OwnProfiler
 

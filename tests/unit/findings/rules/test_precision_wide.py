@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tests.support.signals import MS, found, loop
-from tfprobe.findings.signals import Precision
+from tests.support.subjects import MS, found, loop
+from tfprobe.analysis.ops.device_ops import Precision
 
 
 def test_less_than_a_tenth_in_16_bits_is_told() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.support.signals import found, process
+from tests.support.subjects import found, process
 from tfprobe.findings.finding import Severity
 
 

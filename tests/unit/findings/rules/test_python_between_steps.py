@@ -6,21 +6,22 @@ from dataclasses import replace
 
 import pytest
 
-from tests.support.signals import MS, found, loop, timing
+from tests.support.subjects import MS, found, loop, timing
+from tests.support.subjects import line as python_line
+from tfprobe.analysis.breakdown.python_lines import GapPython, PythonLine
 from tfprobe.errors import Missing
 from tfprobe.findings.finding import Severity
-from tfprobe.findings.signals import Python, PythonUse
 
 # Of a loop of 1 s, 200 ms lie between steps.
 EAGER = timing(kind="function", name="train_step")
 
 
-def line(kind: str, ratio: float, calls: int = 1) -> PythonUse:
-    return PythonUse("call", f"train.py:{round(100 * ratio)}", kind, ratio, calls)
+def line(kind: str, ratio: float, calls: int = 1) -> PythonLine:
+    return python_line("call", f"train.py:{round(100 * ratio)}", kind, ratio, calls)
 
 
-def told(*lines: PythonUse, **changes):
-    return found("python_between_steps", loop(timing=EAGER, python=Python(lines, 3), **changes))
+def told(*lines: PythonLine, **changes):
+    return found("python_between_steps", loop(timing=EAGER, python=GapPython(lines, 3), **changes))
 
 
 def test_a_twentieth_of_the_loop_is_told() -> None:
@@ -86,7 +87,7 @@ def test_one_read_of_a_loss_is_no_element_wise_read(calls: int, is_told: bool) -
 
 def test_keras_own_loop_and_short_gaps_have_other_rules() -> None:
     """What lies around each step whatever one does is no finding."""
-    python = Python((line("python", 0.9),), 3)
+    python = GapPython((line("python", 0.9),), 3)
     short = timing(kind="function", usual_gap_ns=0.09 * MS)
 
     assert found("python_between_steps", loop(python=python)) is None
@@ -104,5 +105,5 @@ def test_the_call_of_the_step_is_none_of_it() -> None:
     assert found("python_between_steps", _stepping(own, "train.py:99")) is not None
 
 
-def _stepping(use: PythonUse, step_source: str):
-    return loop(timing=EAGER, python=Python((use,), 3, step_source))
+def _stepping(use: PythonLine, step_source: str):
+    return loop(timing=EAGER, python=GapPython((use,), 3, step_source))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.support.signals import MS, WHOLE_NS, found, loop, ops, timing
+from tests.support.subjects import MS, WHOLE_NS, found, loop, ops, timing
 from tfprobe.errors import Missing
 
 

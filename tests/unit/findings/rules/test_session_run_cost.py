@@ -6,28 +6,25 @@ from dataclasses import replace
 
 import pytest
 
-from tests.support.signals import MS, WHOLE_NS, found, loop, ops, process, timing
-from tfprobe.findings.signals import (
-    ActivitySignal,
-    Parts,
-    Python,
-    PythonUse,
-    ThreadUseSignal,
-    Waste,
-)
+from tests.support.subjects import MS, WHOLE_NS, cause, found, loop, ops, process, timing
+from tests.support.subjects import line as python_line
+from tfprobe.analysis.breakdown.python_lines import GapPython
+from tfprobe.analysis.steps.cycle_shares import CycleShares
+from tfprobe.analysis.system.application import ActivityInSteps
+from tfprobe.analysis.system.thread_times import StepThreads
 
-LINE = PythonUse("<module>", "train.py:20", "python", 1.0, 1)
+LINE = python_line("<module>", "train.py:20", "python", 1.0, 1)
 
 
 def small(before_ms: float, kind: str = "session_run", **changes):
     own = timing(kind=kind, usual_step_ns=1.0 * MS)
-    told = Parts(
+    told = CycleShares(
         {"host_compute": 0.5, "idle": 0.5},
         cycle_ns=10.0 * MS,
         total_ns=float(WHOLE_NS),
-        causes=(Waste("idle", "before the first op", "", before_ms * MS),),
+        causes=(cause("idle", "before the first op", "", before_ms),),
     )
-    python = Python((LINE,), 3, "train.py:19")
+    python = GapPython((LINE,), 3, "train.py:19")
     return loop(timing=own, parts=told, python=python, **changes)
 
 
@@ -44,7 +41,7 @@ def test_three_tenths_are_told_with_the_line_of_the_run() -> None:
 def test_a_run_that_waits_for_a_cpu_is_small_all_the_same() -> None:
     """Beside other processes it lasts long."""
     usual = timing(kind="session_run", usual_step_ns=50.0 * MS)
-    crowded = process(threads=ThreadUseSignal(0.1, 0.9, is_alone=False, others=()))
+    crowded = process(threads=StepThreads(0.1, 0.9, is_alone=False, others=()))
 
     assert found("session_run_cost", replace(small(3), timing=usual)) is None
     assert found("session_run_cost", replace(small(3, process=crowded), timing=usual)) is not None
@@ -63,14 +60,14 @@ def test_a_callable_is_not() -> None:
 @pytest.mark.parametrize("kind", ["train", "evaluate", "predict"])
 def test_runs_of_an_estimator_are_not(kind: str) -> None:
     """Nobody can make a callable of them."""
-    owner = process(activities=(ActivitySignal(kind, "Estimator.train", 1, 0),))
+    owner = process(activities=(ActivityInSteps(kind, "Estimator.train", 1, 0),))
 
     assert found("session_run_cost", small(5, process=owner)) is None
 
 
 def test_what_a_usual_run_takes_beyond_its_ops_counts() -> None:
     """Runs of 8 ms whose ops take 4; what is fed and fetched is not counted."""
-    fed = Parts({"host_compute": 0.8, "feed": 0.1, "fetch": 0.1}, 10.0 * MS, float(WHOLE_NS))
+    fed = CycleShares({"host_compute": 0.8, "feed": 0.1, "fetch": 0.1}, 10.0 * MS, float(WHOLE_NS))
     around = replace(small(0), ops=ops(span_ns=4.0 * MS))
 
     finding = found("session_run_cost", around)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tests.support.signals import WHOLE_NS, account, found, process
+from tests.support.subjects import WHOLE_NS, account, found, process
 from tfprobe.analysis.account.categories import BEFORE_STEPS, SETUP
 from tfprobe.analysis.account.ledger import Item
 

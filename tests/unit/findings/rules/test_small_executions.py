@@ -6,9 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from tests.support.signals import MS, STEPS, WHOLE_NS, found, loop, ops, parts, process, timing
+from tests.support.subjects import MS, STEPS, WHOLE_NS, found, loop, ops, parts, process, timing
+from tests.support.subjects import line as python_line
+from tfprobe.analysis.breakdown.python_lines import GapPython
+from tfprobe.analysis.input.step_input import StepInput
+from tfprobe.analysis.system.application import ActivityInSteps
+from tfprobe.analysis.system.thread_times import StepThreads
 from tfprobe.errors import Missing
-from tfprobe.findings.signals import ActivitySignal, Input, Python, PythonUse, ThreadUseSignal
 
 SMALL = timing(usual_step_ns=1.0 * MS)
 
@@ -31,7 +35,7 @@ def test_less_is_not() -> None:
 def test_of_single_steps_a_call_the_calls_count_and_not_the_time_between_them() -> None:
     """A server waits for requests there, and has no steps to put into one execution."""
     single = timing(kind="predict", usual_step_ns=1.0 * MS)
-    calls = ActivitySignal("predict", "model.predict", STEPS, WHOLE_NS // 5)
+    calls = ActivityInSteps("predict", "model.predict", STEPS, WHOLE_NS // 5)
     server = loop(timing=single, parts=parts(idle=0.7), process=process(activities=(calls,)))
 
     finding = found("small_executions", server)
@@ -51,7 +55,7 @@ def test_of_single_steps_a_call_the_calls_count_and_not_the_time_between_them() 
 def test_first_calls_do_not_tell_what_a_call_takes() -> None:
     """A single one, which traces and compiles, is no loop of calls."""
     first = timing(kind="predict", usual_step_ns=2000.0 * MS, steps=1)
-    call = ActivitySignal("predict", "model.predict", 1, WHOLE_NS // 2)
+    call = ActivityInSteps("predict", "model.predict", 1, WHOLE_NS // 2)
     warmed = loop(timing=first, parts=parts(idle=0.7), process=process(activities=(call,)))
 
     assert found("small_executions", warmed) is None
@@ -60,7 +64,7 @@ def test_first_calls_do_not_tell_what_a_call_takes() -> None:
 def test_a_step_that_waits_for_a_cpu_is_small_all_the_same() -> None:
     """Beside other processes it lasts long, and Python between steps as well."""
     usual = timing(usual_step_ns=20.0 * MS)
-    crowded = process(threads=ThreadUseSignal(0.1, 0.8, is_alone=False, others=()))
+    crowded = process(threads=StepThreads(0.1, 0.8, is_alone=False, others=()))
 
     assert found("small_executions", loop(timing=usual, parts=parts(idle=0.5))) is None
     beside = loop(timing=usual, parts=parts(idle=0.5), process=crowded)
@@ -92,7 +96,7 @@ def test_others_are_not(other) -> None:
 
 def test_epochs_of_one_batch_have_no_steps_to_put_together() -> None:
     """steps_per_execution joins steps of one epoch."""
-    ends = ActivitySignal("callbacks", "CallbackList.on_epoch_end", STEPS, 1)
+    ends = ActivityInSteps("callbacks", "CallbackList.on_epoch_end", STEPS, 1)
     small = loop(timing=SMALL, parts=parts(idle=0.3), process=process(activities=(ends,)))
 
     finding = found("small_executions", small)
@@ -104,7 +108,7 @@ def test_epochs_of_one_batch_have_no_steps_to_put_together() -> None:
 def test_keras_own_callbacks_and_ready_elements_come_once_for_several_steps() -> None:
     """Slow callbacks are another finding; a pipeline that does not keep up stays what it is."""
     shares = parts(idle=0.3, callbacks=0.2, input_wait=0.1)
-    ready = Input("Map", 1.0 * MS, "Root::Map", (), keeps_up=True)
+    ready = StepInput("Map", 1.0 * MS, "Root::Map", (), keeps_up=True)
 
     findings = [
         found("small_executions", loop(timing=SMALL, parts=shares, input=each))
@@ -118,7 +122,7 @@ def test_keras_own_callbacks_and_ready_elements_come_once_for_several_steps() ->
 def test_calls_of_single_steps_are_told_however_long_their_steps_are() -> None:
     """The bound is all that they take but for their ops: tracing their pipelines, too."""
     single = timing(kind="predict", usual_step_ns=20.0 * MS)
-    calls = ActivitySignal("predict", "model.predict", STEPS, WHOLE_NS // 5, WHOLE_NS)
+    calls = ActivityInSteps("predict", "model.predict", STEPS, WHOLE_NS // 5, WHOLE_NS)
 
     finding = found(
         "small_executions",
@@ -132,9 +136,9 @@ def test_calls_of_single_steps_are_told_however_long_their_steps_are() -> None:
 @pytest.mark.parametrize(("calls", "is_single"), [(STEPS // 3, True), (STEPS // 4, False)])
 def test_calls_of_fit_with_few_steps_are_told_with_their_line(calls: int, is_single: bool) -> None:
     """fit does more around its steps than they are worth, however many are put together."""
-    fits = ActivitySignal("train", "model.fit", calls, WHOLE_NS // 2, WHOLE_NS)
-    line = PythonUse("fit", "train.py:24", "python", 0.5, 1)
-    signals = loop(timing=SMALL, process=process(activities=(fits,)), python=Python((line,), 2))
+    fits = ActivityInSteps("train", "model.fit", calls, WHOLE_NS // 2, WHOLE_NS)
+    line = python_line("fit", "train.py:24", "python", 0.5, 1)
+    signals = loop(timing=SMALL, process=process(activities=(fits,)), python=GapPython((line,), 2))
 
     finding = found("small_executions", replace(signals, parts=parts(idle=0.2)))
 
@@ -146,7 +150,7 @@ def test_calls_of_fit_with_few_steps_are_told_with_their_line(calls: int, is_sin
 
 def test_what_waits_for_the_lock_of_the_input_is_not_saved() -> None:
     """Several steps in one call wait for it as long."""
-    made = Input("Generator", 1.0, "", (), keeps_up=True, python_ns=3.0 * MS)
+    made = StepInput("Generator", 1.0, "", (), keeps_up=True, python_ns=3.0 * MS)
     small = loop(timing=timing(usual_step_ns=2.0 * MS), parts=parts(idle=0.4))
 
     alone = found("small_executions", small)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tests.support.signals import WHOLE_NS, found, loop
+from tests.support.subjects import WHOLE_NS, found, loop
+from tfprobe.analysis.steps.unexpected_steps import UnexpectedSteps
 from tfprobe.findings.finding import Severity
-from tfprobe.findings.signals import OutlierSignal
 
 
 def test_a_twentieth_of_the_time_is_told() -> None:
     """By the time beyond the usual step; a distance between them is told, too."""
-    slow = OutlierSignal((40, 20, 60), WHOLE_NS // 20, 100, every=20, cause="summary")
+    slow = UnexpectedSteps((40, 20, 60), WHOLE_NS // 20, 100, every=20, cause="summary")
 
     finding = found("step_outliers", loop(outliers=slow))
 
@@ -22,7 +22,7 @@ def test_a_twentieth_of_the_time_is_told() -> None:
 
 def test_only_what_is_the_jobs_own_is_likely_to_go() -> None:
     """A busy machine is no fault of the job: it is told, without alarm."""
-    slow = OutlierSignal((40,), WHOLE_NS // 2, 100, cause="busy load 17 on 2 CPUs")
+    slow = UnexpectedSteps((40,), WHOLE_NS // 2, 100, cause="busy load 17 on 2 CPUs")
 
     others = found("step_outliers", loop(outliers=slow))
     own = found("step_outliers", loop(outliers=replace(slow, cause="summary", is_own=True)))
@@ -34,6 +34,6 @@ def test_only_what_is_the_jobs_own_is_likely_to_go() -> None:
 
 def test_less_is_not() -> None:
     """Every job has some."""
-    slow = OutlierSignal((40, 20, 60), WHOLE_NS // 20 - 1, 100)
+    slow = UnexpectedSteps((40, 20, 60), WHOLE_NS // 20 - 1, 100)
 
     assert found("step_outliers", loop(outliers=slow)) is None

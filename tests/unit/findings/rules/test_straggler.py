@@ -6,25 +6,26 @@ from dataclasses import replace
 
 import pytest
 
-from tests.support.signals import MS, found, loop, parts, process, timing
+from tests.support.subjects import MS, found, loop, parts, process, timing
+from tfprobe.analysis.distributed.rank_lateness import RankLateness
 from tfprobe.errors import Missing
 from tfprobe.findings.finding import Subject
-from tfprobe.findings.signals import LoopSignals, Turns
+from tfprobe.findings.rule import LoopAnalysis
 
 
-def _rank(rank: int | None, **changes) -> LoopSignals:
+def _rank(rank: int | None, **changes) -> LoopAnalysis:
     subject = Subject("node7", 4711 + (rank or 0), rank, "fit", "model")
     return loop(subject=subject, process=process(subject=subject), **changes)
 
 
-LAST = Turns(matched=20, last_ratio=0.6, waiting_ns=0.1 * MS)
-OTHER = Turns(matched=20, last_ratio=0.4, waiting_ns=0.2 * MS)
+LAST = RankLateness(matched=20, last_ratio=0.6, waiting_ns=0.1 * MS)
+OTHER = RankLateness(matched=20, last_ratio=0.4, waiting_ns=0.2 * MS)
 
 
 def test_a_tenth_of_the_cycle_is_told() -> None:
     """Of ranks in step the late one waits least for the others."""
-    late = _rank(1, parts=parts(collectives=0.1), turns=LAST)
-    waiting = _rank(0, parts=parts(collectives=0.2), turns=OTHER)
+    late = _rank(1, parts=parts(collectives=0.1), lateness=LAST)
+    waiting = _rank(0, parts=parts(collectives=0.2), lateness=OTHER)
 
     finding = found("straggler", waiting, late)
 
@@ -34,8 +35,8 @@ def test_a_tenth_of_the_cycle_is_told() -> None:
 
 def test_ranks_of_two_jobs_do_not_wait_for_each_other() -> None:
     """A script that runs one job after the other has each rank twice."""
-    late = _rank(1, parts=parts(collectives=0.1), turns=LAST)
-    waiting = _rank(0, parts=parts(collectives=0.2), turns=OTHER)
+    late = _rank(1, parts=parts(collectives=0.1), lateness=LAST)
+    waiting = _rank(0, parts=parts(collectives=0.2), lateness=OTHER)
 
     other_job = replace(waiting, process=replace(waiting.process, group=1))
 
@@ -45,24 +46,24 @@ def test_ranks_of_two_jobs_do_not_wait_for_each_other() -> None:
 def test_of_many_ranks_one_is_last_to_three_times_its_share() -> None:
     """Among 16, nobody comes last to most collectives."""
     usual = replace(OTHER, last_ratio=0.04)
-    others = [_rank(at, parts=parts(collectives=0.2), turns=usual) for at in range(15)]
+    others = [_rank(at, parts=parts(collectives=0.2), lateness=usual) for at in range(15)]
 
-    late = _rank(15, parts=parts(collectives=0.05), turns=replace(LAST, last_ratio=0.2))
+    late = _rank(15, parts=parts(collectives=0.05), lateness=replace(LAST, last_ratio=0.2))
     finding = found("straggler", *others, late)
     assert finding is not None
     assert finding.subject.rank == 15
     assert any("among 16 ranks" in each.text for each in finding.evidence)
-    rarely = _rank(15, parts=parts(collectives=0.05), turns=replace(LAST, last_ratio=0.1))
+    rarely = _rank(15, parts=parts(collectives=0.05), lateness=replace(LAST, last_ratio=0.1))
     assert found("straggler", *others, rarely) is None
 
 
 def test_of_many_ranks_that_differ_the_last_is_no_outlier() -> None:
     """Where ranks are anything from fast to slow, the slowest is one of them."""
     ranks = [
-        _rank(at, parts=parts(collectives=0.5 - at / 40), turns=replace(OTHER, last_ratio=0.05))
+        _rank(at, parts=parts(collectives=0.5 - at / 40), lateness=replace(OTHER, last_ratio=0.05))
         for at in range(15)
     ]
-    last = _rank(15, parts=parts(collectives=0.1), turns=replace(LAST, last_ratio=0.4))
+    last = _rank(15, parts=parts(collectives=0.1), lateness=replace(LAST, last_ratio=0.4))
 
     assert found("straggler", *ranks, last) is None
 
@@ -70,8 +71,8 @@ def test_of_many_ranks_that_differ_the_last_is_no_outlier() -> None:
 def test_a_long_first_step_makes_nobody_late() -> None:
     """A chief restores and traces in it. The others waited for that one step alone."""
     long_first = timing(step_ns=100 * 16 * MS)
-    late = _rank(1, parts=parts(collectives=0.2), turns=LAST, timing=long_first)
-    waiting = _rank(0, parts=parts(collectives=0.2), turns=OTHER)
+    late = _rank(1, parts=parts(collectives=0.2), lateness=LAST, timing=long_first)
+    waiting = _rank(0, parts=parts(collectives=0.2), lateness=OTHER)
 
     assert found("straggler", waiting, late) is None
 
@@ -79,8 +80,8 @@ def test_a_long_first_step_makes_nobody_late() -> None:
 def test_the_gain_is_of_steps_as_they_usually_are() -> None:
     """A first step that is eight times the others would have made it larger."""
     long_first = timing(step_ns=100 * 16 * MS)
-    late = _rank(1, parts=parts(collectives=0.1), turns=LAST, timing=long_first)
-    waiting = _rank(0, parts=parts(collectives=0.3), turns=OTHER, timing=long_first)
+    late = _rank(1, parts=parts(collectives=0.1), lateness=LAST, timing=long_first)
+    waiting = _rank(0, parts=parts(collectives=0.3), lateness=OTHER, timing=long_first)
 
     finding = found("straggler", waiting, late)
 
@@ -90,8 +91,8 @@ def test_the_gain_is_of_steps_as_they_usually_are() -> None:
 
 def test_less_is_not() -> None:
     """Ranks are never equal."""
-    late = _rank(1, parts=parts(collectives=0.101), turns=LAST)
-    waiting = _rank(0, parts=parts(collectives=0.2), turns=OTHER)
+    late = _rank(1, parts=parts(collectives=0.101), lateness=LAST)
+    waiting = _rank(0, parts=parts(collectives=0.2), lateness=OTHER)
 
     assert found("straggler", waiting, late) is None
 
@@ -99,10 +100,10 @@ def test_less_is_not() -> None:
 @pytest.mark.parametrize(
     "turns", [replace(LAST, last_ratio=0.59), replace(LAST, waiting_ns=0.2 * MS)]
 )
-def test_a_rank_that_others_do_not_wait_for_is_not(turns: Turns) -> None:
+def test_a_rank_that_others_do_not_wait_for_is_not(turns: RankLateness) -> None:
     """Equal ranks take turns in being last, and one of them waits for the other, too."""
-    slower = _rank(1, parts=parts(collectives=0.1), turns=turns)
-    other = _rank(0, parts=parts(collectives=0.5), turns=OTHER)
+    slower = _rank(1, parts=parts(collectives=0.1), lateness=turns)
+    other = _rank(0, parts=parts(collectives=0.5), lateness=OTHER)
 
     assert found("straggler", other, slower) is None
 

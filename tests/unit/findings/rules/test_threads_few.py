@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tests.support.signals import MS, found, gpu_ops, loop, machine, ops, parts, process
+from tests.support.subjects import MS, found, gpu_ops, loop, machine, ops, parts, process
 from tfprobe.errors import Missing
 from tfprobe.findings.finding import Subject
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.signals import found, loop, machine, parts, process
+from tests.support.subjects import found, loop, machine, parts, process
 from tfprobe.errors import Missing
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.signals import MS, found, gpu_ops, loop, ops
+from tests.support.subjects import MS, found, gpu_ops, loop, ops
 
 
 def _tiny(per_step: float, large_ms: float):

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tests.support.signals import MS, found, gpu_ops, loop
-from tfprobe.findings.signals import GraphLoop
+from tests.support.subjects import MS, found, gpu_ops, loop
+from tfprobe.analysis.ops.graph_costs import GraphLoop
 
 
 def turning(small_ms: float, turns: float = 20) -> GraphLoop:

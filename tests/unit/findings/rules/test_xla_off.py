@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.signals import MS, found, gpu_ops, loop, ops, process, use
+from tests.support.subjects import MS, found, gpu_ops, loop, ops, process, use
 from tfprobe.findings.finding import Severity
 
 OFF = process(settings={"jit": False, "environment": {}})

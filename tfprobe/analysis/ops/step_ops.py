@@ -1,4 +1,4 @@
-"""Gather what ran in the traced steps of a loop: ops by type, how many and how small they are."""
+"""Sum up the ops of traced steps: by type, how many, how small, and what runs alongside."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from tfprobe.analysis.system.application import innermost
+from tfprobe.analysis.core.intervals import busy_ns_by_group, innermost
 from tfprobe.errors import Missing
-from tfprobe.findings.signals import Ops, OpUse
 from tfprobe.profile.capture_tables import Executions, Place
 from tfprobe.profile.profile import Capture
 from tfprobe.profile.tables import Flags, Int64s, having, used
@@ -83,6 +82,50 @@ FUSIBLE = frozenset(_FUSIBLE.split())
 
 
 @dataclass(frozen=True, slots=True)
+class OpUse:
+    """One type of op. `busy_ns` is the time of a step during which one of them ran (a union)."""
+
+    type: str
+    runs: float
+    busy_ns: float
+    node: str
+
+
+@dataclass(frozen=True, slots=True)
+class StepOps:
+    """The ops of a mean traced step, on threads that work for it.
+
+    `span_ns` is from the start of its first op to the end of its last, `busy_ns` that of it in
+    which any op ran, `large_ns` in which one ran that is not tiny; `paused_ns` are times without an
+    op that are longer than an executor takes for the next. `usual_op_ns` is the median op.
+    `has_updates`: some ops change variables, as training does.
+    `concurrent` are the types of ops that compute for later steps on the host, as a pipeline does:
+    `concurrent_ns` is the sum of their times, `concurrent_busy_ns` the time in which any of them
+    ran. `host` and `device` are the types by busy time, dearest first.
+    """
+
+    step_ns: float
+    span_ns: float
+    busy_ns: float
+    large_ns: float
+    per_step: float
+    usual_op_ns: float
+    host: tuple[OpUse, ...]
+    device: tuple[OpUse, ...]
+    fusible_ns: float
+    exposed_host: tuple[OpUse, ...] = ()
+    paused_ns: float = 0.0
+    has_updates: bool = True
+    concurrent: tuple[OpUse, ...] = ()
+    concurrent_ns: float = 0.0
+    concurrent_busy_ns: float = 0.0
+
+    @property
+    def has_accelerator(self) -> bool:
+        return bool(self.device)
+
+
+@dataclass(frozen=True, slots=True)
 class _Rows:
     """The rows of the traced steps of one loop; `capture` counts its captures from 0."""
 
@@ -96,17 +139,21 @@ class _Rows:
         return end
 
 
-def ops(rows: Executions, captures: tuple[Capture, ...], *, tiny_ns: float) -> Ops | Missing:
-    """Return the ops of the mean traced step; `rows` are those of these captures.
+def step_ops(
+    rows: Executions, captures: tuple[Capture, ...], *, tiny_ns: float
+) -> StepOps | Missing:
+    """Return the ops of the mean traced step; `rows` are those of these captures, numbered from 0.
 
     Rows of threads that prepare later steps are apart. Ops shorter than `tiny_ns` are tiny.
     """
-    mine = _mine(rows, captures)
-    beside = _only(mine, _computes_beside(rows))
-    beside_busy_ns = busy_ns(beside.capture, beside.captures, beside.rows.start_ns, beside.end_ns)
+    mine = _Rows(rows, rows.capture.astype(np.int64), len(captures))
+    concurrent = _only(mine, _is_concurrent(rows))
+    concurrent_busy_ns = busy_ns_by_group(
+        concurrent.capture, concurrent.captures, concurrent.rows.start_ns, concurrent.end_ns
+    )
     # As a trace opens, the input may run ahead of the step, whose trace then lacks it.
-    seen = int(np.count_nonzero(beside_busy_ns))
-    beside_steps = seen if 2 * seen >= len(captures) else len(captures)
+    seen = int(np.count_nonzero(concurrent_busy_ns))
+    concurrent_steps = seen if 2 * seen >= len(captures) else len(captures)
     kept = _only(mine, ~mine.rows.background)
     on_host = kept.rows.place == Place.HOST
     loops = on_host & ~waits_or_calls(kept.rows) & ~_starting(kept.rows, (_COPY,))
@@ -116,7 +163,7 @@ def ops(rows: Executions, captures: tuple[Capture, ...], *, tiny_ns: float) -> O
     span_ns, busy, large_ns, paused_ns = _span(host, tiny_ns)
     # Ops of PyTorch call each other, and each is a row.
     own = _innermost(host) if is_pytorch(host.rows) else host
-    return Ops(
+    return StepOps(
         step_ns=sum(capture.duration_ns for capture in captures) / len(captures),
         span_ns=span_ns,
         busy_ns=busy,
@@ -129,13 +176,13 @@ def ops(rows: Executions, captures: tuple[Capture, ...], *, tiny_ns: float) -> O
         exposed_host=_exposed(own, host, device),
         paused_ns=paused_ns,
         has_updates=bool(_starting(rows, _UPDATES).any()) or is_pytorch(rows),
-        beside=_types(beside, beside),
-        beside_ns=int(beside.rows.duration_ns.sum()) / max(beside_steps, 1),
-        beside_busy_ns=int(beside_busy_ns.sum()) / max(beside_steps, 1),
+        concurrent=_types(concurrent, concurrent),
+        concurrent_ns=int(concurrent.rows.duration_ns.sum()) / max(concurrent_steps, 1),
+        concurrent_busy_ns=int(concurrent_busy_ns.sum()) / max(concurrent_steps, 1),
     )
 
 
-def _computes_beside(rows: Executions) -> Flags:
+def _is_concurrent(rows: Executions) -> Flags:
     """Say which rows are ops of the host that compute for later steps: none that may wait."""
     may_wait = waits_or_calls(rows) | _starting(rows, _MAY_WAIT)
     computes: Flags = rows.background & (rows.place == Place.HOST) & ~may_wait
@@ -167,12 +214,6 @@ def _innermost(host: _Rows) -> _Rows:
     return _Rows(own, host.capture[chosen], host.captures)
 
 
-def _mine(rows: Executions, captures: tuple[Capture, ...]) -> _Rows:
-    at = np.full(max((capture.index for capture in captures), default=0) + 1, -1, dtype=np.int64)
-    at[[capture.index for capture in captures]] = np.arange(len(captures))
-    return _Rows(rows, at[rows.capture], len(captures))
-
-
 def _only(mine: _Rows, chosen: Flags) -> _Rows:
     return _Rows(mine.rows.only(chosen), mine.capture[chosen], mine.captures)
 
@@ -190,8 +231,8 @@ def _span(host: _Rows, tiny_ns: float) -> tuple[float, float, float, float]:
     np.minimum.at(first, host.capture, start)
     np.maximum.at(last, host.capture, end)
     large = host.rows.duration_ns >= tiny_ns
-    covered = busy_ns(host.capture[large], host.captures, start[large], end[large])
-    busy = busy_ns(host.capture, host.captures, start, end)
+    covered = busy_ns_by_group(host.capture[large], host.captures, start[large], end[large])
+    busy = busy_ns_by_group(host.capture, host.captures, start, end)
     paused = _paused_ns(host)
     sums = (each.sum() for each in (np.maximum(last - first, 0), busy, covered, paused))
     span, any_op, large_op, no_op = (float(each) / host.captures for each in sums)
@@ -220,7 +261,7 @@ def _types(mine: _Rows, whole: _Rows) -> tuple[OpUse, ...]:
     number = np.zeros(len(rows.strings.values), dtype=np.int64)
     number[types] = np.arange(len(types))
     group = mine.capture * len(types) + number[rows.op_type]
-    by_group = busy_ns(group, mine.captures * len(types), rows.start_ns, mine.end_ns)
+    by_group = busy_ns_by_group(group, mine.captures * len(types), rows.start_ns, mine.end_ns)
     busy = by_group.reshape(mine.captures, len(types)).sum(axis=0)
     runs = np.bincount(whole.rows.op_type, minlength=len(rows.strings.values))
     dearest = np.argsort(-busy, kind="stable")[:_TOP].tolist()
@@ -231,14 +272,14 @@ def _types(mine: _Rows, whole: _Rows) -> tuple[OpUse, ...]:
     )
 
 
-def _use(mine: _Rows, op_type: int, busy_ns: int, runs: int) -> OpUse:
+def _use(mine: _Rows, op_type: int, busy_ns_by_group: int, runs: int) -> OpUse:
     rows = mine.rows
     of_type = np.flatnonzero(rows.op_type == op_type)
     longest = of_type[int(np.argmax(rows.duration_ns[of_type]))]
     return OpUse(
         type=rows.strings[op_type],
         runs=runs / mine.captures,
-        busy_ns=busy_ns / mine.captures,
+        busy_ns=busy_ns_by_group / mine.captures,
         node=_CALL_PATH.sub("", rows.strings[int(rows.name[longest])]),
     )
 
@@ -246,7 +287,9 @@ def _use(mine: _Rows, op_type: int, busy_ns: int, runs: int) -> OpUse:
 def _fusible_ns(mine: _Rows) -> float:
     chosen = _of_types(mine.rows, FUSIBLE)
     rows, end_ns = mine.rows, mine.end_ns
-    busy = busy_ns(mine.capture[chosen], mine.captures, rows.start_ns[chosen], end_ns[chosen])
+    busy = busy_ns_by_group(
+        mine.capture[chosen], mine.captures, rows.start_ns[chosen], end_ns[chosen]
+    )
     return float(busy.sum()) / mine.captures
 
 
@@ -268,30 +311,7 @@ def _alone(use: OpUse, own: _Rows, device: _Rows) -> OpUse:
     both = np.concatenate([own.capture[of_type], device.capture])
     start_ns = np.concatenate([own.rows.start_ns[of_type], device.rows.start_ns])
     end_ns = np.concatenate([own.end_ns[of_type], device.end_ns])
-    together = busy_ns(both, own.captures, start_ns, end_ns)
-    kernels = busy_ns(device.capture, own.captures, device.rows.start_ns, device.end_ns)
+    together = busy_ns_by_group(both, own.captures, start_ns, end_ns)
+    kernels = busy_ns_by_group(device.capture, own.captures, device.rows.start_ns, device.end_ns)
     alone = float((together - kernels).sum()) / own.captures
     return OpUse(use.type, use.runs, alone, use.node)
-
-
-def busy_ns(group: Int64s, count: int, start_ns: Int64s, end_ns: Int64s) -> Int64s:
-    """Return for each of `count` groups how long at least one of its rows ran.
-
-    All groups are handled in one sort: each is put behind the one before it on one axis of time.
-    """
-    found = np.zeros(count, dtype=np.int64)
-    if not len(group):
-        return found
-    base_ns = int(start_ns.min())
-    span_ns = int(end_ns.max()) - base_ns + 1
-    used = np.flatnonzero(np.bincount(group))
-    numbers = np.zeros(count, dtype=np.int64)
-    numbers[used] = np.arange(len(used))
-    rank = numbers[group]
-    start = start_ns - base_ns + rank * span_ns
-    end = np.maximum(end_ns, start_ns) - base_ns + rank * span_ns
-    order = np.argsort(start, kind="stable")
-    start, end, rank = start[order], end[order], rank[order]
-    reached = np.concatenate([start[:1], np.maximum.accumulate(end)[:-1]])
-    np.add.at(found, used[rank], np.maximum(end - np.maximum(start, reached), 0))
-    return found

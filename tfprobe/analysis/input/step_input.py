@@ -1,6 +1,8 @@
-"""Gather what the steps of a loop wait for, from the input view."""
+"""Name the input that steps of a loop wait for: the stage, its line, and what is known of both."""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 from tfprobe.analysis.breakdown.gap_breakdown import gaps_before_steps
 from tfprobe.analysis.breakdown.python_lines import python_lines
@@ -9,9 +11,7 @@ from tfprobe.analysis.input.input_sources import SourceKind
 from tfprobe.analysis.input.input_verdict import LoopInput
 from tfprobe.analysis.input.stage_kinds import is_source, is_wrapper
 from tfprobe.analysis.input.stage_stats import PipelineUse, is_python
-from tfprobe.analysis.system.thread_times import thread_times
 from tfprobe.errors import Missing
-from tfprobe.findings.signals import Input
 from tfprobe.profile.profile import Profile
 
 # What makes these stages, as activities name it.
@@ -35,10 +35,39 @@ _ONE_BY_ONE = frozenset({"FlatMap", "Generator", "Prefetch", "Repeat"})
 _HANDS_ON = _FROM_MEMORY | {"MemoryCacheImpl", "Repeat", "Skip", "Take"}
 
 
-def input_of(item: LoopInput, profile: Profile) -> Input | Missing:
+@dataclass(frozen=True, slots=True)
+class StepInput:
+    """Where the input of the steps comes from, and which node of it the step waits for.
+
+    `nodes` are those of tf.data, the one nearest to the step first; `advice` says what helps.
+    Where the input keeps up, steps wait only for elements that are ready to change hands. Unless it
+    `is_measured`, the bottleneck is what most likely is it. `is_whole`: each of its sources was
+    seen. `may_cache`: what it makes ends, and no Python generator makes it. `is_ready`: its
+    elements lie in memory and are handed over beside the step, so that nothing makes it faster.
+    `prefetches`: a data set of its process ends, somewhere, in a prefetch. `python_ns` is what
+    Python takes in it for the elements of a step, beside the step.
+    """
+
+    bottleneck: str
+    own_ns: float
+    iterator: str
+    nodes: tuple[str, ...]
+    advice: str = ""
+    source: str = ""
+    keeps_up: bool = False
+    is_measured: bool = True
+    is_whole: bool = True
+    may_cache: bool = True
+    is_ready: bool = False
+    prefetches: bool = False
+    python_ns: float = 0.0
+
+
+def step_input(item: LoopInput, profile: Profile, *, foreign_line: str = "") -> StepInput | Missing:
     """Return the input of a loop; of several sources the dearest is named.
 
-    Of a queue it is the dearest line between the steps of a thread that fills it.
+    `foreign_line` is where Python mostly stands in threads that TensorFlow started. Of a queue the
+    line is the dearest one between the steps of a thread that fills it.
     """
     if not item.sources:
         return Missing("its steps take no input that is known")
@@ -47,11 +76,11 @@ def input_of(item: LoopInput, profile: Profile) -> Input | Missing:
     stage = _bottleneck(pipeline)
     place = f"{source.file}:{source.line}" if source.file else ""
     if source.kind is SourceKind.ITERATOR:
-        own = "" if _kind(stage) in _NOT_PYTHON else _line_beside(item, profile)
+        own = "" if _kind(stage) in _NOT_PYTHON else foreign_line
         place = own or _line_that_made(item, stage, profile) or place
     if source.kind is SourceKind.QUEUE:
         place = _line_of_filler(item, profile)
-    return Input(
+    return StepInput(
         bottleneck=stage or source.what,
         own_ns=source.time_ns,
         iterator="" if isinstance(pipeline, Missing) else _path(pipeline),
@@ -94,19 +123,6 @@ def _python_ns(pipeline: PipelineUse) -> float:
 
 def _kind(stage: str) -> str:
     return stage.removeprefix("Parallel").partition("V")[0]
-
-
-def _line_beside(item: LoopInput, profile: Profile) -> str:
-    """Return where Python stands in threads that TensorFlow started, mostly: it makes elements."""
-    if isinstance(item.loop, Missing):
-        return ""
-    resource_samples = [
-        sample for sample in profile.resource_samples if sample.process == item.loop.process
-    ]
-    found = thread_times(sorted(resource_samples, key=lambda sample: sample.at_ns))
-    guests = () if isinstance(found, Missing) else found.guests
-    own = [guest for guest in guests if not is_of_library(guest.file)]
-    return f"{own[0].file}:{own[0].line}" if own else ""
 
 
 def _line_that_made(item: LoopInput, stage: str, profile: Profile) -> str:

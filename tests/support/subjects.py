@@ -9,21 +9,18 @@ from typing import Any
 from tfprobe.analysis.account.account import Account
 from tfprobe.analysis.account.categories import Category
 from tfprobe.analysis.account.ledger import AccountPart, Item
+from tfprobe.analysis.breakdown.gap_breakdown import GapCause
+from tfprobe.analysis.breakdown.python_lines import LineKind, PythonLine
+from tfprobe.analysis.breakdown.step_parts import Part
+from tfprobe.analysis.ops.step_ops import OpUse, StepOps
+from tfprobe.analysis.steps.cycle_shares import CycleShares
+from tfprobe.analysis.steps.loop_timing import LoopTiming
+from tfprobe.analysis.system.machine_use import MachineUse
 from tfprobe.errors import Missing
 from tfprobe.findings.engine import judge
 from tfprobe.findings.finding import Finding, Gain, Subject
+from tfprobe.findings.rule import LoopAnalysis, ProcessAnalysis, RunAnalysis, TracedStep
 from tfprobe.findings.rules import RULES
-from tfprobe.findings.signals import (
-    LoopSignals,
-    LoopTiming,
-    MachineSignal,
-    Ops,
-    OpUse,
-    Parts,
-    ProcessSignals,
-    Signals,
-    WaitSample,
-)
 from tfprobe.findings.thresholds import DEFAULTS, Thresholds
 
 MS = 1_000_000
@@ -36,8 +33,8 @@ WHOLE_NS = STEPS * 10 * MS
 
 def found(
     rule: str,
-    *loops: LoopSignals,
-    processes: Sequence[ProcessSignals] | None = None,
+    *loops: LoopAnalysis,
+    processes: Sequence[ProcessAnalysis] | None = None,
     limits: Thresholds = DEFAULTS,
 ) -> Finding | None:
     """Return what one rule finds in these loops, or in these processes, with its own bound.
@@ -45,7 +42,7 @@ def found(
     All else is as `judge` tells it, which raises some bounds.
     """
     chosen = tuple(each.process for each in loops) if processes is None else tuple(processes)
-    signals = Signals(chosen, loops)
+    signals = RunAnalysis(chosen, loops)
     told = next((each for each in judge(signals, limits).findings if each.rule == rule), None)
     if told is None:
         return None
@@ -59,7 +56,7 @@ def _is_of(own: Gain, told: Gain | Missing) -> bool:
     return isinstance(told, Gain) and (own.low_ns, own.of_ns) == (told.low_ns, told.of_ns)
 
 
-def process(**changes: Any) -> ProcessSignals:
+def process(**changes: Any) -> ProcessAnalysis:
     """Return a process that is well."""
     facts: dict[str, Any] = {
         "subject": Subject(host="node7", pid=4711),
@@ -70,7 +67,7 @@ def process(**changes: Any) -> ProcessSignals:
         "machine": machine(),
         "loop_ns": WHOLE_NS,
     }
-    return ProcessSignals(**{**facts, **changes})
+    return ProcessAnalysis(**{**facts, **changes})
 
 
 def account(wall_ns: int, **parts: Sequence[Item]) -> Account:
@@ -86,7 +83,7 @@ def account(wall_ns: int, **parts: Sequence[Item]) -> Account:
     return Account(wall_ns, 1, tuple(told), STEPS, ("fit", "model"), None, prepared_ns)
 
 
-def machine(**changes: Any) -> MachineSignal:
+def machine(**changes: Any) -> MachineUse:
     """Return a machine with room."""
     facts: dict[str, Any] = {
         "cpus": 4.0,
@@ -99,7 +96,7 @@ def machine(**changes: Any) -> MachineSignal:
         "watched_steps": STEPS // 2,
         "steps": STEPS,
     }
-    return MachineSignal(**{**facts, **changes})
+    return MachineUse(**{**facts, **changes})
 
 
 def timing(**changes: Any) -> LoopTiming:
@@ -124,10 +121,24 @@ def timing(**changes: Any) -> LoopTiming:
     return LoopTiming(**{**facts, **changes})
 
 
-def parts(**shares: float) -> Parts:
+def parts(**shares: float) -> CycleShares:
     """Return the parts of a cycle; what is left is host_compute."""
     rest = 1 - sum(shares.values())
-    return Parts({"host_compute": rest, **shares}, cycle_ns=10.0 * MS, total_ns=float(WHOLE_NS))
+    return CycleShares(
+        {"host_compute": rest, **shares}, cycle_ns=10.0 * MS, total_ns=float(WHOLE_NS)
+    )
+
+
+def cause(part: str, what: str, source: str, ms: float) -> GapCause:
+    """Return what a part of the mean cycle went to, by the value of the part and "file:line"."""
+    file, _, line = source.rpartition(":")
+    return GapCause(Part(part), what, file, int(line or 0), round(ms * MS))
+
+
+def line(what: str, source: str, kind: str, ratio: float, calls: int) -> PythonLine:
+    """Return a line of the job between steps, by the value of its kind and "file:line"."""
+    file, _, number = source.rpartition(":")
+    return PythonLine(what, file, int(number), LineKind(kind), ratio, calls)
 
 
 def use(op_type: str, busy_ms: float) -> OpUse:
@@ -135,7 +146,7 @@ def use(op_type: str, busy_ms: float) -> OpUse:
     return OpUse(op_type, 1.0, busy_ms * MS, f"layer/{op_type}")
 
 
-def ops(**changes: Any) -> Ops:
+def ops(**changes: Any) -> StepOps:
     """Return the ops of a step of 8 ms with a few large ones."""
     facts: dict[str, Any] = {
         "step_ns": 8.0 * MS,
@@ -148,22 +159,22 @@ def ops(**changes: Any) -> Ops:
         "device": (),
         "fusible_ns": 0.0,
     }
-    return Ops(**{**facts, **changes})
+    return StepOps(**{**facts, **changes})
 
 
-def gpu_ops(**changes: Any) -> Ops:
+def gpu_ops(**changes: Any) -> StepOps:
     """Return the ops of a step whose kernels run on a GPU."""
     return ops(**{"device": (use("MatMul", 1.0),), **changes})
 
 
-def loop(**changes: Any) -> LoopSignals:
+def loop(**changes: Any) -> LoopAnalysis:
     """Return a loop that is well."""
     facts: dict[str, Any] = {
         "subject": Subject("node7", 4711, None, "fit", "model"),
         "process": process(),
         "timing": timing(),
-        "samples": tuple(
-            WaitSample(step, f"node7/4711-1/captures/{step:06}-fit-0.xplane.pb")
+        "traced_steps": tuple(
+            TracedStep(step, f"node7/4711-1/captures/{step:06}-fit-0.xplane.pb")
             for step in (20, 23)
         ),
         "outliers": Missing("none"),
@@ -171,8 +182,8 @@ def loop(**changes: Any) -> LoopSignals:
         "ops": ops(),
         "scopes": (),
         "lines": (),
-        "syncs": Missing("none"),
+        "reads": Missing("none"),
         "copies": (),
         "input": Missing("none"),
     }
-    return LoopSignals(**{**facts, **changes})
+    return LoopAnalysis(**{**facts, **changes})

@@ -1,17 +1,18 @@
-"""Gather which scopes and lines of Python the ops of a loop's traced steps belong to."""
+"""Say what parts of a graph cost in traced steps: scopes, lines, patterns of ops, loops."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 
 import numpy as np
 
+from tfprobe.analysis.breakdown.step_parts import GET_NEXT
+from tfprobe.analysis.core.intervals import busy_ns_by_group
 from tfprobe.analysis.core.source_lines import NO_LAYER, Origin, Origins
-from tfprobe.analysis.input.input_waits import GET_NEXT
+from tfprobe.analysis.ops.step_ops import waits_or_calls
 from tfprobe.errors import Missing
-from tfprobe.findings.gather.ops import busy_ns, waits_or_calls
-from tfprobe.findings.signals import CodeUse, GraphLoop
 from tfprobe.profile.capture_tables import Place
 from tfprobe.profile.graph import TracedLoop
 from tfprobe.profile.tables import Flags, Int64s
@@ -47,7 +48,29 @@ _NO_LOOP = frozenset(
 )
 
 
-def nodes(found: TracedLoop) -> int | Missing:
+@dataclass(frozen=True, slots=True)
+class CodeCost:
+    """A scope or a line of Python, and the time of a step in which an op of it ran (a union)."""
+
+    name: str
+    busy_ns: float
+    source: str = ""
+    node: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class GraphLoop:
+    """A loop within the graph, by its name: how often it turns in a step, as far as that was seen,
+    and the time from its first op to its last in which no op runs that is not tiny. Where none of
+    its ops was traced, `turns` is 0: all were too cheap."""
+
+    name: str
+    turns: float
+    small_ns: float
+    source: str
+
+
+def computing_nodes(found: TracedLoop) -> int | Missing:
     """Return how many nodes of the graph compute something, were it each once a step.
 
     What a Session records are all ops that ran, and its graph has those of other steps, too. Of
@@ -69,7 +92,7 @@ def nodes(found: TracedLoop) -> int | Missing:
     )
 
 
-def scopes(found: TracedLoop) -> tuple[CodeUse, ...] | Missing:
+def costliest_scopes(found: TracedLoop) -> tuple[CodeCost, ...] | Missing:
     """Return the dearest layers: the innermost scopes that hold ops, with their gradients."""
     origins = Origins((found,))
     layers = (origins.of(node.name).layer for node in found.graph.nodes)
@@ -80,7 +103,7 @@ def scopes(found: TracedLoop) -> tuple[CodeUse, ...] | Missing:
     return uses
 
 
-def lines(found: TracedLoop) -> tuple[CodeUse, ...] | Missing:
+def costliest_lines(found: TracedLoop) -> tuple[CodeCost, ...] | Missing:
     """Return the dearest lines of the job's own code, those that made the ops."""
     if not found.graph.has_traces:
         return Missing("the recording has no source lines of the ops")
@@ -89,10 +112,10 @@ def lines(found: TracedLoop) -> tuple[CodeUse, ...] | Missing:
     uses = _uses(found, names)
     if not uses:
         return Missing("no op of the traced steps was made by a known line")
-    return tuple(CodeUse(use.name, use.busy_ns, use.name, use.node) for use in uses)
+    return tuple(CodeCost(use.name, use.busy_ns, use.name, use.node) for use in uses)
 
 
-def ops_source(found: TracedLoop) -> str:
+def main_source_line(found: TracedLoop) -> str:
     """Return the line of the job that made most of the ops; "" where no line did."""
     if not found.graph.has_traces:
         return ""
@@ -103,7 +126,7 @@ def ops_source(found: TracedLoop) -> str:
     return line if count > len(made) / 2 else ""
 
 
-def double(found: TracedLoop) -> CodeUse | Missing:
+def double_precision(found: TracedLoop) -> CodeCost | Missing:
     """Return what computes in 64 bits on the host, with its dearest line."""
     nodes = found.graph.nodes
     if not any(node.dtypes for node in nodes):
@@ -111,7 +134,7 @@ def double(found: TracedLoop) -> CodeUse | Missing:
     is_double = [node.dtypes[:1] == (_DOUBLE,) and node.op not in _NO_LOOP for node in nodes]
     whole = _uses(found, ["64 bits" if each else "" for each in is_double])
     if not whole or not whole[0].busy_ns:
-        return CodeUse("", 0.0)
+        return CodeCost("", 0.0)
     origins = Origins((found,))
     lines = _uses(
         found,
@@ -121,10 +144,10 @@ def double(found: TracedLoop) -> CodeUse | Missing:
         ],
     )
     source = lines[0].name if lines else ""
-    return CodeUse(whole[0].name, whole[0].busy_ns, source, whole[0].node)
+    return CodeCost(whole[0].name, whole[0].busy_ns, source, whole[0].node)
 
 
-def dense_gradient(found: TracedLoop) -> CodeUse | Missing:
+def dense_gradients(found: TracedLoop) -> CodeCost | Missing:
     """Return what computes on whole tables because a sparse gradient was made dense.
 
     Those are the ops that take what UnsortedSegmentSum made of the rows, and in a graph with such
@@ -136,7 +159,7 @@ def dense_gradient(found: TracedLoop) -> CodeUse | Missing:
     gathers = [node for node in nodes.values() if node.op in _GATHERS]
     made_dense = {node.name for node in nodes.values() if node.op == _MAKES_DENSE}
     if not gathers or not made_dense:
-        return CodeUse("", 0.0)
+        return CodeCost("", 0.0)
     takers: dict[str, list[str]] = {}
     for node in nodes.values():
         for producer in node.inputs.values():
@@ -146,12 +169,12 @@ def dense_gradient(found: TracedLoop) -> CodeUse | Missing:
     whole |= _reached(tables, lambda name: nodes[name].inputs.values() if name in nodes else ())
     uses = _uses(found, ["dense" if node.name in whole else "" for node in found.graph.nodes])
     if not uses:
-        return CodeUse("", 0.0)
+        return CodeCost("", 0.0)
     source = _line(Origins((found,)).of(gathers[0].name))
-    return CodeUse(uses[0].name, uses[0].busy_ns, source, uses[0].node)
+    return CodeCost(uses[0].name, uses[0].busy_ns, source, uses[0].node)
 
 
-def one_hot(found: TracedLoop) -> CodeUse | Missing:
+def one_hot_products(found: TracedLoop) -> CodeCost | Missing:
     """Return what one-hot vectors and the products with them take; the line is of the dearest."""
     if not found.has_graph:
         return Missing("the recording has no graph of these steps")
@@ -167,13 +190,13 @@ def one_hot(found: TracedLoop) -> CodeUse | Missing:
         taker for name in same for taker in takers.get(name, ()) if nodes[taker].op in _PRODUCTS
     }
     if not products:
-        return CodeUse("", 0.0)
+        return CodeCost("", 0.0)
     used = products | same
     uses = _uses(found, ["one-hot" if node.name in used else "" for node in found.graph.nodes])
     if not uses:
-        return CodeUse("", 0.0)
+        return CodeCost("", 0.0)
     source = _line(Origins((found,)).of(uses[0].node))
-    return CodeUse(uses[0].name, uses[0].busy_ns, source, uses[0].node)
+    return CodeCost(uses[0].name, uses[0].busy_ns, source, uses[0].node)
 
 
 def _reached(names: Iterable[str], steps: Callable[[str], Iterable[str]]) -> set[str]:
@@ -191,7 +214,7 @@ def _line(origin: Origin) -> str:
     return "" if origin.frame is None else f"{origin.frame.file}:{origin.frame.line}"
 
 
-def _uses(found: TracedLoop, names: list[str]) -> tuple[CodeUse, ...]:
+def _uses(found: TracedLoop, names: list[str]) -> tuple[CodeCost, ...]:
     """Return the names by how long an op of them ran; "" is none."""
     known = sorted({name for name in names if name})
     numbers = {name: at for at, name in enumerate(known)}
@@ -204,11 +227,13 @@ def _uses(found: TracedLoop, names: list[str]) -> tuple[CodeUse, ...]:
     group = capture * len(known) + group_of[found.node[chosen]]
     count = max(len(found.captures), 1)
     start_ns = rows.start_ns[chosen]
-    busy = busy_ns(group, count * len(known), start_ns, start_ns + rows.duration_ns[chosen])
+    busy = busy_ns_by_group(
+        group, count * len(known), start_ns, start_ns + rows.duration_ns[chosen]
+    )
     total = busy.reshape(count, len(known)).sum(axis=0)
     dearest = np.argsort(-total, kind="stable")[:_TOP].tolist()
     example = _examples(found, group_of, chosen, dearest)
-    return tuple(CodeUse(known[at], int(total[at]) / count, "", example[at]) for at in dearest)
+    return tuple(CodeCost(known[at], int(total[at]) / count, "", example[at]) for at in dearest)
 
 
 def _own(found: TracedLoop) -> Flags:
@@ -273,7 +298,7 @@ def _loop(found: TracedLoop, name: str, tiny_ns: float) -> GraphLoop:
     ends_ns: Int64s = rows.start_ns + rows.duration_ns
     start_ns, end_ns = np.maximum(rows.start_ns, first[capture]), np.minimum(ends_ns, last[capture])
     large = loops & (rows.duration_ns >= tiny_ns) & (end_ns > start_ns)
-    covered = busy_ns(capture[large], len(first), start_ns[large], end_ns[large])
+    covered = busy_ns_by_group(capture[large], len(first), start_ns[large], end_ns[large])
     frame = Origins((found,)).of(name).frame
     nodes = len(found.graph.nodes)
     return GraphLoop(

@@ -1,19 +1,14 @@
-"""Gather how long the steps of a loop took, the time between them, and the thread around both."""
+"""Say how long the steps of a loop took, the time between them, and the thread around both."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from tfprobe.analysis.core.statistics import spread
-from tfprobe.analysis.steps import outliers as view
-from tfprobe.analysis.steps.outliers import Outlier
-from tfprobe.analysis.steps.slow_step_causes import BY_OTHERS, Cause, Causes, told
 from tfprobe.analysis.steps.step_window import gaps_around_traces, remember
-from tfprobe.errors import Missing
-from tfprobe.findings.signals import LoopTiming, OutlierSignal
 from tfprobe.profile.profile import Durations, Loop, Profile, bucket_bounds_ns
 from tfprobe.profile.tables import Flags, Int64s
 
@@ -21,6 +16,50 @@ from tfprobe.profile.tables import Flags, Int64s
 _NAMED = 5
 # With fewer steps that were not traced there is no telling what a step takes without.
 LEAST_UNTRACED = 3
+
+
+@dataclass(frozen=True, slots=True)
+class LoopTiming:
+    """The steps of a loop, from the first to the last, with the time between them.
+
+    `thread_ns` is that of the thread with all its works; `retrace_ns` what the slowest steps, as
+    many as were traced again, took beyond the usual one of the others. `untraced` counts those
+    others: where they are too few to say what is usual, `retrace_ns` is all of the slow steps.
+    `gap_spread_ns` is the median absolute deviation of gaps from the usual one.
+    `regular_step_ns` and `regular_gap_ns` are steps and gaps without what stands out for a reason
+    that is known and not the steps' own: a first step, a trace, a checkpoint, an evaluation.
+    `first_seen_ns` is the unix time of the first step, 0 where the recording does not tell.
+    """
+
+    kind: str
+    name: str
+    steps: int
+    per_execution: int
+    retraces: int
+    step_ns: int
+    gap_ns: int
+    regular_step_ns: int
+    regular_gap_ns: int
+    usual_step_ns: float
+    usual_gap_ns: float
+    retrace_ns: int
+    untraced: int
+    slowest_steps: tuple[int, ...]
+    thread_ns: int
+    gap_spread_ns: float = 0.0
+    first_seen_ns: int = 0
+
+    @property
+    def loop_ns(self) -> int:
+        return self.step_ns + self.gap_ns
+
+    def without(self, step_ns: int, gap_ns: int) -> LoopTiming:
+        """Return it with regular steps and gaps that take so much less in all."""
+        return replace(
+            self,
+            regular_step_ns=max(self.regular_step_ns - step_ns, 0),
+            regular_gap_ns=max(self.regular_gap_ns - gap_ns, 0),
+        )
 
 
 def loop_timings(profile: Profile) -> dict[tuple[int, int], LoopTiming]:
@@ -248,90 +287,3 @@ def _excess_ns(times_ns: Int64s, usual: Flags, chosen: Flags) -> int:
 
 def _threads_median_ns(times_ns: Int64s) -> float:
     return float(np.median(times_ns)) if len(times_ns) else 0.0
-
-
-# What the job does beside training, and what rules of their own are about.
-_EXPECTED = frozenset(
-    {
-        "first",
-        "import",
-        "callbacks",
-        "summary",
-        "build",
-        "trace",
-        "compile",
-        "save",
-        "evaluate",
-        "predict",
-        "epoch",
-        "calls",
-        "work",
-        "recording",
-    }
-)
-# What others on the machine do.
-_BY_OTHERS = (Cause("stolen", ""), Cause("waited", BY_OTHERS), Cause("crowded", ""))
-
-
-def outliers(profile: Profile, loop: Loop) -> OutlierSignal | Missing:
-    """Return the steps that took too long, or that came too late.
-
-    Of a long run only the latest steps are remembered: what those took is scaled to all.
-    """
-    remembered = remember(loop, profile.loops)
-    causes = Causes(profile, loop)
-    found = [view.of_steps(remembered, causes), view.of_gaps(remembered, causes)]
-    known = [each for each in found if not isinstance(each, Missing)]
-    if not known:
-        return Missing("there are too few steps to know what is usual")
-    everything = [each for one in known for each in one.found]
-    unexpected = [each for each in everything if _is_unexpected(each)]
-    # What the first step took is set apart with the loop.
-    expected = [each for each in everything if not _is_unexpected(each) and each.step]
-    unexpected.sort(key=lambda each: -each.excess_ns)
-    scale = max(loop.executed / max(len(remembered), 1), 1.0)
-    cause = _main_cause(unexpected)
-    return OutlierSignal(
-        steps=tuple(dict.fromkeys(each.step for each in unexpected)),
-        excess_ns=round(sum(each.excess_ns for each in unexpected) * scale),
-        looked_at=known[0].looked_at,
-        every=_every(known, unexpected),
-        cause="" if isinstance(cause, Missing) else told(cause),
-        is_own=not isinstance(cause, Missing) and cause not in _BY_OTHERS,
-        known_step_ns=round(sum(each.excess_ns for each in expected if not each.is_gap) * scale),
-        known_gap_ns=round(sum(each.excess_ns for each in expected if each.is_gap) * scale),
-    )
-
-
-def _every(known: Sequence[view.Outliers], outliers: Sequence[Outlier]) -> int | None:
-    """Return the distance at which most outliers come, None where most come at none.
-
-    They take most of the time, too: one long stop is none of those that come at a distance.
-    """
-    periods = [period for one in known for period in one.periods]
-    longest = max(periods, key=lambda each: each.times, default=None)
-    if longest is None or longest.times <= len(outliers) / 2:
-        return None
-    in_turn = (
-        outlier for outlier in outliers if (outlier.step - longest.first) % longest.every == 0
-    )
-    turns_ns = sum(each.excess_ns for each in in_turn)
-    return longest.every if 2 * turns_ns > sum(outlier.excess_ns for outlier in outliers) else None
-
-
-def _is_unexpected(each: Outlier) -> bool:
-    # Whatever went on during the first step, that step is none of the loop's.
-    if not each.step:
-        return False
-    return isinstance(each.cause, Missing) or each.cause.kind not in _EXPECTED
-
-
-def _main_cause(outliers: Sequence[Outlier]) -> Cause | Missing:
-    """Return what more than half of the time was spent in; Missing where that is not known."""
-    sums: dict[Cause | Missing, int] = {}
-    for outlier in outliers:
-        sums[outlier.cause] = sums.get(outlier.cause, 0) + outlier.excess_ns
-    main = max(sums, key=lambda cause: sums[cause], default=Missing("nothing stands out"))
-    if sums and 2 * sums[main] <= sum(sums.values()):
-        return Missing("no one cause explains most of it")
-    return main

@@ -1,0 +1,112 @@
+"""Sum up what a process used of its machine while its steps ran: CPUs and memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tfprobe.analysis.memory.host_memory import GrowthVerdict, memory_of
+from tfprobe.errors import Missing
+from tfprobe.profile.activities import ResourceSample
+from tfprobe.profile.profile import Profile
+
+_NS_PER_S = 1_000_000_000
+_NOT_MEASURED = Missing("it was not checked")
+
+
+@dataclass(frozen=True, slots=True)
+class MachineUse:
+    """What a process used of its machine over the time of its steps.
+
+    `used_cpus` are those that it kept busy on average, `switches_per_s` how often its threads gave
+    up or lost a CPU.
+    `growth_bytes_per_step` is the slope of resident memory over `watched_steps`, the later half;
+    `grows` says that it goes on, and is neither a warm-up nor chance.
+    """
+
+    cpus: float | Missing
+    throttled_ns: int | Missing
+    resident_bytes: int | Missing
+    peak_bytes: int | Missing
+    limit_bytes: int | Missing
+    growth_bytes_per_step: float | Missing
+    grows: bool
+    watched_steps: int
+    steps: int
+    used_cpus: float | Missing = _NOT_MEASURED
+    switches_per_s: float | Missing = _NOT_MEASURED
+
+
+def machine_use(profile: Profile, process: int) -> MachineUse | Missing:
+    """Return what the pulses of a process tell of it."""
+    resource_samples = sorted(
+        (sample for sample in profile.resource_samples if sample.process == process),
+        key=lambda each: each.at_ns,
+    )
+    if len(resource_samples) < 2:
+        return Missing("there is only one resource sample of the process")
+    told = memory_of(profile.processes[process], resource_samples)
+    memory = told or Missing("/proc has no memory data of the process")
+    growth = memory if isinstance(memory, Missing) else memory.growth
+    known = not isinstance(growth, Missing)
+    return MachineUse(
+        cpus=_cpus(resource_samples[-1]),
+        throttled_ns=_throttled_ns(resource_samples),
+        resident_bytes=memory if isinstance(memory, Missing) else memory.in_steps_bytes,
+        peak_bytes=memory if isinstance(memory, Missing) else memory.peak_bytes,
+        limit_bytes=memory if isinstance(memory, Missing) else memory.limit_bytes,
+        growth_bytes_per_step=growth if isinstance(growth, Missing) else growth.bytes_per_step,
+        grows=known and not isinstance(growth, Missing) and growth.verdict is GrowthVerdict.GROWING,
+        watched_steps=0 if isinstance(growth, Missing) else growth.last_step - growth.first_step,
+        steps=resource_samples[-1].steps,
+        used_cpus=_used_cpus(resource_samples),
+        switches_per_s=_switches_per_s(resource_samples),
+    )
+
+
+def _cpus(resource_sample: ResourceSample) -> float | Missing:
+    """Return the CPUs there are for the process: by affinity, or fewer by its cgroup."""
+    numbers = [
+        each
+        for each in (resource_sample.cpus, resource_sample.cpu_limit)
+        if not isinstance(each, Missing)
+    ]
+    return float(min(numbers)) if numbers else Missing("the number of CPUs is unknown")
+
+
+def _used_cpus(resource_samples: Sequence[ResourceSample]) -> float | Missing:
+    before_ns, after_ns = _cpu_ns(resource_samples[0]), _cpu_ns(resource_samples[-1])
+    wall_ns = resource_samples[-1].at_ns - resource_samples[0].at_ns
+    if isinstance(before_ns, Missing) or isinstance(after_ns, Missing) or wall_ns <= 0:
+        return Missing("the CPU time of its threads is unknown")
+    return (after_ns - before_ns) / wall_ns
+
+
+def _switches_per_s(resource_samples: Sequence[ResourceSample]) -> float | Missing:
+    before, after = _switches(resource_samples[0]), _switches(resource_samples[-1])
+    wall_ns = resource_samples[-1].at_ns - resource_samples[0].at_ns
+    if isinstance(before, Missing) or isinstance(after, Missing) or wall_ns <= 0:
+        return Missing("the number of context switches is unknown")
+    return (after - before) / wall_ns * _NS_PER_S
+
+
+def _switches(resource_sample: ResourceSample) -> int | Missing:
+    numbers = resource_sample.voluntary_switches, resource_sample.involuntary_switches
+    if isinstance(numbers[0], Missing) or isinstance(numbers[1], Missing):
+        return Missing("the number of context switches is unknown")
+    return numbers[0] + numbers[1]
+
+
+def _cpu_ns(resource_sample: ResourceSample) -> int | Missing:
+    if isinstance(resource_sample.user_ns, Missing) or isinstance(
+        resource_sample.system_ns, Missing
+    ):
+        return Missing("the CPU time of its threads is unknown")
+    return resource_sample.user_ns + resource_sample.system_ns
+
+
+def _throttled_ns(resource_samples: Sequence[ResourceSample]) -> int | Missing:
+    first, last = resource_samples[0].throttled_ns, resource_samples[-1].throttled_ns
+    if isinstance(first, Missing) or isinstance(last, Missing):
+        return Missing("the cgroup has no throttling data")
+    return max(last - first, 0)
