@@ -16,7 +16,7 @@ from urllib.parse import quote, urlencode
 
 from tfprobe.analysis.core.source_lines import BYS
 from tfprobe.analysis.jobs.rank_steps import MEASURES
-from tfprobe.analysis.memory.memory_peak import HELD_BYS
+from tfprobe.analysis.memory.memory_peak import GROUP_KEYS
 from tfprobe.errors import NoAnswer, UnreadableInput
 from tfprobe.web import bundle
 from tfprobe.web.answers import ANSWERS, answer
@@ -238,7 +238,7 @@ def _entered(run: OpenRun, at: str) -> list[str]:
 
 
 def _memory(run: OpenRun) -> Iterator[Arguments]:
-    yield from _looks(*({"by": each} for each in HELD_BYS))(run)
+    yield from _looks(*({"by": each} for each in GROUP_KEYS))(run)
     for allocator in _told(run, "memory").get("allocators", [])[:_MOST_ROWS]:
         yield {"at": allocator["at"]}
 

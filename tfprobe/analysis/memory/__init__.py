@@ -1,4 +1,4 @@
-"""What holds memory: on each device and allocator within captured steps, and on the host over time.
+"""What holds memory: by device and allocator in traced steps, and on the host over time.
 
-docs/memory.md has the definitions; `memory_summary` is where to begin.
+docs/memory.md has the definitions; `memory_summary` is the entry point.
 """

@@ -1,6 +1,6 @@
-"""Follow what an allocator holds within a step: how much at each moment, and which pieces.
+"""Compute how many bytes of an allocator are live at each moment of a step, and which allocations.
 
-What a deallocation gives back is found by its address, else by its op and size, in order.
+A deallocation is matched with its allocation by address, else by op and size, first in first out.
 """
 
 from __future__ import annotations
@@ -15,37 +15,39 @@ from tfprobe.profile.capture_tables import Allocations
 from tfprobe.profile.profile import Profile
 from tfprobe.profile.tables import Flags, Int32s, Int64s, having
 
-UNTOLD = -1
+UNKNOWN = -1
 _NEVER = np.iinfo(np.int64).max
 
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """What an allocator held in one capture, after each of its events, in order of time.
+    """The live bytes of an allocator after each of its events in one capture, in order of time.
 
-    Without `is_absolute` the allocator did not say how much it holds, and `held_bytes` is above
-    what it held before the capture.
+    If not `is_absolute`, the allocator does not report how much it holds, and `live_bytes` does not
+    include what it held before the capture.
     """
 
     at_ns: Int64s
-    held_bytes: Int64s
+    live_bytes: Int64s
     is_absolute: bool
 
     @property
     def peak(self) -> int:
-        """Return the event at which most was held, the first of several."""
-        return int(np.argmax(self.held_bytes))
+        """Return the index of the event with the most live bytes, the first of several."""
+        return int(np.argmax(self.live_bytes))
 
     @property
     def top_bytes(self) -> int:
-        """Return the most that was held."""
-        return int(self.held_bytes.max())
+        """Return the most bytes that were live at once."""
+        return int(self.live_bytes.max())
 
 
 @dataclass(frozen=True, slots=True)
 class Pieces:
-    """What was allocated: one row a piece. `row` is a position in the allocations; `end_ns` is the
-    largest number where the capture does not tell of an end.
+    """Allocations with their lifetimes, one per row.
+
+    `row` is an index into the table they come from; `end_ns` is the largest integer where the
+    capture has no deallocation.
     """
 
     row: Int64s
@@ -54,68 +56,70 @@ class Pieces:
     bytes: Int64s
 
     def live_at(self, moment_ns: int) -> Flags:
-        """Say which pieces were held right after a moment."""
+        """Return which pieces are live right after a moment."""
         live: Flags = (self.start_ns <= moment_ns) & (self.end_ns > moment_ns)
         return live
 
 
 def level(rows: Allocations) -> Level:
-    """Return what one allocator held in one capture; `rows` are all of its events."""
+    """Return the level of one allocator in one capture; `rows` are all of its events."""
     above = np.cumsum(rows.bytes)
-    told = np.flatnonzero(rows.in_use_bytes != UNTOLD)
-    if not len(told):
+    reporting = np.flatnonzero(rows.in_use_bytes != UNKNOWN)
+    if not len(reporting):
         return Level(rows.at_ns, above, is_absolute=False)
-    # What it held beside these events, as it said last; before it said anything, as it said first.
-    beside = rows.in_use_bytes[told] - above[told]
-    last = np.searchsorted(told, np.arange(len(rows)), side="right") - 1
-    return Level(rows.at_ns, above + beside[np.maximum(last, 0)], is_absolute=True)
+    # What it holds besides `rows`, by its latest report; before any, by its first.
+    other_bytes = rows.in_use_bytes[reporting] - above[reporting]
+    last = np.searchsorted(reporting, np.arange(len(rows)), side="right") - 1
+    return Level(rows.at_ns, above + other_bytes[np.maximum(last, 0)], is_absolute=True)
 
 
 def lifetime_peak_bytes(rows: Allocations) -> int | Missing:
-    """Return the most that an allocator held since it was made."""
-    return _told(rows.peak_bytes, "this allocator does not report its peak")
+    """Return the most that an allocator held since it was created."""
+    return _largest_known(rows.peak_bytes, "this allocator does not report its peak")
 
 
 def capacity_bytes(rows: Allocations) -> int | Missing:
-    """Return how much an allocator may give in all."""
-    return _told(
-        np.where(rows.free_bytes == UNTOLD, UNTOLD, rows.free_bytes + rows.in_use_bytes),
+    """Return how much an allocator can allocate in total."""
+    return _largest_known(
+        np.where(rows.free_bytes == UNKNOWN, UNKNOWN, rows.free_bytes + rows.in_use_bytes),
         "this allocator does not report its limit",
     )
 
 
 def pieces(rows: Allocations) -> Pieces:
-    """Return what was allocated and when it was given back, of one allocator in one capture."""
-    taken = np.flatnonzero(rows.bytes > 0)
-    given_back = np.flatnonzero(rows.bytes < 0)
-    end_ns = np.full(len(taken), _NEVER)
+    """Return the allocations of one allocator in one capture, with when each was freed."""
+    allocated = np.flatnonzero(rows.bytes > 0)
+    freed = np.flatnonzero(rows.bytes < 0)
+    end_ns = np.full(len(allocated), _NEVER)
     key = _key(rows)
-    order = taken[np.lexsort((rows.at_ns[taken], key[taken]))]
+    order = allocated[np.lexsort((rows.at_ns[allocated], key[allocated]))]
     first_ns = np.full(int(key.max(initial=-1)) + 1, _NEVER)
-    np.minimum.at(first_ns, key[taken], rows.at_ns[taken])
-    # What was given back before anything was taken there belongs to before the capture.
-    late = given_back[rows.at_ns[given_back] >= first_ns[key[given_back]]]
-    back = late[np.lexsort((rows.at_ns[late], key[late]))]
-    ends = _turns(key[back])
+    np.minimum.at(first_ns, key[allocated], rows.at_ns[allocated])
+    # A deallocation before the first allocation under its key belongs to one before the capture.
+    freed = freed[rows.at_ns[freed] >= first_ns[key[freed]]]
+    freed = freed[np.lexsort((rows.at_ns[freed], key[freed]))]
+    ends = _positions(key[freed])
     known = {
         pair: int(at_ns)
         for pair, at_ns in zip(
-            zip(key[back].tolist(), ends.tolist(), strict=True), rows.at_ns[back], strict=True
+            zip(key[freed].tolist(), ends.tolist(), strict=True),
+            rows.at_ns[freed],
+            strict=True,
         )
     }
-    pairs = zip(key[order].tolist(), _turns(key[order]).tolist(), strict=True)
+    pairs = zip(key[order].tolist(), _positions(key[order]).tolist(), strict=True)
     found = np.array([known.get(pair, _NEVER) for pair in pairs], dtype=np.int64)
     end_ns = np.maximum(found, rows.at_ns[order])
     return Pieces(order, rows.at_ns[order], end_ns, rows.bytes[order])
 
 
-def _told(column: Int64s, reason: str) -> int | Missing:
-    most = int(column.max(initial=UNTOLD))
+def _largest_known(column: Int64s, reason: str) -> int | Missing:
+    most = int(column.max(initial=UNKNOWN))
     return most if most > 0 else Missing(reason)
 
 
 def _key(rows: Allocations) -> Int64s:
-    """Return a number for each place: an address, else an op with a size."""
+    """Return a number for each address, or where that is unknown, for each op and size."""
     unknown = rows.address == 0
     columns = np.stack(
         (
@@ -128,8 +132,8 @@ def _key(rows: Allocations) -> Int64s:
     return key
 
 
-def _turns(keys: Int64s) -> Int64s:
-    """Return the place of each among those with its key, which stand together."""
+def _positions(keys: Int64s) -> Int64s:
+    """Return the position of each key within its run of equal keys."""
     if not len(keys):
         return np.zeros(0, dtype=np.int64)
     first = np.flatnonzero(np.concatenate(([True], keys[1:] != keys[:-1])))
@@ -137,13 +141,13 @@ def _turns(keys: Int64s) -> Int64s:
     return np.arange(len(keys), dtype=np.int64) - np.repeat(first, counts)
 
 
-# The memory of an accelerator, not the pinned memory of the host that it copies through.
+# The memory of an accelerator, not pinned host memory.
 _DEVICE, _OF_HOST = "GPU", "host"
 
 
 @dataclass(frozen=True, slots=True)
 class Fullest:
-    """One allocator of an accelerator: the most it held in a traced step, and in its life."""
+    """An allocator of an accelerator: the most it held in a traced step, and since its creation."""
 
     process: int
     device: str
@@ -154,22 +158,22 @@ class Fullest:
 
 
 def fullest(profile: Profile) -> tuple[Fullest, ...]:
-    """Return the allocators of accelerators, of each process that with most in it first."""
+    """Return the allocators of accelerators, in each process the fullest first."""
     rows = profile.allocations
-    is_theirs = _has(rows, rows.device, _DEVICE) | _has(rows, rows.allocator, _DEVICE)
-    rows = rows.only(is_theirs & ~_has(rows, rows.allocator, _OF_HOST.upper()))
-    found = _each(profile, rows) if len(rows) else ()
+    is_device = _has(rows, rows.device, _DEVICE) | _has(rows, rows.allocator, _DEVICE)
+    rows = rows.only(is_device & ~_has(rows, rows.allocator, _OF_HOST.upper()))
+    found = _allocators(profile, rows) if len(rows) else ()
     return tuple(
-        sorted(found, key=lambda each: (each.process, -each.top_bytes, each.device, each.allocator))
+        sorted(found, key=lambda item: (item.process, -item.top_bytes, item.device, item.allocator))
     )
 
 
 def _has(rows: Allocations, column: Int32s, text: str) -> Flags:
-    """Say which rows have a text in a column, in capitals or not."""
-    return having(rows.strings, column, lambda each: text in each.upper())
+    """Return which rows have `text` in a column, ignoring case."""
+    return having(rows.strings, column, lambda value: text in value.upper())
 
 
-def _each(profile: Profile, rows: Allocations) -> Iterator[Fullest]:
+def _allocators(profile: Profile, rows: Allocations) -> Iterator[Fullest]:
     process = np.array([capture.process for capture in profile.captures], dtype=np.int64)[
         rows.capture
     ]
@@ -186,7 +190,7 @@ def _each(profile: Profile, rows: Allocations) -> Iterator[Fullest]:
             process=int(process[first]),
             device=mine.strings[mine.device[0]],
             allocator=mine.strings[mine.allocator[0]],
-            top_bytes=max(level(each).top_bytes for _, each in mine.by_capture()),
+            top_bytes=max(level(part).top_bytes for _, part in mine.by_capture()),
             lifetime_peak_bytes=lifetime_peak_bytes(mine),
             capacity_bytes=capacity_bytes(mine),
         )

@@ -1,4 +1,4 @@
-"""Follow the memory of processes on their host: resident, peak, limit and growth."""
+"""Describe the memory of processes on their host: resident, peak, limit and growth."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ _AT_EXIT = Missing("it was measured at its exit alone")
 
 @dataclass(frozen=True, slots=True)
 class HostMemory:
-    """The resident memory of a process: measured at `at_ns` (unix), after so many `steps`.
+    """The resident memory of a process, measured at `at_ns` (unix), after `steps` steps.
 
-    `in_steps_bytes` is what it held as the last step began that was measured, before it gave back
-    what steps kept. `limit_bytes` is the smaller of the cgroup's and the machine's.
+    `in_steps_bytes` is the last measurement that was not taken at exit, when memory may have been
+    freed. `limit_bytes` is the smaller of the cgroup's and the machine's.
     """
 
     process: Process
@@ -40,33 +40,33 @@ class HostMemory:
 
     @property
     def used_ratio(self) -> float | Missing:
-        """Return how much of its limit the process had at its peak."""
+        """Return the peak as a share of the limit."""
         if isinstance(self.limit_bytes, Missing):
             return self.limit_bytes
         return self.peak_bytes / self.limit_bytes
 
 
 def host_memory(profile: Profile) -> tuple[HostMemory, ...] | Missing:
-    """Return the memory of each process of which there are measurements."""
+    """Return the memory of each process that was measured."""
     resource_samples: dict[int | None, list[ResourceSample]] = {}
     for resource_sample in profile.resource_samples:
         resource_samples.setdefault(resource_sample.process, []).append(resource_sample)
     every = (
         memory_of(process, resource_samples.get(process.index, ())) for process in profile.processes
     )
-    return tuple(each for each in every if each is not None) or NO_RESOURCE_SAMPLES
+    return tuple(memory for memory in every if memory is not None) or NO_RESOURCE_SAMPLES
 
 
 def memory_of(process: Process, resource_samples: Sequence[ResourceSample]) -> HostMemory | None:
-    """Return the memory of one process by its pulses, None where they tell nothing of it."""
-    told = [
+    """Return the memory of one process from its resource samples, None if none has it."""
+    measured = [
         (sample.at_ns, sample.steps, sample.resident_bytes, sample.at_exit)
         for sample in sorted(resource_samples, key=lambda resource_sample: resource_sample.at_ns)
         if not isinstance(sample.resident_bytes, Missing)
     ]
-    if not told:
+    if not measured:
         return None
-    at_ns, steps, resident_bytes, at_exit = np.array(told, dtype=np.int64).T
+    at_ns, steps, resident_bytes, at_exit = np.array(measured, dtype=np.int64).T
     in_steps = at_exit == 0
     peaks = [sample.peak_resident_bytes for sample in resource_samples]
     known = [peak for peak in peaks if not isinstance(peak, Missing)]
@@ -89,25 +89,25 @@ def memory_of(process: Process, resource_samples: Sequence[ResourceSample]) -> H
     )
 
 
-# Fewer tell nothing about what goes on after the warm-up.
+# Fewer do not show what happens after the warm-up.
 LEAST_POINTS = 8
-# Pairs grow with the square; medians of neighbours say as much.
+# The number of pairs grows with the square; medians of neighbours are as good.
 _MOST_POINTS = 200
-# A job allocates at first what it keeps: pools, plans, traces. What still grows in the last half
-# of the steps is another thing.
+# At first a job allocates what it keeps: pools, plans, traces. Growth in the last half of the steps
+# has another cause.
 _WARM_UP_RATIO = 0.5
-# What slows down to less than this part of its slope comes to an end.
+# Growth whose slope falls below this part of the average one is coming to an end.
 _GOES_ON_RATIO = 1 / 3
-# 99 of 100 intervals hold the true slope, were the points independent.
+# 99 of 100 intervals contain the true slope if the points are independent.
 _Z = 2.576
-# Pages and pools come and go by as much: a tidy loop of TensorFlow 1.15 has been seen to take 1.1 %
-# more over the last half of its 1100 steps, as its threads took turns.
+# Pages and pools fluctuate by this much: a loop of TensorFlow 1.15 without a leak grew by 1.1 %
+# over the last half of its 1100 steps, as its threads took turns.
 LEAST_GROWTH_BYTES = 2**20
 _LEAST_GROWTH_RATIO = 0.02
 
 
 class GrowthVerdict(Enum):
-    """What a series of sizes does. The value is its name in documents."""
+    """How a series of sizes develops. The value is its name in documents."""
 
     GROWING = "growing"
     WARMING_UP = "warming_up"
@@ -116,10 +116,10 @@ class GrowthVerdict(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Growth:
-    """How a size changes with steps, in bytes a step, after the warm-up.
+    """How a size changes with steps after the warm-up, in bytes per step.
 
-    The true slope lies from `low` to `high` with a probability of 99 %. `points` were looked at,
-    from `first_step` on.
+    The true slope lies between `low` and `high` with a probability of 99 %. It was computed from
+    `points` points from `first_step` on.
     """
 
     verdict: GrowthVerdict
@@ -136,7 +136,7 @@ def _counted(count: int) -> str:
 
 
 def growth(steps: Int64s, size_bytes: Int64s) -> Growth | Missing:
-    """Return how sizes grow with steps, or why that cannot be told; both in order of time."""
+    """Return how sizes grow with steps, or why that is unknown; both are in order of time."""
     if not len(steps) or steps[-1] <= steps[0]:
         return Missing("there are no measurements at different steps")
     start = steps[0] + (steps[-1] - steps[0]) * _WARM_UP_RATIO
@@ -173,7 +173,7 @@ def _verdict(first_bytes: int, x: _Floats, y: _Floats, slope: float, low: float)
 
 
 def _thinned(steps: Int64s, size_bytes: Int64s) -> tuple[_Floats, _Floats]:
-    """Return at most so many points: the medians of neighbours."""
+    """Return at most _MOST_POINTS points, medians of neighbours."""
     parts = np.array_split(np.arange(len(steps)), min(len(steps), _MOST_POINTS))
     x = np.array([np.median(steps[part]) for part in parts], dtype=np.float64)
     y = np.array([np.median(size_bytes[part]) for part in parts], dtype=np.float64)
@@ -181,7 +181,7 @@ def _thinned(steps: Int64s, size_bytes: Int64s) -> tuple[_Floats, _Floats]:
 
 
 def _slope(x: _Floats, y: _Floats) -> tuple[float, float, float]:
-    """Return the median slope of all pairs of points, and its bounds."""
+    """Return the median slope of all pairs of points (Theil-Sen), and its bounds."""
     one, other = np.triu_indices(len(x), k=1)
     run = x[other] - x[one]
     slopes = np.sort((y[other] - y[one])[run > 0] / run[run > 0])

@@ -1,4 +1,4 @@
-"""Say what held memory at the fullest moment of an allocator."""
+"""Attribute the memory at the peak of an allocator to ops, layers, lines and roles."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ NO_OP = "(no op told)"
 NO_TYPE = "(no type told)"
 NO_SHAPE = "(no shape told)"
 NO_SCOPE = "(no scope)"
-# How many of the pieces that were held at a peak are kept one by one.
+# How many of the largest pieces at a peak are listed.
 MOST_PIECES = 100
 
-# What pieces may be counted for: where their op comes from, and what they are.
-HeldBy = By | Literal["scope", "type", "shape", "role"]
-HELD_BYS: tuple[HeldBy, ...] = (*BYS, "scope", "type", "shape", "role")
+# What pieces can be grouped by: the origin of their op, or a property of their own.
+GroupKey = By | Literal["scope", "type", "shape", "role"]
+GROUP_KEYS: tuple[GroupKey, ...] = (*BYS, "scope", "type", "shape", "role")
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """Bytes that were held at a moment, and the op that they were taken for; "" unknown.
+    """An allocation that was live at a moment, and the op it was made for; "" unknown.
 
-    `label` is what they count for where no op is known.
+    `label` stands in for the op where that is unknown.
     """
 
     op: str
@@ -49,13 +49,13 @@ class Piece:
 
     @staticmethod
     def of(op: str, op_type: str, shape: str, size_bytes: int) -> Piece:
-        """Return a piece in the role that its op tells."""
+        """Return a piece with the role of its op."""
         return Piece(op, op_type, shape, size_bytes, role_of(op, op_type))
 
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """What held memory at a peak: an op, layer, line ..., in one role, with all of its pieces.
+    """What held memory at a peak: an op, layer, line or the like, in one role.
 
     `op_type` and `shape` are those of its largest piece, "" unknown.
     """
@@ -70,9 +70,9 @@ class Holder:
 
 @dataclass(frozen=True, slots=True)
 class Peak:
-    """The fullest moment of an allocator in any traced step, `after_ns` the step began.
+    """The peak of an allocator over all traced steps, `after_ns` from the start of its step.
 
-    `largest` are the largest pieces held then, at most MOST_PIECES.
+    `largest` are the largest live pieces, at most MOST_PIECES.
     """
 
     capture: Capture
@@ -89,27 +89,27 @@ def peak(
     size_bytes: int,
     live: Sequence[Piece],
     origins: Origins,
-    by: HeldBy,
+    by: GroupKey,
 ) -> Peak:
-    """Return a peak of so many bytes with its holders, the largest first."""
-    held: dict[tuple[str, Role], list[Piece]] = {}
+    """Return a peak with its holders, the largest first."""
+    groups: dict[tuple[str, Role], list[Piece]] = {}
     roles: dict[Role, int] = {}
     for piece in live:
         label = _label(piece, origins, by)
-        held.setdefault((label, piece.role), []).append(piece)
+        groups.setdefault((label, piece.role), []).append(piece)
         roles[piece.role] = roles.get(piece.role, 0) + piece.bytes
-    holders = [_holder(label, role, every) for (label, role), every in held.items()]
+    holders = [_holder(label, role, every) for (label, role), every in groups.items()]
     return Peak(
         capture=capture,
         after_ns=at_ns - capture.start_ns,
         bytes=size_bytes,
         holders=tuple(sorted(holders, key=lambda holder: (-holder.bytes, holder.label))),
-        by_role=tuple(sorted(roles.items(), key=lambda each: -each[1])),
-        largest=tuple(sorted(live, key=lambda each: (-each.bytes, each.op))[:MOST_PIECES]),
+        by_role=tuple(sorted(roles.items(), key=lambda item: -item[1])),
+        largest=tuple(sorted(live, key=lambda piece: (-piece.bytes, piece.op))[:MOST_PIECES]),
     )
 
 
-def _label(piece: Piece, origins: Origins, by: HeldBy) -> str:
+def _label(piece: Piece, origins: Origins, by: GroupKey) -> str:
     if by == "role":
         return piece.role.value
     if not piece.op:
@@ -138,7 +138,7 @@ def _holder(label: str, role: Role, every: Sequence[Piece]) -> Holder:
 def recorded_pieces(
     rows: Executions, allocations: Allocations, found: Pieces, at_ns: int
 ) -> list[Piece]:
-    """Return the pieces of an allocator that were held right after a moment of a capture."""
+    """Return the pieces of an allocator that were live right after a moment of a capture."""
     live = np.flatnonzero(found.live_at(at_ns))
     texts = allocations.strings
     ops = {texts[allocations.op[found.row[at]]] for at in live.tolist()}
@@ -180,7 +180,7 @@ def _piece(allocations: Allocations, found: Pieces, at: int, runs: _Runs) -> Pie
 
 
 def _is_temporary(start_ns: int, end_ns: int, runs: tuple[Int64s, Int64s] | None) -> bool:
-    """Say whether a piece was given back before the run of its op that took it was over."""
+    """Return whether a piece was freed before the run of the op that allocated it ended."""
     if runs is None:
         return False
     run = int(np.searchsorted(runs[0], start_ns, side="right")) - 1
@@ -199,13 +199,13 @@ class Role(Enum):
     INPUT = "input"
     COMMUNICATION = "communication"
     TEMPORARY = "temporary"
-    # It was there before the step began and nobody says what it is.
-    HELD_BEFORE = "held_before"
+    # Allocated before the step began, for an unknown purpose.
+    ALLOCATED_BEFORE = "held_before"
 
 
 @dataclass(frozen=True, slots=True)
 class Variable:
-    """A variable of a graph, by the node that tells of it; `bytes` is 0 where its type is open."""
+    """A variable of a graph, named by its node; `bytes` is 0 if its type is unknown."""
 
     name: str
     role: Role
@@ -221,7 +221,7 @@ _VARIABLES = frozenset({"Variable", "VariableV2", "VarHandleOp", "Assign", "Assi
 _INPUTS = frozenset({"Placeholder", "_Arg", "_Recv", "_HostRecv", "PyFunc", "EagerPyFunc"})
 _INPUT_PREFIXES = ("IteratorGetNext", "QueueDequeue", "FIFOQueueDequeue", "Unstage", "ReaderRead")
 _APPLY = re.compile(r"(?:Resource)?(?:Sparse)?Apply(?P<rule>\w+)\Z")
-# Variables of the size of a parameter that an update keeps beside it, by the op that updates.
+# How many variables of the size of a parameter an optimizer keeps for it, by the update op.
 _SLOTS: Mapping[str, int] = {
     "AdaMax": 2,
     "Adadelta": 2,
@@ -250,7 +250,7 @@ def role_of(op: str, op_type: str) -> Role:
         return Role.COMMUNICATION
     if op_type in _INPUTS or op_type.startswith(_INPUT_PREFIXES):
         return Role.INPUT
-    # Keras of TensorFlow 1 has its gradients in the optimizer's scope.
+    # Keras in TensorFlow 1 puts gradients into the scope of the optimizer.
     if GRADIENT.search(op):
         return Role.GRADIENTS
     return Role.UPDATE if is_of_optimizer_scope(op) else Role.ACTIVATIONS
@@ -269,28 +269,28 @@ def variables(nodes: Iterable[Node]) -> tuple[Variable, ...]:
         for variable in parameters.variables(every)
         if variable.count and variable.use in _ROLES
     ]
-    return tuple(sorted(found, key=lambda each: (-each.bytes, each.name)))
+    return tuple(sorted(found, key=lambda variable: (-variable.bytes, variable.name)))
 
 
 def lasting_bytes(
     nodes: Iterable[Node], shapes: Mapping[tuple[str, int], Shape]
 ) -> dict[Role, int]:
-    """Return what the variables of a graph hold: parameters, and what optimizers keep beside them.
+    """Return the bytes of the variables of a graph: parameters and optimizer state.
 
-    State that no variable of the graph is counts by the op that updates it.
+    Optimizer state without variables in the graph is counted by the ops that update parameters.
     """
     every = list(nodes)
-    held = {Role.PARAMETERS: 0, Role.OPTIMIZER_STATE: 0}
+    sizes = {Role.PARAMETERS: 0, Role.OPTIMIZER_STATE: 0}
     by_name = {node.name: node for node in every}
     has_slots = False
     for variable in variables(every):
         has_slots |= variable.role is Role.OPTIMIZER_STATE
-        held[variable.role] += variable.bytes
+        sizes[variable.role] += variable.bytes
     if has_slots:
-        return held
+        return sizes
     for node in every:
-        held[Role.OPTIMIZER_STATE] += _slots(node) * _gradient_bytes(node, by_name, shapes)
-    return held
+        sizes[Role.OPTIMIZER_STATE] += _slots(node) * _gradient_bytes(node, by_name, shapes)
+    return sizes
 
 
 def _slots(node: Node) -> int:
@@ -301,7 +301,7 @@ def _slots(node: Node) -> int:
 def _gradient_bytes(
     node: Node, by_name: Mapping[str, Node], shapes: Mapping[tuple[str, int], Shape]
 ) -> int:
-    """Return the largest input of an update: its gradient, which is as large as the parameter."""
+    """Return the size of the largest input of an update, the gradient: that of the parameter."""
     sizes = [0]
     for at, name in node.inputs.items():
         source = by_name.get(name)

@@ -1,4 +1,4 @@
-"""Gather what holds memory in the traced steps of a loop, by device and allocator."""
+"""Summarize memory in the traced steps of a loop by device and allocator."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from tfprobe.analysis.core.source_lines import Origins
 from tfprobe.analysis.core.tensor_sizes import shape_text
 from tfprobe.analysis.memory.allocator_levels import (
-    UNTOLD,
+    UNKNOWN,
     Level,
     capacity_bytes,
     level,
@@ -20,7 +20,7 @@ from tfprobe.analysis.memory.allocator_levels import (
 from tfprobe.analysis.memory.host_memory import Growth, growth
 from tfprobe.analysis.memory.lifetimes import lifetimes
 from tfprobe.analysis.memory.memory_peak import (
-    HeldBy,
+    GroupKey,
     Peak,
     Piece,
     Role,
@@ -34,12 +34,12 @@ from tfprobe.profile.graph import TracedLoop
 from tfprobe.profile.profile import Profile
 from tfprobe.profile.tables import Int64s
 
-# A curve on a terminal has no more columns than this.
+# The most columns of a curve on a terminal.
 MOMENTS = 120
-# Steps of which the levels are kept one by one.
+# The most steps that are listed with their levels.
 _MOST_STEPS = 1000
 ESTIMATE = "outputs of ops"
-# With more that is unknown even the moment of the peak is a guess.
+# If more is unknown, even the moment of the peak is a guess.
 _MOST_UNKNOWN_RATIO = 0.5
 _NO_SIZES = Missing(
     "these steps have neither records of an allocator nor sizes of outputs: a trace of a "
@@ -49,15 +49,15 @@ _NO_SIZES = Missing(
 
 @dataclass(frozen=True, slots=True)
 class MemoryCurve:
-    """How much was held in the step of the peak: the most in each of equal parts of its events."""
+    """Live bytes in the step of the peak: the most in each of equal parts of its events."""
 
     after_ns: Int64s
-    held_bytes: Int64s
+    live_bytes: Int64s
 
 
 @dataclass(frozen=True, slots=True)
 class StepLevel:
-    """The least and the most that was held in a traced step."""
+    """The least and the most live bytes in a traced step."""
 
     step: int
     low_bytes: int
@@ -68,11 +68,11 @@ class StepLevel:
 class MemorySummary:
     """One allocator of a device of one process over its traced steps.
 
-    With `is_estimate` no allocator was recorded: sizes of outputs and the order of ops stand for
-    it, of one step. Then `sizes` counts the outputs that it takes and `unknown_sizes` those of them
-    whose size is not known: where there are any, amounts are what was held at least.
-    Without `is_absolute` amounts are above what was held before each step, which nobody told.
-    `by_step` are the levels of the latest traced steps, in their order.
+    `is_estimate`: no allocator was recorded, and one step was estimated from the sizes of outputs
+    and the order of ops. `sizes` then counts the outputs and `unknown_sizes` those of unknown size;
+    if there are any, amounts are lower bounds.
+    If not `is_absolute`, amounts do not include what was held before each step, which is unknown.
+    `by_step` has the levels of the latest traced steps, in order.
     """
 
     process: int
@@ -93,18 +93,18 @@ class MemorySummary:
 
     @property
     def is_at_least(self) -> bool:
-        """Return whether amounts lack what outputs of unknown size held."""
+        """Return whether amounts are lower bounds, as outputs of unknown size are not included."""
         return self.unknown_sizes > 0
 
     @property
     def unknown_ratio(self) -> float:
-        """Return the part of the outputs whose size is not known."""
+        """Return the share of the outputs whose size is unknown."""
         return self.unknown_sizes / self.sizes if self.sizes else 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class Lasting:
-    """What variables hold, by their shapes and types, wherever they are."""
+    """The size of the variables, from their shapes and types, wherever they are."""
 
     parameters_bytes: int
     optimizer_state_bytes: int
@@ -112,24 +112,24 @@ class Lasting:
 
 def memories(
     profile: Profile,
-    sampled: Sequence[TracedLoop],
+    traced: Sequence[TracedLoop],
     origins: Origins,
-    by: HeldBy = "op",
+    by: GroupKey = "op",
     *,
     moments: int = MOMENTS,
 ) -> tuple[MemorySummary, ...] | Missing:
     """Return the allocators of the traced steps, or an estimate where none was recorded.
 
-    `profile` holds the captures of `sampled`, each of which is the loop in one process. Curves have
-    at most so many `moments`.
+    `profile` has the captures of `traced`, each of which is the loop in one process. Curves have at
+    most `moments` points.
     """
     if not profile.captures:
         return Missing("no step was traced")
-    found = list(_recorded(profile, _variables(sampled), origins, by, moments))
-    told = {each.process for each in found}
+    found = list(_recorded(profile, _variables(traced), origins, by, moments))
+    recorded = {summary.process for summary in found}
     reasons = []
-    for loop in sampled:
-        if loop.loop.process not in told:
+    for loop in traced:
+        if loop.loop.process not in recorded:
             estimate = _estimated(loop, origins, by, moments)
             if isinstance(estimate, Missing):
                 reasons.append(estimate)
@@ -137,26 +137,26 @@ def memories(
                 found.append(estimate)
     if not found:
         return reasons[0] if reasons else _NO_SIZES
-    return tuple(sorted(found, key=lambda each: (each.process, -each.peak.bytes)))
+    return tuple(sorted(found, key=lambda item: (item.process, -item.peak.bytes)))
 
 
-def lasting(sampled: Sequence[TracedLoop]) -> Lasting | Missing:
-    """Return what the variables of the loop hold, or why that is not known."""
-    held = _variables(sampled)
-    if not held[Role.PARAMETERS]:
+def lasting(traced: Sequence[TracedLoop]) -> Lasting | Missing:
+    """Return the size of the variables of the loop, or why it is unknown."""
+    sizes = _variables(traced)
+    if not sizes[Role.PARAMETERS]:
         return Missing("the recording has no graph that tells the shapes of variables")
-    return Lasting(held[Role.PARAMETERS], held[Role.OPTIMIZER_STATE])
+    return Lasting(sizes[Role.PARAMETERS], sizes[Role.OPTIMIZER_STATE])
 
 
-def _variables(sampled: Sequence[TracedLoop]) -> dict[Role, int]:
-    # Each process has the same ones.
-    if not sampled:
+def _variables(traced: Sequence[TracedLoop]) -> dict[Role, int]:
+    # They are the same in each process.
+    if not traced:
         return {Role.PARAMETERS: 0, Role.OPTIMIZER_STATE: 0}
-    return lasting_bytes(sampled[0].graph.nodes, sampled[0].shapes)
+    return lasting_bytes(traced[0].graph.nodes, traced[0].shapes)
 
 
 def _recorded(
-    profile: Profile, variables: dict[Role, int], origins: Origins, by: HeldBy, moments: int
+    profile: Profile, variables: dict[Role, int], origins: Origins, by: GroupKey, moments: int
 ) -> Iterator[MemorySummary]:
     rows = profile.allocations
     if not len(rows):
@@ -176,18 +176,18 @@ def _allocator(
     process: int,
     variables: dict[Role, int],
     origins: Origins,
-    by: HeldBy,
+    by: GroupKey,
     moments: int,
 ) -> MemorySummary:
     levels = {number: level(mine) for number, mine in rows.by_capture()}
-    number = max(levels, key=lambda each: int(levels[each].held_bytes.max()))
+    number = max(levels, key=lambda capture: int(levels[capture].live_bytes.max()))
     fullest, mine = levels[number], rows.only(rows.capture == number)
     at_ns = int(fullest.at_ns[fullest.peak])
     capture = profile.captures[number]
     live = recorded_pieces(profile.executions, mine, pieces(mine), at_ns)
     device = rows.strings[rows.device[0]]
     if fullest.is_absolute:
-        before = fullest.top_bytes - sum(each.bytes for each in live)
+        before = fullest.top_bytes - sum(piece.bytes for piece in live)
         live += _before(before, variables if "GPU" in device.upper() else {})
     return MemorySummary(
         process=process,
@@ -208,27 +208,27 @@ def _allocator(
     )
 
 
-def _before(held_bytes: int, variables: dict[Role, int]) -> list[Piece]:
-    """Divide what was held before a step: variables as far as their shapes tell, and the rest."""
+def _before(live_bytes: int, variables: dict[Role, int]) -> list[Piece]:
+    """Split what was held before a step into variables, by their shapes, and the rest."""
     found = []
     for role, label in (
         (Role.PARAMETERS, "(parameters)"),
         (Role.OPTIMIZER_STATE, "(optimizer state)"),
     ):
-        part = min(max(held_bytes, 0), variables.get(role, 0))
+        part = min(max(live_bytes, 0), variables.get(role, 0))
         if part:
             found.append(Piece("", "", "", part, role, label))
-            held_bytes -= part
-    if held_bytes > 0:
+            live_bytes -= part
+    if live_bytes > 0:
         label = "(held before the step)"
-        found.append(Piece("", "", "", held_bytes, Role.HELD_BEFORE, label))
+        found.append(Piece("", "", "", live_bytes, Role.ALLOCATED_BEFORE, label))
     return found
 
 
 def _fragmentation(rows: Allocations, at: int) -> float | Missing:
-    """Return the part of what was free at an event that was not in the largest piece."""
-    told = (rows.free_bytes > 0) & (rows.largest_free_bytes != UNTOLD)
-    before = np.flatnonzero(told[: at + 1])
+    """Return the share of the free memory at an event that was not in the largest free block."""
+    is_known = (rows.free_bytes > 0) & (rows.largest_free_bytes != UNKNOWN)
+    before = np.flatnonzero(is_known[: at + 1])
     if not len(before):
         return Missing("this allocator does not report its largest free block")
     row = before[-1]
@@ -236,35 +236,35 @@ def _fragmentation(rows: Allocations, at: int) -> float | Missing:
 
 
 def _growth(profile: Profile, levels: dict[int, Level]) -> Growth | Missing:
-    """Return how what is held at the emptiest moment of a step grows over the steps."""
-    if not all(each.is_absolute for each in levels.values()):
+    """Return how the lowest level of a step grows over the steps."""
+    if not all(item.is_absolute for item in levels.values()):
         return Missing("this allocator does not report its level from step to step")
     steps = np.array([profile.captures[number].step for number in levels], dtype=np.int64)
-    lows = np.array([each.held_bytes.min() for each in levels.values()], dtype=np.int64)
+    lows = np.array([item.live_bytes.min() for item in levels.values()], dtype=np.int64)
     order = np.argsort(steps, kind="stable")
     return growth(steps[order], lows[order])
 
 
 def _by_step(profile: Profile, levels: dict[int, Level]) -> tuple[StepLevel, ...]:
     every = [
-        StepLevel(profile.captures[number].step, int(each.held_bytes.min()), each.top_bytes)
-        for number, each in levels.items()
+        StepLevel(profile.captures[number].step, int(item.live_bytes.min()), item.top_bytes)
+        for number, item in levels.items()
     ]
-    return tuple(sorted(every, key=lambda each: each.step)[-_MOST_STEPS:])
+    return tuple(sorted(every, key=lambda item: item.step)[-_MOST_STEPS:])
 
 
 def _curve(found: Level, start_ns: int, moments: int) -> MemoryCurve:
     parts = np.array_split(np.arange(len(found.at_ns)), min(len(found.at_ns), moments))
     return MemoryCurve(
         after_ns=np.array([found.at_ns[part[0]] for part in parts], dtype=np.int64) - start_ns,
-        held_bytes=np.array([found.held_bytes[part].max() for part in parts], dtype=np.int64),
+        live_bytes=np.array([found.live_bytes[part].max() for part in parts], dtype=np.int64),
     )
 
 
 def _estimated(
-    loop: TracedLoop, origins: Origins, by: HeldBy, moments: int
+    loop: TracedLoop, origins: Origins, by: GroupKey, moments: int
 ) -> MemorySummary | Missing:
-    """Return the estimate of the last traced step of a process, or why there is none."""
+    """Return an estimate of the last traced step of a process, or why there is none."""
     capture = loop.captures[-1]
     found = lifetimes(loop, capture.index)
     if found is None:
@@ -275,8 +275,8 @@ def _estimated(
             "of ops neither the step nor the graph tells the size"
         )
     rows = loop.executions
-    held = found.level()
-    at_ns = int(held.at_ns[held.peak])
+    estimate = found.level()
+    at_ns = int(estimate.at_ns[estimate.peak])
     live = [
         Piece.of(
             rows.strings[rows.name[row]],
@@ -286,7 +286,7 @@ def _estimated(
         )
         for row, size in zip(*found.live_at(at_ns), strict=True)
     ]
-    untold = Missing("no allocator was recorded")
+    not_recorded = Missing("no allocator was recorded")
     return MemorySummary(
         process=loop.loop.process,
         device=rows.strings[rows.device[found.pieces.row[0]]],
@@ -296,11 +296,11 @@ def _estimated(
         is_absolute=False,
         sizes=found.sizes,
         unknown_sizes=found.unknown_sizes,
-        peak=peak(capture, at_ns, held.top_bytes, live, origins, by),
-        curve=_curve(held, capture.start_ns, moments),
-        lifetime_peak_bytes=untold,
-        capacity_bytes=untold,
-        fragmentation_ratio=untold,
-        growth=untold,
+        peak=peak(capture, at_ns, estimate.top_bytes, live, origins, by),
+        curve=_curve(estimate, capture.start_ns, moments),
+        lifetime_peak_bytes=not_recorded,
+        capacity_bytes=not_recorded,
+        fragmentation_ratio=not_recorded,
+        growth=not_recorded,
         by_step=(),
     )

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from tfprobe.analysis.memory.memory_peak import HELD_BYS, HeldBy
+from tfprobe.analysis.memory.memory_peak import GROUP_KEYS, GroupKey
 from tfprobe.cli import common
 from tfprobe.errors import Missing, NoAnswer
 
@@ -16,15 +16,15 @@ from tfprobe.errors import Missing, NoAnswer
 @common.rank_option
 @click.option(
     "--by",
-    type=click.Choice(HELD_BYS),
+    type=click.Choice(GROUP_KEYS),
     default="op",
     show_default=True,
     metavar="KEY",
-    help=f"Group memory by {', '.join(HELD_BYS[:-1])} or {HELD_BYS[-1]}.",
+    help=f"Group memory by {', '.join(GROUP_KEYS[:-1])} or {GROUP_KEYS[-1]}.",
 )
 @common.run_argument
 def command(
-    run: str, output: str | None, as_json: bool, loop: str, rank: int | None, by: HeldBy
+    run: str, output: str | None, as_json: bool, loop: str, rank: int | None, by: GroupKey
 ) -> int:
     """Show what uses memory: each allocator at its peak, and the host over time.
 

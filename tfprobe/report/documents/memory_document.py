@@ -49,7 +49,7 @@ def allocator_document(summary: MemorySummary) -> Document:
         },
         "timeline": {
             "after_ns": summary.curve.after_ns.tolist(),
-            "bytes": summary.curve.held_bytes.tolist(),
+            "bytes": summary.curve.live_bytes.tolist(),
         },
         **_limits(summary),
     }

@@ -8,7 +8,7 @@ from rich.console import RenderableType
 
 from tfprobe.analysis.core.source_lines import shown
 from tfprobe.analysis.memory.host_memory import Growth, GrowthVerdict, HostMemory
-from tfprobe.analysis.memory.memory_peak import HeldBy, Holder, Role
+from tfprobe.analysis.memory.memory_peak import GroupKey, Holder, Role
 from tfprobe.analysis.memory.memory_summary import Lasting, MemorySummary
 from tfprobe.errors import Missing
 from tfprobe.profile.profile import Loop, titled
@@ -27,7 +27,7 @@ ROLES = {
     Role.INPUT: "input",
     Role.COMMUNICATION: "communication",
     Role.TEMPORARY: "temporary",
-    Role.HELD_BEFORE: "held before",
+    Role.ALLOCATED_BEFORE: "held before",
 }
 _HOLDER = (
     TextColumn("", is_number=False, may_be_cut=True),
@@ -45,7 +45,7 @@ def lay_out(
     allocators: tuple[MemorySummary, ...] | Missing,
     variables: Lasting | Missing,
     hosts: tuple[HostMemory, ...] | Missing,
-    by: HeldBy,
+    by: GroupKey,
     *,
     width: int,
     colour: bool,
@@ -60,7 +60,7 @@ def _parts(
     allocators: tuple[MemorySummary, ...] | Missing,
     variables: Lasting | Missing,
     hosts: tuple[HostMemory, ...] | Missing,
-    by: HeldBy,
+    by: GroupKey,
     width: int,
 ) -> Iterator[RenderableType]:
     yield page.heading("What holds memory")
@@ -92,7 +92,7 @@ def _variables(found: Lasting | Missing) -> str:
 
 
 def _allocator(
-    found: MemorySummary, by: HeldBy, width: int, *, several: bool
+    found: MemorySummary, by: GroupKey, width: int, *, several: bool
 ) -> Iterator[RenderableType]:
     where = f"{found.device or 'unknown device'}, {found.allocator or 'unknown allocator'}"
     process = f"process {found.process}, " if several else ""
@@ -101,7 +101,7 @@ def _allocator(
     yield page.paragraph(_facts(found))
     if found.is_estimate:
         yield page.paragraph(_how_estimated(found))
-    curve = sparkline(found.curve.held_bytes.tolist(), width=min(_CURVE_WIDTH, width - 2), least=0)
+    curve = sparkline(found.curve.live_bytes.tolist(), width=min(_CURVE_WIDTH, width - 2), least=0)
     yield page.paragraph(curve)
     yield page.paragraph(_roles(found))
     if not isinstance(found.growth, Missing):
@@ -150,7 +150,7 @@ def _roles(found: MemorySummary) -> str:
     return ", ".join(parts)
 
 
-def _holder(found: Holder, total: int, by: HeldBy) -> Sequence[str]:
+def _holder(found: Holder, total: int, by: GroupKey) -> Sequence[str]:
     return (
         shown(found.label, by),
         ROLES[found.role],

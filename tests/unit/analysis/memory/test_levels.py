@@ -32,7 +32,7 @@ def test_what_is_held_is_what_the_allocator_says() -> None:
     """It held 100 before the step began."""
     found = level(events([(1, 10, 1, 110), (2, 20, 2, 130), (3, -10, 1, 120)]))
 
-    assert (found.held_bytes.tolist(), found.is_absolute) == ([110, 130, 120], True)
+    assert (found.live_bytes.tolist(), found.is_absolute) == ([110, 130, 120], True)
     assert found.top_bytes == 130
 
 
@@ -40,14 +40,14 @@ def test_events_before_the_first_statement_count_from_it() -> None:
     """A RunMetadata says at the end of an op what is held, and in between what it took."""
     found = level(events([(1, 10, 0, -1), (2, 20, 0, -1), (3, 0, 0, 130), (4, 5, 0, -1)]))
 
-    assert found.held_bytes.tolist() == [110, 130, 130, 135]
+    assert found.live_bytes.tolist() == [110, 130, 130, 135]
 
 
 def test_an_allocator_that_says_nothing_holds_more_than_before() -> None:
     """How much it held when the step began is not known."""
     found = level(events([(1, 10, 0, -1), (2, -10, 0, -1)]))
 
-    assert (found.held_bytes.tolist(), found.is_absolute) == ([10, 0], False)
+    assert (found.live_bytes.tolist(), found.is_absolute) == ([10, 0], False)
 
 
 def test_a_piece_lives_until_its_address_is_given_back() -> None:

@@ -13,7 +13,7 @@ from tests.support.rundir import UNIX_NS
 from tests.unit.analysis.transfers.test_transfers import row
 from tfprobe.analysis.core.source_lines import Origins
 from tfprobe.analysis.memory.host_memory import Growth, GrowthVerdict
-from tfprobe.analysis.memory.memory_peak import HeldBy, Role, Variable, variables
+from tfprobe.analysis.memory.memory_peak import GroupKey, Role, Variable, variables
 from tfprobe.analysis.memory.memory_summary import (
     ESTIMATE,
     Lasting,
@@ -75,7 +75,7 @@ def sampled(made: Profile, nodes: Sequence[Node]) -> TracedLoop:
     )
 
 
-def only(made: Profile, nodes: Sequence[Node] = (), by: HeldBy = "op") -> MemorySummary:
+def only(made: Profile, nodes: Sequence[Node] = (), by: GroupKey = "op") -> MemorySummary:
     loops = [sampled(made, nodes)] if nodes else []
     found = memories(made, loops, Origins(loops), by)
     assert not isinstance(found, Missing), found
@@ -103,7 +103,7 @@ def test_the_peak_is_held_by_what_is_live_then() -> None:
     assert (memory.device, memory.allocator) == (GPU, BFC)
     assert (memory.peak.bytes, memory.peak.after_ns) == (360 * KIB, 2000)
     assert [(each.label, each.bytes // KIB, each.role) for each in memory.peak.holders] == [
-        ("(held before the step)", 200, Role.HELD_BEFORE),
+        ("(held before the step)", 200, Role.ALLOCATED_BEFORE),
         ("dense/MatMul", 100, Role.ACTIVATIONS),
         ("dense/Relu", 60, Role.ACTIVATIONS),
     ]
@@ -193,7 +193,7 @@ def test_without_an_allocator_lifetimes_are_estimated() -> None:
 
     assert (memory.is_estimate, memory.allocator) == (True, ESTIMATE)
     assert memory.peak.bytes == 800
-    assert memory.curve.held_bytes.tolist() == [400, 800, 400, 404, 4, 0]
+    assert memory.curve.live_bytes.tolist() == [400, 800, 400, 404, 4, 0]
     assert [(each.label, each.shape) for each in memory.peak.holders] == [
         ("a", "float32[100]"),
         ("c", "float32[100]"),
@@ -289,7 +289,7 @@ def test_what_variables_hold_is_told_by_itself() -> None:
         ("role", ["held_before", "activations"]),
     ],
 )
-def test_holders_may_be_what_pieces_are(by: HeldBy, labels: list[str]) -> None:
+def test_holders_may_be_what_pieces_are(by: GroupKey, labels: list[str]) -> None:
     """Pieces of one shape may have come from many ops."""
     memory = only(recorded(STEP), by=by)
 
@@ -324,8 +324,8 @@ def test_a_curve_has_as_many_moments_as_are_wanted() -> None:
 
     assert not isinstance(few, Missing)
     assert not isinstance(many, Missing)
-    assert [len(each[0].curve.held_bytes) for each in (few, many)] == [120, 500]
-    assert few[0].curve.held_bytes.max() == many[0].curve.held_bytes.max() == 4990
+    assert [len(each[0].curve.live_bytes) for each in (few, many)] == [120, 500]
+    assert few[0].curve.live_bytes.max() == many[0].curve.live_bytes.max() == 4990
 
 
 def test_variables_are_told_one_by_one() -> None:

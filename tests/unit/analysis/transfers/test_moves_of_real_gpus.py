@@ -172,7 +172,7 @@ def test_the_memory_of_a_real_gpu_step_is_what_its_nodes_say() -> None:
     convolution = nodes["Conv2D"]
     assert gpu.peak.bytes == before + convolution.peak_bytes
     assert dict(gpu.peak.by_role) == {
-        Role.HELD_BEFORE: before,
+        Role.ALLOCATED_BEFORE: before,
         Role.ACTIVATIONS: convolution.live_bytes,
         Role.TEMPORARY: convolution.peak_bytes - convolution.live_bytes,
     }

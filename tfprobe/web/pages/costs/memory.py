@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tfprobe.analysis.memory.host_memory import HostMemory, host_memory
-from tfprobe.analysis.memory.memory_peak import HELD_BYS, HeldBy, Piece, Variable, variables
+from tfprobe.analysis.memory.memory_peak import GROUP_KEYS, GroupKey, Piece, Variable, variables
 from tfprobe.analysis.memory.memory_summary import Lasting, MemorySummary, lasting, memories
 from tfprobe.errors import Missing, NoAnswer
 from tfprobe.profile.profile import Loop
@@ -45,7 +45,7 @@ def document(run: OpenRun, question: Params) -> Document:
     return {
         **({"work": None, "works": []} if loop is None else chosen_document(run, loop)),
         "by": by,
-        "bys": list(HELD_BYS),
+        "bys": list(GROUP_KEYS),
         **_of_allocators(run, allocators, question, loop),
         "variables": _variables(run, found, loop),
         "hosts": [] if isinstance(hosts, Missing) else [_host(host) for host in hosts[:MOST_HOSTS]],
@@ -55,9 +55,9 @@ def document(run: OpenRun, question: Params) -> Document:
     }
 
 
-def _by(question: Params) -> HeldBy:
-    word = question.one_of("by", HELD_BYS, default="op")
-    return next(each for each in HELD_BYS if each == word)
+def _by(question: Params) -> GroupKey:
+    word = question.one_of("by", GROUP_KEYS, default="op")
+    return next(each for each in GROUP_KEYS if each == word)
 
 
 def _loop(run: OpenRun, question: Params) -> Loop | None:
@@ -69,7 +69,7 @@ def _loop(run: OpenRun, question: Params) -> Loop | None:
 
 
 def _allocators(
-    run: OpenRun, found: Alike | Missing, by: HeldBy
+    run: OpenRun, found: Alike | Missing, by: GroupKey
 ) -> tuple[MemorySummary, ...] | Missing:
     if isinstance(found, Missing):
         return found
