@@ -1,7 +1,7 @@
-"""Tell whether steps of another length are the program's doing or the machine's.
+"""Decide whether the program or the machine caused a change in step time.
 
-Of one recording a side that is often not known, and then it is said: two recordings of one program
-on a machine that others use differ by half, and their intervals do not know of it.
+With one recording per side that is often unknown, and the answer says so: two recordings of the
+same program on a shared machine can differ by half, which their intervals do not cover.
 """
 
 from __future__ import annotations
@@ -22,17 +22,18 @@ from tfprobe.errors import Missing
 from tfprobe.profile.activities import ResourceSample
 from tfprobe.profile.profile import Loop, Profile
 
-# Waiting for a CPU explains a change from this part of it on, and is no matter below the other.
+# Waiting for a CPU explains a change if it is at least this part of it, and does not matter below
+# the second.
 _EXPLAINS_RATIO = 0.5
 _MATTERS_RATIO = 0.25
-# CPU time is the same that changed by at most this part of what steps did, on logarithms.
+# CPU time is unchanged if it changed by at most this part of the change of steps, on logarithms,
 _SAME_CPU_RATIO = 0.25
-# And it goes with steps that changed by at least this part.
+# and it follows the steps if it changed by at least this part.
 _FOLLOWS_CPU_RATIO = 0.5
 
 
-class Whose(Enum):
-    """Whose doing a change is. The value is its word in documents and texts."""
+class CauseKind(Enum):
+    """What caused a change. The value is its word in documents and texts."""
 
     PROGRAM = "program"
     MACHINE = "machine"
@@ -41,26 +42,26 @@ class Whose(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ChangeCause:
-    """Whose doing a change of steps is, and what says so, as the rest of a sentence."""
+    """What caused a change in step time, and the evidence, as the rest of a sentence."""
 
-    whose: Whose
+    kind: CauseKind
     why: str
 
     @property
     def sentence(self) -> str:
-        """Say whose doing a change is."""
-        if self.whose is Whose.UNKNOWN:
+        """Return the cause and the evidence as a sentence."""
+        if self.kind is CauseKind.UNKNOWN:
             return f"The cause cannot be determined from one run per side: {self.why}."
-        return f"The cause is the {self.whose.value}: {self.why}."
+        return f"The cause is the {self.kind.value}: {self.why}."
 
 
 @dataclass(frozen=True, slots=True)
 class ChangeEvidence:
-    """What is known of a change of `growth_ratio`, which is +0.12 where steps are 12 % longer.
+    """What is known about a change of `growth_ratio`, which is +0.12 if steps are 12 % longer.
 
-    `fed_ratio` is by how much a step is fed more bytes in B, `asked_ratio` by how much more its
-    ops ask their allocators for: no machine changes either. `same_setup` says that versions,
-    settings and CPUs are the same; `is_busy` that others kept the machine busy.
+    `fed_ratio` is how many more bytes a step is fed in B, `requested_ratio` how many more its ops
+    request from their allocators: no machine changes either. `same_setup`: versions, settings and
+    CPUs are the same. `is_busy`: other processes kept the machine busy.
     """
 
     growth_ratio: float
@@ -68,7 +69,7 @@ class ChangeEvidence:
     after: Processor | Missing
     shapes: tuple[ChangeShape, ...]
     fed_ratio: float = 0.0
-    asked_ratio: float = 0.0
+    requested_ratio: float = 0.0
     same_setup: bool = True
     is_busy: bool = False
 
@@ -77,41 +78,44 @@ NO_EVIDENCE = "the recordings do not separate the program from the machine"
 
 
 def cause(evidence: ChangeEvidence) -> ChangeCause:
-    """Return whose doing a change is."""
-    grown = math.log1p(evidence.growth_ratio)
-    if _goes_with(evidence.fed_ratio, grown):
+    """Return what caused a change."""
+    log_growth = math.log1p(evidence.growth_ratio)
+    if _goes_with(evidence.fed_ratio, log_growth):
         return ChangeCause(
-            Whose.PROGRAM, f"a step is fed {1 + evidence.fed_ratio:.3g} times the bytes"
+            CauseKind.PROGRAM, f"a step is fed {1 + evidence.fed_ratio:.3g} times the bytes"
         )
-    if _goes_with(evidence.asked_ratio, grown):
-        times = f"{1 + evidence.asked_ratio:.3g} times the memory"
-        return ChangeCause(Whose.PROGRAM, f"the ops of a step ask for {times}")
+    if _goes_with(evidence.requested_ratio, log_growth):
+        times = f"{1 + evidence.requested_ratio:.3g} times the memory"
+        return ChangeCause(CauseKind.PROGRAM, f"the ops of a step ask for {times}")
     waited = _waited_ratio(evidence)
     concentrated = _concentrated(evidence)
     if concentrated is not None:
         return _of_concentrated(evidence, concentrated, waited)
     alike = next((shape for shape in _matching(evidence) if shape.is_alike), None)
     if alike is None:
-        return ChangeCause(Whose.UNKNOWN, NO_EVIDENCE)
+        return ChangeCause(CauseKind.UNKNOWN, NO_EVIDENCE)
     parts = "steps and the time between them" if alike.of == "cycle" else f"all {alike.of}"
     if waited is not None and waited >= _EXPLAINS_RATIO:
         return ChangeCause(
-            Whose.MACHINE,
+            CauseKind.MACHINE,
             f"{parts} changed alike, and {min(waited, 1) * 100:.0f} % of the change is waiting "
             "for a CPU",
         )
-    if evidence.same_setup and _cpu_is_same(evidence, grown):
+    if evidence.same_setup and _cpu_is_same(evidence, log_growth):
         return ChangeCause(
-            Whose.MACHINE, f"{parts} changed alike, and a step takes as much CPU time"
+            CauseKind.MACHINE, f"{parts} changed alike, and a step takes as much CPU time"
         )
     return ChangeCause(
-        Whose.UNKNOWN, f"{parts} changed alike, and nothing shows that the machine did"
+        CauseKind.UNKNOWN, f"{parts} changed alike, and nothing shows that the machine did"
     )
 
 
-def _goes_with(ratio: float, grown: float) -> bool:
-    """Say whether something of the program's grew with its steps, whose growth is a logarithm."""
-    return bool(grown) and grown * math.log1p(max(ratio, -0.99)) >= _FOLLOWS_CPU_RATIO * grown**2
+def _goes_with(ratio: float, log_growth: float) -> bool:
+    """Return whether a quantity of the program grew with its steps, whose growth is a logarithm."""
+    return (
+        bool(log_growth)
+        and log_growth * math.log1p(max(ratio, -0.99)) >= _FOLLOWS_CPU_RATIO * log_growth**2
+    )
 
 
 def _of_concentrated(
@@ -120,23 +124,23 @@ def _of_concentrated(
     where = _where(shape)
     if waited is not None and waited >= _MATTERS_RATIO:
         why = f"{where}, but {min(waited, 1) * 100:.0f} % of the change is waiting for a CPU"
-        return ChangeCause(Whose.UNKNOWN, why)
+        return ChangeCause(CauseKind.UNKNOWN, why)
     if evidence.is_busy and not _is_own(evidence, shape, waited):
-        return ChangeCause(Whose.UNKNOWN, f"{where}, but others kept the machine busy")
-    return ChangeCause(Whose.PROGRAM, where)
+        return ChangeCause(CauseKind.UNKNOWN, f"{where}, but others kept the machine busy")
+    return ChangeCause(CauseKind.PROGRAM, where)
 
 
 def _is_own(evidence: ChangeEvidence, shape: ChangeShape, waited: float | None) -> bool:
-    """Say whether a piece is the program's own although others kept the machine busy.
+    """Return whether the program caused a piece although others kept the machine busy.
 
-    The first thread waits for no CPU between steps, or that was seen. Ops run in threads of which
-    nobody knows how long they waited: there the CPU time of a step has to go with it.
+    Between steps the first thread runs, and how long it waited for a CPU is recorded. Ops run in
+    threads whose waits are not recorded: there the CPU time of a step must have grown, too.
     """
     if shape.of == "cycle" and shape.most.name != "the step":
         return waited is not None
-    grown = math.log1p(evidence.growth_ratio)
+    log_growth = math.log1p(evidence.growth_ratio)
     cpu = _cpu_growth(evidence)
-    return cpu is not None and cpu * grown >= _FOLLOWS_CPU_RATIO * grown**2
+    return cpu is not None and cpu * log_growth >= _FOLLOWS_CPU_RATIO * log_growth**2
 
 
 def _where(shape: ChangeShape) -> str:
@@ -149,18 +153,18 @@ def _concentrated(evidence: ChangeEvidence) -> ChangeShape | None:
 
 
 def _matching(evidence: ChangeEvidence) -> Sequence[ChangeShape]:
-    """Return the shapes that show the change: traced steps may differ from the others."""
-    grown = math.log1p(evidence.growth_ratio)
+    """Return the shapes that show the change: traced steps can differ from others."""
+    log_growth = math.log1p(evidence.growth_ratio)
     return [
         shape
         for shape in evidence.shapes
         if shape.growth_ratio > -1
-        and math.log1p(shape.growth_ratio) * grown >= _FOLLOWS_CPU_RATIO * grown**2
+        and math.log1p(shape.growth_ratio) * log_growth >= _FOLLOWS_CPU_RATIO * log_growth**2
     ]
 
 
 def _waited_ratio(evidence: ChangeEvidence) -> float | None:
-    """Return which part of the change of a step was waiting for a CPU, None where nobody knows."""
+    """Return which part of the change of a step was waiting for a CPU, None if unknown."""
     one, other = evidence.before, evidence.after
     if isinstance(one, Missing) or isinstance(other, Missing):
         return None
@@ -171,7 +175,7 @@ def _waited_ratio(evidence: ChangeEvidence) -> float | None:
 
 
 def _cpu_growth(evidence: ChangeEvidence) -> float | None:
-    """Return the change of the CPU time of a step, as a logarithm."""
+    """Return the change of the CPU time of a step as a logarithm, None if unknown."""
     one, other = evidence.before, evidence.after
     if isinstance(one, Missing) or isinstance(other, Missing):
         return None
@@ -180,24 +184,24 @@ def _cpu_growth(evidence: ChangeEvidence) -> float | None:
     return math.log(max(other.cpu_ns, 1.0) / max(one.cpu_ns, 1.0))
 
 
-def _cpu_is_same(evidence: ChangeEvidence, grown: float) -> bool:
+def _cpu_is_same(evidence: ChangeEvidence, log_growth: float) -> bool:
     cpu = _cpu_growth(evidence)
-    return cpu is not None and abs(cpu) <= _SAME_CPU_RATIO * abs(grown)
+    return cpu is not None and abs(cpu) <= _SAME_CPU_RATIO * abs(log_growth)
 
 
-# A piece of less of the whole is no witness of anything.
+# A piece smaller than this share of the whole is no evidence.
 LEAST_SHARE_RATIO = 0.1
-# One piece of more is the whole: nothing is left to compare it with.
+# If one piece is larger than this share, there is nothing to compare it with.
 MOST_SHARE_RATIO = 0.8
-# A change is concentrated where the pieces that changed less grew by at most this part of it.
+# A change is concentrated if the pieces that changed less grew by at most this part of it,
 OTHERS_GROWTH_RATIO = 0.5
-# And alike where at most this part of it would not be there if all had changed by one factor.
+# and alike if at most this part of it would vanish if all pieces had changed by one factor.
 ALIKE_RATIO = 0.25
 
 
 @dataclass(frozen=True, slots=True)
 class ChangePiece:
-    """A piece of a whole, in ns; `change` says how sure its change is, if that is known."""
+    """A piece of a whole, in ns; `change` has the interval of its change, if known."""
 
     name: str
     before_ns: float
@@ -206,17 +210,17 @@ class ChangePiece:
 
     @property
     def is_one_sided(self) -> bool:
-        """Say whether only one of the recordings has it."""
+        """Return whether only one of the recordings has it."""
         return not self.before_ns or not self.after_ns
 
 
 @dataclass(frozen=True, slots=True)
 class ChangeShape:
-    """How the change of a whole lies in its pieces.
+    """How the change of a whole is distributed over its pieces.
 
-    `excess_ratio` is the part of the change that would not be there if all had changed alike;
-    `most` is the piece with most of that. `others_growth_ratio` is the growth of the pieces that
-    changed less than the whole; `witness` is the largest of them that surely did.
+    `excess_ratio` is the part of the change that would vanish if all pieces had changed alike;
+    `most` is the piece with most of it. `others_growth_ratio` is the growth of the pieces that
+    changed less than the whole; `witness` is the largest piece that significantly did so.
     """
 
     of: str
@@ -230,7 +234,7 @@ class ChangeShape:
 
     @property
     def is_concentrated(self) -> bool:
-        """Say whether most of the change lies in one piece, while another has hardly changed."""
+        """Return whether most of the change is in one piece, while another hardly changed."""
         change = self.most.change
         is_sure = self.most.is_one_sided or (
             isinstance(change, Change)
@@ -242,13 +246,13 @@ class ChangeShape:
 
     @property
     def is_alike(self) -> bool:
-        """Say whether every piece changed by about the same factor."""
+        """Return whether every piece changed by about the same factor."""
         has_others = self.largest_share_ratio <= MOST_SHARE_RATIO
         return has_others and self.is_one_way and self.excess_ratio <= ALIKE_RATIO
 
 
 def shape(of: str, pieces: Sequence[ChangePiece]) -> ChangeShape | Missing:
-    """Return how the change of a whole lies in its pieces, which together are the whole."""
+    """Return how a change is distributed over `pieces`, which together are the whole."""
     whole_ns = sum(piece.before_ns for piece in pieces)
     delta_ns = sum(piece.after_ns - piece.before_ns for piece in pieces)
     if len(pieces) < 2 or not whole_ns or not delta_ns:
@@ -285,7 +289,7 @@ def _changed_less(piece: ChangePiece, growth: float) -> bool:
 
 
 def of_cycle(steps: StepChange) -> ChangeShape | Missing:
-    """Return the shape of a change by steps and gaps, of which there are many."""
+    """Return the shape of a change by steps and the gaps between them."""
     changes = (("the step", steps.step), ("the time between steps", steps.gap))
     pieces = [
         ChangePiece(name, change.before, change.after, change)
@@ -296,21 +300,21 @@ def of_cycle(steps: StepChange) -> ChangeShape | Missing:
 
 
 def of_parts(parts: Sequence[CostChange] | Missing) -> ChangeShape | Missing:
-    """Return the shape of a change by the parts of traced steps, without what tracing took."""
+    """Return the shape of a change by the parts of traced steps, without the cost of tracing."""
     if isinstance(parts, Missing):
         return parts
     return shape("parts", _pieces(part for part in parts if part.name != Part.RECORDING.value))
 
 
 def of_ops(ops: OpChanges | Missing) -> ChangeShape | Missing:
-    """Return the shape of a change by types of op."""
+    """Return the shape of a change by op types."""
     return ops if isinstance(ops, Missing) else shape("ops", _pieces(ops.types))
 
 
 def _pieces(costs: Iterable[CostChange]) -> list[ChangePiece]:
     """Return the levels of what was compared, and the means of what only one side has.
 
-    What there were too few samples of is left out: means of a few tell nothing.
+    Costs with too few samples are left out: the mean of a few says nothing.
     """
     found = []
     for cost in costs:
@@ -323,17 +327,17 @@ def _pieces(costs: Iterable[CostChange]) -> list[ChangePiece]:
     return found
 
 
-# The first resource sample is of the first step, so what lies before the second is starting up.
+# The first resource sample is from the first step, so the time before the second is start-up.
 _LEAST_SAMPLES = 3
 
 
 @dataclass(frozen=True, slots=True)
 class Processor:
-    """What a step of a process took, from its second resource sample to its last, in ns.
+    """Wall and CPU time of a step in ns, from the second to the last resource sample.
 
-    `cpu_ns` is CPU time of all threads; `waited_ns` is how long the first thread was ready to run
-    and had no CPU, and what the hypervisor took of a CPU; `others_cpus` is how many CPUs were busy
-    with other processes.
+    `cpu_ns` is the CPU time of all threads; `waited_ns` is how long the first thread was runnable
+    without a CPU, plus what the hypervisor stole from a CPU; `others_cpus` is how many CPUs other
+    processes kept busy.
     """
 
     wall_ns: float
@@ -343,7 +347,7 @@ class Processor:
 
 
 def processor(profile: Profile, loop: Loop) -> Processor | Missing:
-    """Return what the resource samples of a loop's process say, or why they say nothing."""
+    """Return the processor time of a loop's steps, or why the resource samples do not have it."""
     samples = [
         resource_sample
         for resource_sample in profile.resource_samples
@@ -367,9 +371,9 @@ def processor(profile: Profile, loop: Loop) -> Processor | Missing:
 
 
 def fast_cpu_ns(profile: Profile, loop: Loop) -> float | Missing:
-    """Return the CPU time of a step that a tenth of the intervals between samples stay below.
+    """Return the 10th percentile, over intervals between samples, of the CPU time of a step.
 
-    Whoever shares a CPU or its caches only makes it more.
+    Sharing a CPU or its caches can only increase it.
     """
     samples = [
         resource_sample
@@ -388,14 +392,14 @@ def fast_cpu_ns(profile: Profile, loop: Loop) -> float | Missing:
 
 
 def _ends(samples: Sequence[ResourceSample]) -> tuple[ResourceSample, ResourceSample]:
-    """Return the second sample and the last; of a slow /proc/stat those that have it."""
+    """Return the second sample and the last, of those that could read /proc/stat in time."""
     usable = [sample for sample in samples[1:] if not isinstance(sample.machine_busy_ns, Missing)]
     chosen = usable if len(usable) > 1 else samples[1:]
     return chosen[0], chosen[-1]
 
 
 def _stolen_ns(first: ResourceSample, last: ResourceSample) -> float | Missing:
-    """Return what the hypervisor took of each CPU; nothing where the system does not tell."""
+    """Return what the hypervisor stole from each CPU; 0 if the system does not report it."""
     stolen_ns = _grown(first.machine_steal_ns, last.machine_steal_ns)
     cpus = 1 if isinstance(last.cpus, Missing) else max(last.cpus, 1)
     return 0.0 if isinstance(stolen_ns, Missing) else stolen_ns / cpus

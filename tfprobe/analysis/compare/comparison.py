@@ -1,4 +1,4 @@
-"""Gather all that changed from one recording to another."""
+"""Compare two recordings: steps, ops, parts and memory, and the cause of each change."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 
 from tfprobe.analysis.breakdown.cycles import LoopParts, parts_by_loop
 from tfprobe.analysis.compare.change_cause import (
+    CauseKind,
     ChangeCause,
     ChangeEvidence,
     Processor,
-    Whose,
     cause,
     of_cycle,
     of_ops,
@@ -25,7 +25,7 @@ from tfprobe.analysis.compare.parity import (
     differences,
     fed_bytes,
     fed_growth_ratio,
-    load_told,
+    load_description,
 )
 from tfprobe.analysis.compare.step_changes import (
     JUDGED,
@@ -45,8 +45,8 @@ from tfprobe.profile.profile import Loop, Profile, Run
 class LoopDiff:
     """What changed in a pair of loops.
 
-    `cause` is whose doing it is that steps changed, and `op_cause` that ops did; `before` and
-    `after` are what the processor did for a step.
+    `cause` is that of the change of steps, `op_cause` that of ops; `before` and `after` are the
+    processor time of a step.
     """
 
     pair: LoopPair
@@ -65,9 +65,9 @@ class LoopDiff:
 
 @dataclass(frozen=True, slots=True)
 class Diff:
-    """What changed from A (`before`) to B; works with most time in A first.
+    """What changed from A (`before`) to B; loops with most time in A first.
 
-    `load` says how busy the machines were, where they were too busy.
+    `load` describes the load of the machines if it was too high, else "".
     """
 
     before: Run
@@ -81,23 +81,23 @@ class Diff:
 
     @property
     def judged(self) -> tuple[str, ...]:
-        """Return which measures of steps say something of the job: on a busy machine one alone."""
+        """Return which measures of steps are judged: fewer on a busy machine."""
         return _judged(self.load)
 
     @property
-    def whose(self) -> Whose | None:
-        """Return whose doing it is that steps changed: the program's where any loop's is.
+    def cause_kind(self) -> CauseKind | None:
+        """Return what caused the change of steps: the program if it did in any loop.
 
-        None where no step time changed significantly.
+        None if no step time changed significantly.
         """
-        found = {loop.cause.whose for loop in self.loops if isinstance(loop.cause, ChangeCause)}
+        found = {loop.cause.kind for loop in self.loops if isinstance(loop.cause, ChangeCause)}
         return next(
-            (whose for whose in (Whose.PROGRAM, Whose.UNKNOWN) if whose in found), None
-        ) or (Whose.MACHINE if found else None)
+            (kind for kind in (CauseKind.PROGRAM, CauseKind.UNKNOWN) if kind in found), None
+        ) or (CauseKind.MACHINE if found else None)
 
     @property
     def changed_steps(self) -> tuple[tuple[LoopDiff, str, Change], ...]:
-        """Return the step times that changed significantly, and what of them."""
+        """Return the step times that changed significantly, with their measure."""
         return tuple(
             (loop, what, change)
             for loop in self.loops
@@ -118,12 +118,12 @@ def diff(before: Profile, after: Profile) -> Diff | Missing:
         after,
         parts=(parts_by_loop(before), parts_by_loop(after)),
         is_same=not programs,
-        load=load_told(before, after),
+        load=load_description(before, after),
     )
     return Diff(
         before=before.run,
         after=after.run,
-        differences=(*programs, *(each for each in fed if each is not None)),
+        differences=(*programs, *(difference for difference in fed if difference is not None)),
         loops=tuple(_loop(setup, change) for change in step_changes(before, after, matches)),
         only_before=matches.only_before,
         only_after=matches.only_after,
@@ -134,7 +134,7 @@ def diff(before: Profile, after: Profile) -> Diff | Missing:
 
 @dataclass(frozen=True, slots=True)
 class _Setup:
-    """Both recordings, and how fair it is to compare them."""
+    """Both recordings, and whether comparing them is fair."""
 
     before: Profile
     after: Profile
@@ -153,7 +153,7 @@ def _loop(setup: _Setup, steps: StepChange) -> LoopDiff:
         *processors,
         shapes=(),
         fed_ratio=fed_growth_ratio(before, after, pair),
-        asked_ratio=requested_growth_ratio(before, after, pair),
+        requested_ratio=requested_growth_ratio(before, after, pair),
         same_setup=setup.is_same,
         is_busy=bool(setup.load),
     )
@@ -176,7 +176,7 @@ def _loop(setup: _Setup, steps: StepChange) -> LoopDiff:
 def _cause(
     evidence: ChangeEvidence, steps: StepChange, judged: tuple[str, ...]
 ) -> ChangeCause | Missing:
-    """Return whose doing the largest of the significant changes is."""
+    """Return the cause of the largest significant change."""
     changes = [
         change.ratio
         for name, change in steps.measures
@@ -188,7 +188,7 @@ def _cause(
 
 
 def _op_cause(evidence: ChangeEvidence, ops: OpChanges | Missing) -> ChangeCause | Missing:
-    """Return whose doing it is that all ops together take another time."""
+    """Return the cause of the change in the time of all ops together."""
     shape = of_ops(ops)
     if isinstance(shape, Missing):
         return shape
@@ -200,8 +200,8 @@ def _judged(load: str) -> tuple[str, ...]:
 
 
 def _no_common(before: Profile, after: Profile) -> str:
-    told = [
+    kinds = [
         ", ".join(sorted({f"{loop.kind} {loop.name}" for loop in side.loops})[:10]) or "none"
         for side in (before, after)
     ]
-    return f"they have no kind of step in common: A has {told[0]}; B has {told[1]}"
+    return f"they have no kind of step in common: A has {kinds[0]}; B has {kinds[1]}"

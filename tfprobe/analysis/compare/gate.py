@@ -1,11 +1,11 @@
-"""Decide whether a change is one that a build should fail over."""
+"""Decide whether a change should fail a build."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from tfprobe.analysis.compare.change_cause import ChangeCause, Whose
+from tfprobe.analysis.compare.change_cause import CauseKind, ChangeCause
 from tfprobe.analysis.compare.comparison import Diff, LoopDiff
 from tfprobe.analysis.compare.measurements import Change
 from tfprobe.analysis.compare.op_changes import OpChanges
@@ -14,15 +14,15 @@ from tfprobe.analysis.compare.sides import NO_CHANGE_RATIO, RUN_MEASURES, Sides
 from tfprobe.analysis.compare.step_changes import MEASURES
 from tfprobe.errors import Missing
 
-# What to look at, in the words of the command line.
+# What can be watched, in the words of the command line.
 WATCHED: tuple[str, ...] = ("steps", "memory", "op")
 
 
 @dataclass(frozen=True, slots=True)
 class GateVerdict:
-    """Whether it fails, and one line that says why.
+    """Whether the build fails, and one line that says why.
 
-    `is_known` is false where something grew and nobody knows by whose doing.
+    `is_known` is false if something grew and the cause is unknown.
     """
 
     fails: bool
@@ -31,20 +31,20 @@ class GateVerdict:
 
     @property
     def word(self) -> str:
-        """Return the verdict as documents have it."""
+        """Return the verdict for documents."""
         if self.fails:
             return "FAIL"
         return "pass" if self.is_known else "cannot be told"
 
     @property
     def label(self) -> str:
-        """Return the verdict as texts have it."""
+        """Return the verdict for texts."""
         return self.word if self.fails or self.is_known else "undecided"
 
 
 @dataclass(frozen=True, slots=True)
 class _Measure:
-    """Something that was compared: by how much it grew, and whether that is no chance."""
+    """Something that was compared: how much it grew, and whether significantly."""
 
     what: str
     ratio: float
@@ -53,19 +53,18 @@ class _Measure:
 
     @property
     def is_programs(self) -> bool:
-        """Say whether it is known to be the program's doing; memory is nobody else's."""
+        """Return whether the program is known to be the cause; of memory it always is."""
         return self.cause is None or (
-            isinstance(self.cause, ChangeCause) and self.cause.whose is Whose.PROGRAM
+            isinstance(self.cause, ChangeCause) and self.cause.kind is CauseKind.PROGRAM
         )
 
 
 def judge(found: Diff, *, on: str, allowed_ratio: float, strict: bool = False) -> GateVerdict:
-    """Return whether the program got worse by more than is allowed, and significantly.
+    """Return whether the program got significantly worse, by more than is allowed.
 
-    Step times and ops have to be outside their interval of no change, and it has to be known that
-    the machine did not do it, unless `strict`. Memory, of which there is one measurement
-    on each side, has to be only beyond what is allowed. Where nothing could be compared it fails: a
-    build that is no longer looked at is not a good one.
+    A change of step times and ops must be significant, and unless `strict`, known not to be caused
+    by the machine. Memory, with one measurement per side, must only be beyond what is allowed. If
+    nothing can be compared it fails: a build that is not checked is not a good one.
     """
     measures = list(_measures(found, on))
     allowed = f"{allowed_ratio * 100:g} %"
@@ -76,16 +75,15 @@ def judge(found: Diff, *, on: str, allowed_ratio: float, strict: bool = False) -
     ]
     if not over:
         return GateVerdict(False, f"nothing grew significantly by more than {allowed}")
-    failing = over if strict else [each for each in over if each.is_programs]
-    worst = max(failing or over, key=lambda each: each.ratio)
-    # Then it may not be the job's fault.
+    failing = over if strict else [measure for measure in over if measure.is_programs]
+    worst = max(failing or over, key=lambda measure: measure.ratio)
+    # On a busy machine the job may not be at fault.
     busy = f", but the load of the machine was {found.load}" if found.load and failing else ""
     grew = f"{worst.what} grew by {worst.ratio * 100:.1f} %; {allowed} are allowed{busy}"
     if failing:
         return GateVerdict(True, grew)
-    if all(
-        isinstance(each.cause, ChangeCause) and each.cause.whose is Whose.MACHINE for each in over
-    ):
+    causes = [measure.cause for measure in over]
+    if all(isinstance(cause, ChangeCause) and cause.kind is CauseKind.MACHINE for cause in causes):
         return GateVerdict(False, f"{grew}, but that is the machine")
     unclear = "one run per side does not separate the program from the machine"
     return GateVerdict(False, f"{grew}, but {unclear}; compare several runs a side", is_known=False)
@@ -94,8 +92,7 @@ def judge(found: Diff, *, on: str, allowed_ratio: float, strict: bool = False) -
 def judge_runs(found: Sides, *, on: str, allowed_ratio: float) -> GateVerdict:
     """Return whether the runs of B are significantly slower than those of A, by more than allowed.
 
-    Where the runs scatter too far to tell it does not fail; where nothing could be compared it
-    does.
+    If the runs vary too much to decide, it passes; if nothing can be compared, it fails.
     """
     changes = list(_run_changes(found, on))
     if not changes:
@@ -107,7 +104,7 @@ def judge_runs(found: Sides, *, on: str, allowed_ratio: float) -> GateVerdict:
     ]
     allowed = f"{allowed_ratio * 100:g} %"
     if over:
-        what, change = max(over, key=lambda each: each[1].ratio)
+        what, change = max(over, key=lambda item: item[1].ratio)
         return GateVerdict(
             True, f"{what} grew by {change.ratio * 100:.1f} %; {allowed} are allowed"
         )
@@ -123,7 +120,7 @@ def judge_runs(found: Sides, *, on: str, allowed_ratio: float) -> GateVerdict:
 
 
 def _run_changes(found: Sides, on: str) -> Iterator[tuple[str, RunsChange, bool]]:
-    """Give what is watched, its change, and whether that counts."""
+    """Yield what is watched, its change, and whether that is decisive."""
     for loop in found.loops:
         if on == "steps":
             for name, change in loop.verdicts:
@@ -149,8 +146,8 @@ def _measures(found: Diff, on: str) -> Iterator[_Measure]:
         for loop in found.loops:
             yield from _ops(loop)
     elif not isinstance(found.memory, Missing):
-        for each in found.memory:
-            yield _Measure(each.of, each.ratio, is_significant=True)
+        for memory in found.memory:
+            yield _Measure(memory.of, memory.ratio, is_significant=True)
 
 
 def _steps(loop: LoopDiff, judged: Sequence[str]) -> Iterator[_Measure]:
@@ -163,7 +160,7 @@ def _steps(loop: LoopDiff, judged: Sequence[str]) -> Iterator[_Measure]:
 def _ops(loop: LoopDiff) -> Iterator[_Measure]:
     if not isinstance(loop.ops, OpChanges):
         return
-    for each in loop.ops.types:
-        if isinstance(each.change, Change):
-            what = f"the time of {each.name} in {loop.name}"
-            yield _Measure(what, each.change.ratio, each.change.is_significant, loop.op_cause)
+    for op in loop.ops.types:
+        if isinstance(op.change, Change):
+            what = f"the time of {op.name} in {loop.name}"
+            yield _Measure(what, op.change.ratio, op.change.is_significant, loop.op_cause)

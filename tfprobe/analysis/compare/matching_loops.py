@@ -1,4 +1,4 @@
-"""Find which loop of one recording is which of another."""
+"""Match the loops of two recordings."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from tfprobe.profile.profile import SERVICE_KIND, Loop, Profile
 
 @dataclass(frozen=True, slots=True)
 class LoopPair:
-    """A loop of A and the loop of B that is the same; `rank` is that of their processes in A.
+    """A loop of A and the same loop in B; `rank` is that of its process in A.
 
-    `is_renamed` says that only the kind is the same: each has one loop of it that has no other.
+    `is_renamed`: only the kind matches, of which each recording has one unmatched loop.
     """
 
     before: Loop
@@ -23,16 +23,16 @@ class LoopPair:
 
 @dataclass(frozen=True, slots=True)
 class Matches:
-    """Pairs, those with most time in A first, and the loops that only one recording has."""
+    """Pairs, those with most time in A first, and the loops in only one recording."""
 
     pairs: tuple[LoopPair, ...]
     only_before: tuple[Loop, ...]
     only_after: tuple[Loop, ...]
 
 
-# The kind of what a file holds; see ingest/file.py.
+# The kind of the loop that stands for a file; see profile/reader/file.py.
 _FILE_KIND = "file"
-# What makes a loop of B that of A, tried one after the other: their rank, kind and name.
+# The keys that match loops, tried in this order.
 _KEYS: tuple[Callable[[int | None, Loop], Hashable], ...] = (
     lambda rank, loop: (rank, loop.kind, loop.name),
     lambda _rank, loop: (loop.kind, loop.name),
@@ -42,16 +42,16 @@ _KEYS: tuple[Callable[[int | None, Loop], Hashable], ...] = (
 
 
 def match(before: Profile, after: Profile) -> Matches:
-    """Match works by rank, kind and name; what is left by kind and name, rank and kind, or kind.
+    """Match loops by rank, kind and name; the rest by kind and name, rank and kind, or kind.
 
-    Of several with the same rank, kind and name the first goes with the first. Of what is left only
-    works belong together that are the last of their key on both sides.
+    Several loops with the same rank, kind and name are matched in order. The rest is matched only
+    where a key has a single unmatched loop on each side.
     """
     ones, others = list(before.loops), list(after.loops)
     pairs: list[LoopPair] = list(_with_file(before, ones, others))
-    for at, key in enumerate(() if pairs else _KEYS):
+    for index, key in enumerate(() if pairs else _KEYS):
         groups = _by(key, before, ones), _by(key, after, others)
-        for one, other in _same(*groups, alone=at > 0):
+        for one, other in _same(*groups, alone=index > 0):
             rank = before.processes[one.process].rank
             pairs.append(LoopPair(one, other, rank, is_renamed=one.name != other.name))
         ones = _left(ones, [pair.before for pair in pairs])
@@ -65,14 +65,14 @@ def match(before: Profile, after: Profile) -> Matches:
 
 
 def _left(loops: Sequence[Loop], taken: Sequence[Loop]) -> list[Loop]:
-    """Return the loops that are not taken: those very ones, for equal ones may be."""
+    """Return the loops that are not taken, compared by identity: two loops can be equal."""
     return [loop for loop in loops if all(loop is not one for one in taken)]
 
 
 def _with_file(before: Profile, ones: Sequence[Loop], others: Sequence[Loop]) -> Iterator[LoopPair]:
-    """Give the pair of a file by itself, which may be of any loop: the one with most time.
+    """Yield the pair of a file, which can be of any loop: it is matched with the longest.
 
-    So may what one profiler service recorded, beside a run that says what its steps are.
+    So is the recording of a profiler service, if the other one is a run that knows its loops.
     """
     kinds = [[loop.kind for loop in loops] for loops in (ones, others)]
     is_file = [[_FILE_KIND] in kinds, [SERVICE_KIND] in kinds and kinds[0] != kinds[1]]
@@ -100,7 +100,7 @@ def _same(
     *,
     alone: bool,
 ) -> Iterator[tuple[Loop, Loop]]:
-    """Give works of both sides with the same key; `alone` takes only keys of one on each."""
+    """Yield loops with the same key; if `alone`, only where each side has one of that key."""
     for key, ones in before.items():
         others = after.get(key, [])
         if not alone or len(ones) == len(others) == 1:

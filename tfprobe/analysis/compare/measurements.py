@@ -1,11 +1,12 @@
-"""Compare two series of measurements, and say how sure the difference is.
+"""Compare two series of measurements, with a confidence interval of the difference.
 
-The interval is a bootstrap's, on logarithms, of blocks of measurements in order (Künsch 1989, with
-blocks that do not overlap), for neighbours are alike. That alone would be the interval of *these*
-two recordings: of a job recorded twice, medians differ by more than their intervals, as another
-layout of memory or a busier machine moves a whole recording (Mytkowicz et al. 2009; Kalibera and
-Jones 2013). One recording a side does not tell by how much. It is taken to be as much as its blocks
-differ from each other, by their MAD: each replicate is moved by a draw of Student's t so wide.
+The interval comes from a block bootstrap on logarithms (Künsch 1989, with blocks that do not
+overlap), as neighbouring measurements are correlated. That alone would only cover *these* two
+recordings: the medians of a job recorded twice differ by more than their intervals, as another
+memory layout or a busier machine shifts a whole recording (Mytkowicz et al. 2009; Kalibera and
+Jones 2013). One recording per side does not show by how much. The shift is assumed to be as large
+as the differences between its blocks, by their MAD: each replicate is shifted by a draw from
+Student's t of that width.
 """
 
 from __future__ import annotations
@@ -25,34 +26,34 @@ from tfprobe.errors import Missing
 Floats = npt.NDArray[np.float64]
 
 MOST_BLOCKS = 16
-# Fewer blocks have no spread to speak of.
+# Fewer blocks do not show a spread.
 LEAST_BLOCKS = 4
-# A logarithm needs something: a time of 0 ns is one below the clock's resolution.
+# A logarithm needs a positive value: a time of 0 ns is below the resolution of the clock.
 NOTHING = 1.0
 _REPLICATES = 10_000
-# Any number: the same recordings have the same answer.
+# Fixed, so that the same recordings give the same answer.
 _SEED = 20_261_120
-# Surer than this, the tail of the replicates would be of a few.
+# Beyond this, the tail would consist of a few replicates.
 _SUREST = 0.999
-# A smaller change is not worth a word, however sure it is.
+# A smaller change is not reported, however significant.
 LEAST_CHANGE_RATIO = 0.02
 
 
 class MeasuredLevel(Enum):
-    """What is taken of measurements. What disturbs a step only makes it longer: FAST is least."""
+    """The statistic of a series. Disturbances only lengthen steps and affect FAST least."""
 
     MEDIAN = 0.50
-    # A tenth of the steps are faster than this. The minimum would be one step's luck.
+    # A tenth of the steps are faster. The minimum would depend on a single step.
     FAST = 0.10
     MEAN = None
 
 
 @dataclass(frozen=True, slots=True)
 class MeasuredSample:
-    """Measurements as a level, that of each block in turn, and how far blocks are from each other.
+    """A series as its level, the levels of its blocks in order, and how much those differ.
 
-    `scatter` is the deviation of logarithms of the levels of blocks as the MAD tells it: what
-    disturbed a few blocks is none of the recording's.
+    `scatter` is the standard deviation of the logarithms of the levels of blocks, estimated from
+    their MAD: a disturbance of a few blocks does not count.
     """
 
     count: int
@@ -64,9 +65,9 @@ class MeasuredSample:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """From `before` to `after`, which is +0.12 where that is 12 % more, with its interval.
+    """The change from `before` to `after`: `ratio` is +0.12 if that is 12 % more.
 
-    `confidence` is that of the interval, 0.95 divided up among all that was asked at once.
+    `confidence` is that of the interval: 0.95 for all comparisons made together (Bonferroni).
     """
 
     before: float
@@ -78,27 +79,27 @@ class Change:
 
     @property
     def is_significant(self) -> bool:
-        """Say whether no change is outside the interval, and the change worth a word."""
+        """Return whether the interval excludes no change, and the change is worth reporting."""
         outside = self.low_ratio > 0 or self.high_ratio < 0
         return outside and abs(self.ratio) >= LEAST_CHANGE_RATIO
 
     @property
     def least_growth_ratio(self) -> float:
-        """Return how much larger B would have had to be for that to be significant."""
+        """Return the least growth that would have been significant."""
         return max((1 + self.ratio) / (1 + self.low_ratio) - 1, LEAST_CHANGE_RATIO)
 
 
 def sample(
-    values: npt.NDArray[np.int64], *, each_block: int, level: MeasuredLevel = MeasuredLevel.MEDIAN
+    values: npt.NDArray[np.int64], *, block_size: int, level: MeasuredLevel = MeasuredLevel.MEDIAN
 ) -> MeasuredSample:
-    """Return measurements in the order in which they were made, at least `each_block` a block."""
+    """Summarize measurements in the order they were made, in blocks of at least `block_size`."""
     if not len(values):
         return MeasuredSample(0, 0.0, np.zeros(0), 0.0, takes_mean=False)
-    blocks = np.array_split(values.astype(np.float64), _blocks(len(values), each_block))
+    blocks = np.array_split(values.astype(np.float64), _blocks(len(values), block_size))
     levels = _levels(blocks, level)
     scatter = _scatter(levels)
     if level is MeasuredLevel.MEAN:
-        # Means of a few blocks may agree by luck where steps do not.
+        # The means of a few blocks can agree by chance although steps vary.
         scatter = max(scatter, _scatter(_levels(blocks, MeasuredLevel.MEDIAN)))
     return MeasuredSample(
         count=len(values),
@@ -123,19 +124,19 @@ def _scatter(levels: Floats) -> float:
     return float(np.median(np.abs(logs - np.median(logs)))) / MAD_OF_NORMAL
 
 
-def _blocks(count: int, each_block: int) -> int:
-    return max(min(count // each_block, MOST_BLOCKS), 1)
+def _blocks(count: int, block_size: int) -> int:
+    return max(min(count // block_size, MOST_BLOCKS), 1)
 
 
-def compare(before: MeasuredSample, after: MeasuredSample, *, asked: int) -> Change | Missing:
-    """Return the change between two samples, one of `asked` that are looked at together."""
+def compare(before: MeasuredSample, after: MeasuredSample, *, comparisons: int) -> Change | Missing:
+    """Return the change between two samples, one of `comparisons` made together."""
     if min(len(before.blocks), len(after.blocks)) < LEAST_BLOCKS:
         return Missing("too few to decide")
     if min(before.level, after.level) <= NOTHING:
         return Missing("most steps have none of it")
     random = np.random.default_rng(_SEED)
     shifts = _replicates(after, random) - _replicates(before, random)
-    confidence = min(1 - 0.05 / max(asked, 1), _SUREST)
+    confidence = min(1 - 0.05 / max(comparisons, 1), _SUREST)
     tail = (1 - confidence) / 2
     low, high = np.quantile(shifts, [tail, 1 - tail])
     found = math.log(after.level / before.level)
@@ -150,7 +151,7 @@ def compare(before: MeasuredSample, after: MeasuredSample, *, asked: int) -> Cha
 
 
 def _replicates(one: MeasuredSample, random: np.random.Generator) -> Floats:
-    """Return by how much the logarithm of a level may be off, again and again."""
+    """Return possible errors of the logarithm of a level, one per replicate."""
     count = len(one.blocks)
     drawn = one.blocks[random.integers(0, count, (_REPLICATES, count))]
     if one.takes_mean:

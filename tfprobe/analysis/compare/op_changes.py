@@ -1,4 +1,4 @@
-"""Compare what types of op, and name scopes, cost in the traced steps of two recordings."""
+"""Compare the cost of op types and name scopes in the traced steps of two recordings."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from tfprobe.analysis.compare.matching_loops import LoopPair
 from tfprobe.analysis.compare.measurements import LEAST_BLOCKS, Change, compare, sample
@@ -17,22 +16,21 @@ from tfprobe.errors import Missing
 from tfprobe.profile.capture_tables import Place
 from tfprobe.profile.graph import Graph, Node
 from tfprobe.profile.profile import Capture, Loop, Profile
+from tfprobe.profile.tables import Int64s
 
-Int64s = npt.NDArray[np.int64]
-
-# More tell no more, and a table of them and of all nodes has to fit into memory.
+# More add nothing, and a table of them and of all nodes has to fit into memory.
 MOST_CAPTURES = 256
-# What costs less of a step on both sides is not looked at: it would only make chance likelier.
+# Costs below this share of a step on both sides are not compared: that would widen all intervals.
 LEAST_SHARE_RATIO = 0.01
-# One version of TensorFlow names an op by the calls around it, another does not.
+# Some versions of TensorFlow prefix the name of an op with the calls around it.
 _CALLS = re.compile(r"^(?:(?:Stateful)?PartitionedCall(?:_\d+)?/)+")
 
 
 @dataclass(frozen=True, slots=True)
 class CostChange:
-    """What something costs in a traced step, in ns, on average in A and in B; None: not there.
+    """The mean cost of something in a traced step in A and B, in ns; None if absent.
 
-    `change` is that of medians, with how sure it is.
+    `change` is that of the medians, with its interval.
     """
 
     name: str
@@ -51,10 +49,10 @@ class CostChange:
 
 @dataclass(frozen=True, slots=True)
 class OpChanges:
-    """How the traced steps of a loop changed; of each list the largest change comes first.
+    """How the traced steps of a loop changed; each list has the largest change first.
 
-    `before_ns` and `after_ns` are what all ops of a step take together. `new` and `gone` are types
-    of op that only one of them ran.
+    `before_ns` and `after_ns` are the time of all ops of a step together. `new` and `gone` are op
+    types that only B or only A ran.
     """
 
     pair: LoopPair
@@ -70,7 +68,7 @@ class OpChanges:
 
 @dataclass(frozen=True, slots=True)
 class OpCosts:
-    """What each node cost in each traced step of a loop: a row for each step, in ns."""
+    """The time of each node in each traced step of a loop in ns, one row per step."""
 
     names: tuple[str, ...]
     types: tuple[str, ...]
@@ -102,7 +100,7 @@ def op_changes(before: Profile, after: Profile, pair: LoopPair) -> OpChanges | M
 
 
 def costs_of(profile: Profile, loop: Loop) -> OpCosts:
-    """Return what the nodes of a loop's traced steps cost."""
+    """Return the time of each node in the traced steps of a loop."""
     chosen = _spread_out([capture.index for capture in usual_captures(profile, loop)])
     rows = profile.executions
     mine = np.isin(rows.capture, chosen) & ~rows.background
@@ -116,13 +114,13 @@ def costs_of(profile: Profile, loop: Loop) -> OpCosts:
     names, types = np.divmod(keys, len(rows.strings.values))
     return OpCosts(
         names=tuple(rows.strings[int(name)] for name in names),
-        types=tuple(rows.strings[int(each)] for each in types),
+        types=tuple(rows.strings[int(op_type)] for op_type in types),
         rows_ns=sums(rows, group, count).time_ns.reshape(len(chosen), len(keys)),
     )
 
 
 def usual_captures(profile: Profile, loop: Loop) -> list[Capture]:
-    """Return the traced steps of a loop in order; the very first only where there is no other."""
+    """Return the traced steps of a loop in order, without the first if there is another."""
     mine = [
         capture
         for capture in profile.captures
@@ -133,7 +131,7 @@ def usual_captures(profile: Profile, loop: Loop) -> list[Capture]:
 
 
 def _spread_out(captures: Sequence[int]) -> Int64s:
-    """Return the captures, or of many some from first to last."""
+    """Return the captures, or if there are many, a sample spread from first to last."""
     every = np.array(sorted(captures), dtype=np.int64)
     at = np.unique(np.linspace(0, len(every) - 1, min(len(every), MOST_CAPTURES)).astype(np.int64))
     chosen: Int64s = every[at]
@@ -141,19 +139,19 @@ def _spread_out(captures: Sequence[int]) -> Int64s:
 
 
 def by_type(costs: OpCosts) -> dict[str, Int64s]:
-    """Return what each type of op cost in each traced step."""
+    """Return the time of each op type in each traced step."""
     return _summed(costs, ((name,) for name in costs.types))
 
 
 def _by_scope(costs: OpCosts, layers: Mapping[str, str]) -> dict[str, Int64s]:
-    """Return what each scope costs; gradients are below the layer they are of."""
+    """Return the time of each scope in each step; gradients are below their layer."""
     return _summed(costs, (scopes_around(layers[name])[::-1] for name in costs.names))
 
 
 def _layers(before: OpCosts, after: OpCosts) -> dict[str, str]:
-    """Return the place of each node by its layer, found among the nodes of both sides.
+    """Return the scope of each node by its layer, found among the nodes of both sides.
 
-    A layer is told by its forward ops, and in a single step one of them may be missing.
+    A layer is recognized by its forward ops, of which a single step may lack one.
     """
     types = dict(zip((*before.names, *after.names), (*before.types, *after.types), strict=True))
     names = [_CALLS.sub("", name) for name in types]
@@ -163,7 +161,7 @@ def _layers(before: OpCosts, after: OpCosts) -> dict[str, str]:
 
 
 def _summed(costs: OpCosts, keys: Iterable[Iterable[str]]) -> dict[str, Int64s]:
-    """Return the ns of each step by key, of which a node may have several."""
+    """Return the ns of each step by key, of which a node can have several."""
     members: dict[str, list[int]] = {}
     for at, of_node in enumerate(keys):
         for key in of_node:
@@ -174,26 +172,30 @@ def _summed(costs: OpCosts, keys: Iterable[Iterable[str]]) -> dict[str, Int64s]:
 def _changes(
     before: Mapping[str, Int64s], after: Mapping[str, Int64s], wholes: tuple[float, float]
 ) -> tuple[CostChange, ...]:
-    """Return the changes of what costs enough to be looked at, the largest first."""
+    """Return the changes of what is large enough to compare, the largest first."""
     names = [
         name
         for name in sorted(before.keys() | after.keys())
         if _share(before.get(name), wholes[0]) >= LEAST_SHARE_RATIO
         or _share(after.get(name), wholes[1]) >= LEAST_SHARE_RATIO
     ]
-    found = [_change(name, before.get(name), after.get(name), asked=len(names)) for name in names]
-    return tuple(sorted(found, key=lambda each: (not each.is_significant, -abs(each.delta_ns))))
+    found = [
+        _change(name, before.get(name), after.get(name), comparisons=len(names)) for name in names
+    ]
+    return tuple(sorted(found, key=lambda cost: (not cost.is_significant, -abs(cost.delta_ns))))
 
 
 def _share(times_ns: Int64s | None, whole_ns: float) -> float:
     return 0.0 if times_ns is None or not whole_ns else float(times_ns.mean()) / whole_ns
 
 
-def _change(name: str, before: Int64s | None, after: Int64s | None, *, asked: int) -> CostChange:
+def _change(
+    name: str, before: Int64s | None, after: Int64s | None, *, comparisons: int
+) -> CostChange:
     change: Change | Missing = Missing("new" if before is None else "gone")
     if before is not None and after is not None:
         change = too_few(len(before), len(after)) or compare(
-            sample(before, each_block=1), sample(after, each_block=1), asked=asked
+            sample(before, block_size=1), sample(after, block_size=1), comparisons=comparisons
         )
     return CostChange(
         name=name,
@@ -204,21 +206,21 @@ def _change(name: str, before: Int64s | None, after: Int64s | None, *, asked: in
 
 
 def too_few(before: int, after: int) -> Missing | None:
-    """Say whether too few steps were traced to compare."""
+    """Return a reason if too few steps were traced to compare."""
     if min(before, after) >= LEAST_BLOCKS:
         return None
     return Missing("too few samples to decide")
 
 
 def _without_repeats(scopes: Sequence[CostChange]) -> tuple[CostChange, ...]:
-    """Leave out a scope whose change is that of one scope in it, almost alone."""
+    """Leave out a scope whose change is almost entirely that of one scope inside it."""
     return tuple(scope for scope in scopes if not _is_repeated(scope, scopes))
 
 
 def _is_repeated(scope: CostChange, scopes: Sequence[CostChange]) -> bool:
-    inner = [each for each in scopes if each.name.startswith(f"{scope.name}/")]
+    inner = [other for other in scopes if other.name.startswith(f"{scope.name}/")]
     return any(
-        each.delta_ns * scope.delta_ns > 0 and abs(each.delta_ns) >= 0.8 * abs(scope.delta_ns)
-        for each in inner
-        if each.is_significant == scope.is_significant
+        part.delta_ns * scope.delta_ns > 0 and abs(part.delta_ns) >= 0.8 * abs(scope.delta_ns)
+        for part in inner
+        if part.is_significant == scope.is_significant
     )

@@ -1,4 +1,4 @@
-"""Say where two recordings are not of the same job: what makes comparing them unfair."""
+"""Find differences in the set-up of two recordings that make comparing them unfair."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from tfprobe.errors import Missing
 from tfprobe.profile.activities import ResourceSample
 from tfprobe.profile.profile import Loop, Profile
 
-# More than this above the number of CPUs, others had to wait, or we.
+# With a load above this multiple of the CPUs, threads had to wait for one.
 BUSY_LOAD_RATIO = 1.25
-# Bytes fed to a step differ a little where texts do.
+# Bytes fed to a step vary a little if they are texts.
 _SAME_BYTES_RATIO = 0.01
 _UNKNOWN = "not known"
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """Something that is not the same in A and B, as texts; `of` is what or whose."""
+    """Something that differs between A and B, as text; `of` is its name."""
 
     of: str
     before: str
@@ -30,7 +30,7 @@ class Difference:
 
 
 def differences(before: Profile, after: Profile, matches: Matches) -> tuple[Difference, ...]:
-    """Return what differs of what should be the same, the most telling first."""
+    """Return what differs but should be the same, the most relevant first."""
     return tuple(
         program
         for program in (
@@ -53,11 +53,11 @@ def _programs(before: Profile, after: Profile) -> Iterator[Difference]:
 
 
 def _commands(before: Profile, after: Profile) -> Difference:
-    """Return the words in which the commands differ, with the option that they belong to."""
+    """Return the arguments in which the commands differ, with the option before them."""
     commands = [before.run.command, after.run.command]
     if any(isinstance(command, Missing) for command in commands):
         return _both("command", _UNKNOWN, _UNKNOWN)
-    # The path of the interpreter is told by the versions; another of the same is no difference.
+    # Not the path of the interpreter: its version is compared on its own.
     one, other = ([] if isinstance(command, Missing) else list(command[1:]) for command in commands)
     same = _alike(one, other)
     end = _alike(one[same:][::-1], other[same:][::-1])
@@ -67,7 +67,7 @@ def _commands(before: Profile, after: Profile) -> Difference:
 
 
 def _alike(one: Sequence[str], other: Sequence[str]) -> int:
-    """Return how many words are the same from the start."""
+    """Return the length of the common prefix."""
     pairs = itertools.takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False))
     return sum(1 for _ in pairs)
 
@@ -78,20 +78,20 @@ def _all(values: Iterable[str | Missing]) -> str:
 
 
 def _devices(profile: Profile) -> str:
-    """Return the devices of all processes by how many there are of a kind."""
-    told = [p.devices for p in profile.processes if not isinstance(p.devices, Missing)]
-    names = [name.split("device:")[-1].rpartition(":")[0] for each in told for name in each]
+    """Return the number of devices of each kind in all processes."""
+    known = [p.devices for p in profile.processes if not isinstance(p.devices, Missing)]
+    names = [name.split("device:")[-1].rpartition(":")[0] for devices in known for name in devices]
     counts = {name: names.count(name) for name in names}
     return ", ".join(f"{count} {name}" for name, count in sorted(counts.items())) or _UNKNOWN
 
 
 def _settings(before: Profile, after: Profile) -> Iterator[Difference]:
-    """Give each setting that the first processes of both have told of."""
-    told = [_first_settings(before), _first_settings(after)]
-    if not all(told):
+    """Yield each setting of the first processes with settings on both sides."""
+    settings = [_first_settings(before), _first_settings(after)]
+    if not all(settings):
         return
-    for name in sorted(told[0].keys() | told[1].keys()):
-        yield _both(name, *(_text(each.get(name)) for each in told))
+    for name in sorted(settings[0].keys() | settings[1].keys()):
+        yield _both(name, *(_text(side.get(name)) for side in settings))
 
 
 def _first_settings(profile: Profile) -> dict[str, object]:
@@ -124,7 +124,7 @@ def _names(loops: Sequence[Loop]) -> str:
 
 
 def fed_bytes(before: Profile, after: Profile, pair: LoopPair) -> Difference | None:
-    """Say how many bytes a step is fed where that differs: the batch is not the same."""
+    """Return how many bytes a step is fed, if that differs: the batch is not the same."""
     sides = (_fed(before, pair.before), _fed(after, pair.after))
     least, most = min(sides), max(sides)
     if least <= 0 or most - least <= _SAME_BYTES_RATIO * most:
@@ -134,7 +134,7 @@ def fed_bytes(before: Profile, after: Profile, pair: LoopPair) -> Difference | N
 
 
 def fed_growth_ratio(before: Profile, after: Profile, pair: LoopPair) -> float:
-    """Return by how much a step is given more in B: bytes that are fed, or training steps in it."""
+    """Return how much more a step of B is given: bytes fed, or training steps per execution."""
     fed = (_fed(before, pair.before), _fed(after, pair.after))
     steps = (pair.before.steps_per_execution, pair.after.steps_per_execution)
     ratios = [other / one for one, other in (fed, steps) if one > 0 and other > 0]
@@ -158,7 +158,7 @@ def _machines(before: Profile, after: Profile) -> Iterator[Difference]:
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """The median load of a machine, and its CPUs that the job may use."""
+    """The median load of a machine, and the CPUs the job may use."""
 
     load: float
     cpus: int
@@ -172,8 +172,8 @@ class Load:
         return self.load > BUSY_LOAD_RATIO * self.cpus
 
 
-def load_told(before: Profile, after: Profile) -> str:
-    """Say how high the load of the machines was, "" where neither was busy as far as is known."""
+def load_description(before: Profile, after: Profile) -> str:
+    """Describe the load of the machines, "" if neither is known to have been busy."""
     loads = [load_of(side) for side in (before, after)]
     if not any(load is not None and load.is_busy for load in loads):
         return ""
@@ -181,12 +181,12 @@ def load_told(before: Profile, after: Profile) -> str:
 
 
 def load_text(load: Load | None) -> str:
-    """Write how busy a machine was."""
+    """Format the load of a machine."""
     return _UNKNOWN if load is None else f"{load.load:.1f} on {load.cpus} CPUs"
 
 
 def load_of(profile: Profile) -> Load | None:
-    """Return how busy the machine of a recording was, None where it does not tell."""
+    """Return the load of the machine of a recording, None if unknown."""
     loads = [p.load_1min for p in profile.resource_samples if not isinstance(p.load_1min, Missing)]
     cpus = [p.cpus for p in profile.resource_samples if not isinstance(p.cpus, Missing)]
     return Load(float(median(loads)), max(cpus)) if loads and cpus else None

@@ -1,7 +1,7 @@
-"""Compare several runs a side: each is one observation, and how far they scatter is measured.
+"""Compare several runs per side: each is one observation, so the variance between runs is known.
 
-The test is Welch's t on logarithms, so a change is a ratio. Where a side has a single run, its
-scatter is taken to be that of the other side: the interval is then one of prediction.
+The test is Welch's t on logarithms, so a change is a ratio. If a side has a single run, its
+variance is assumed to be that of the other side: the interval is then a prediction interval.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from tfprobe.profile.snapshots import RunLine
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """What one run says of something: its level, and by how much that is off by its own scatter.
+    """The level of a quantity in one run.
 
-    `error` is the standard error of the level's logarithm, 0 where it is not known.
+    `error` is the standard error of its logarithm within the run, 0 if unknown.
     """
 
     level: float
@@ -40,7 +40,7 @@ class Observation:
 
 @dataclass(frozen=True, slots=True)
 class RunsChange:
-    """From the runs of A to those of B, with the interval of the ratio.
+    """The change from the runs of A to those of B, with the interval of the ratio.
 
     `before` and `after` are geometric means. `least_ratio` is the least growth that would have been
     significant; `degrees` are the degrees of freedom of the test.
@@ -59,35 +59,35 @@ class RunsChange:
 
     @property
     def is_significant(self) -> bool:
-        """Say whether no change is outside the interval, and the change worth a word."""
+        """Return whether the interval excludes no change, and the change is worth reporting."""
         outside = self.low_ratio > 0 or self.high_ratio < 0
         return outside and abs(self.ratio) >= LEAST_CHANGE_RATIO
 
 
 def observed(sample: MeasuredSample) -> Observation | Missing:
-    """Return a run's level of some measurements, and how sure the run itself is of it."""
+    """Return the level of a run's measurements, with its error within the run."""
     if sample.level <= NOTHING:
         return Missing("most steps have none of it")
     return Observation(sample.level, sample.scatter / math.sqrt(max(len(sample.blocks), 1)))
 
 
 def compare_runs(
-    before: Sequence[Observation], after: Sequence[Observation], *, asked: int
+    before: Sequence[Observation], after: Sequence[Observation], *, comparisons: int
 ) -> RunsChange | Missing:
-    """Return the change between two sides, one of `asked` that are judged together."""
+    """Return the change between two sides, one of `comparisons` judged together."""
     if not before or not after:
         return Missing("no run of a side has it")
     if len(before) + len(after) < 3:
         return Missing("one run per side does not show how much runs vary")
     error, degrees = _error(before, after)
-    confidence = 1 - 0.05 / max(asked, 1)
+    confidence = 1 - 0.05 / max(comparisons, 1)
     width = quantile(confidence, degrees) * error
     shift = _mean(after) - _mean(before)
     return RunsChange(
         before=math.exp(_mean(before)),
         after=math.exp(_mean(after)),
-        before_runs=tuple(each.level for each in before),
-        after_runs=tuple(each.level for each in after),
+        before_runs=tuple(run.level for run in before),
+        after_runs=tuple(run.level for run in after),
         ratio=_ratio(shift),
         low_ratio=_ratio(shift - width),
         high_ratio=_ratio(shift + width),
@@ -113,31 +113,31 @@ def _error(before: Sequence[Observation], after: Sequence[Observation]) -> tuple
 
 
 def _variance(side: Sequence[Observation]) -> float:
-    """Return the variance of a side; two runs that agree by luck are no surer than each is."""
-    return max(variance(math.log(each.level) for each in side), _own(side))
+    """Return the variance of a side, at least that within its runs: two can agree by chance."""
+    return max(variance(math.log(run.level) for run in side), _own(side))
 
 
 def _own(side: Sequence[Observation]) -> float:
-    return fmean(each.error**2 for each in side)
+    return fmean(run.error**2 for run in side)
 
 
 def _mean(side: Sequence[Observation]) -> float:
-    return fmean(math.log(each.level) for each in side)
+    return fmean(math.log(run.level) for run in side)
 
 
 def _ratio(shift: float) -> float:
-    # Two runs a side may have an interval beyond what a float can hold.
+    # With two runs per side the interval can exceed the range of a float.
     return math.expm1(min(shift, 700.0))
 
 
-# The continued fraction converges within a few dozen terms; this is to end in any case.
+# The continued fraction converges within a few dozen terms; this is an upper bound.
 _MOST_TERMS = 300
 _TINY = 1e-300
 _HALVINGS = 60
 
 
 def quantile(confidence: float, degrees: float) -> float:
-    """Return the t beyond which, on either side, 1 - `confidence` of the distribution lies."""
+    """Return the quantile t of Student's distribution: P(-t < T < t) = `confidence`."""
     low, high = 0.0, 1.0
     while _within(high, degrees) < confidence and high < 1e12:
         high *= 2
@@ -148,7 +148,7 @@ def quantile(confidence: float, degrees: float) -> float:
 
 
 def _within(t: float, degrees: float) -> float:
-    """Return how much of the distribution lies between -t and t."""
+    """Return P(-t < T < t)."""
     return 1 - _incomplete_beta(degrees / (degrees + t * t), degrees / 2, 0.5)
 
 
@@ -190,10 +190,10 @@ _FIRST = Missing("the job has no earlier run with steps")
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What changed in the steps of a run since the run of the job before it.
+    """How the steps of a run changed since the job's previous run.
 
-    `measure` is what the change is of, by its name in documents: the median step, or what changed
-    significantly. `cause` is Missing where nothing did.
+    `measure` is what was compared, by its name in documents: the median step, or what changed
+    significantly. `cause` is Missing if nothing did.
     """
 
     measure: str
@@ -204,9 +204,9 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class TrendRow:
-    """A run of a job; `work` is its kind of step with most time, whose median is `step_p50_ns`.
+    """A run of a job; `loop` is its longest loop, whose median step is `step_p50_ns`.
 
-    `goodput_ratio` is the share of its time that went to productive steps.
+    `goodput_ratio` is the share of its time spent on productive steps.
     """
 
     run: RunLine
@@ -219,8 +219,9 @@ class TrendRow:
 
 
 def trend(runs: Iterable[tuple[RunLine, Profile | Missing]]) -> Iterator[TrendRow]:
-    """Give a row for each run of a job, given the oldest first; one that has no steps is skipped
-    as a neighbour.
+    """Yield a row for each run of a job, the oldest first.
+
+    Each is compared with the latest earlier run that has steps.
     """
     before: Profile | None = None
     for line, profile in runs:
@@ -263,14 +264,14 @@ def _median_ns(profile: Profile, loop: Loop) -> float | Missing:
 def _change(found: Diff | Missing, loop: Loop) -> Step | Missing:
     if isinstance(found, Missing):
         return found
-    same = [each for each in found.loops if each.pair.after is loop]
+    same = [item for item in found.loops if item.pair.after is loop]
     if not same:
         return Missing("the previous run has no such step")
     return _step(same[0], found.judged)
 
 
 def _step(loop: LoopDiff, judged: tuple[str, ...]) -> Step | Missing:
-    """Return the largest significant change of what is judged, else that of the median step."""
+    """Return the largest significant change that is judged, else that of the median step."""
     changes = {name: change for name, change in loop.steps.measures if isinstance(change, Change)}
     significant = [name for name in judged if name in changes and changes[name].is_significant]
     if significant:

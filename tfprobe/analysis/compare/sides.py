@@ -1,4 +1,4 @@
-"""Compare two sides of several runs: what changed, and what the scatter between runs hides."""
+"""Compare two sides of several runs: what changed, and what the variance between runs hides."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ from tfprobe.errors import Missing
 from tfprobe.profile.profile import Loop, Profile, Run
 
 CPU = "cpu"
-# What is compared of steps, by its name in documents, and in words.
+# What is compared of steps: its name in documents, and in words.
 RUN_MEASURES: Mapping[str, str] = {
     **MEASURES,
     CPU: "CPU time of a step (p10)",
 }
-# On a busy machine fast ones, for what disturbs a step only makes it longer, and CPU time, which
-# scatters least there.
+# On a busy machine fast steps, as disturbances only lengthen steps, and CPU time, which varies
+# least there.
 JUDGED = ("step", "cycle")
 JUDGED_WHEN_BUSY = ("fast_cycle", CPU)
-# A loop of less of the time of steps is shown and not judged: each that is judged hides others.
+# A loop with a smaller share of the time is shown but not judged: that would widen all intervals.
 _LEAST_WORK_RATIO = 0.05
-# Runs that would have shown a change of this size and did not have shown that there is none.
+# If runs could have shown a change of this size and did not, there is none.
 NO_CHANGE_RATIO = 0.05
 
 
 class SidesAnswer(Enum):
-    """What the runs of two sides say. The value is its word in documents and texts."""
+    """The result of comparing two sides. The value is its word in documents and texts."""
 
     SLOWER = "slower"
     FASTER = "faster"
@@ -46,7 +46,7 @@ class SidesAnswer(Enum):
 
 @dataclass(frozen=True, slots=True)
 class SideCosts:
-    """How what a traced step consists of changed, by name, the largest difference first."""
+    """How the parts or ops of a traced step changed, by name, the largest difference first."""
 
     of: str
     changes: tuple[tuple[str, RunsChange], ...]
@@ -54,7 +54,7 @@ class SideCosts:
 
 @dataclass(frozen=True, slots=True)
 class LoopSides:
-    """What changed in a loop that all runs have; `judged` is empty where it is too small."""
+    """What changed in a loop that all runs have; `judged` is empty if the loop is too small."""
 
     loop: Loop
     rank: int | None
@@ -69,7 +69,7 @@ class LoopSides:
 
     @property
     def verdicts(self) -> tuple[tuple[str, RunsChange], ...]:
-        """Return the changes that are judged, by measure."""
+        """Return the judged changes, by measure."""
         return tuple(
             (name, change)
             for name, change in self.measures
@@ -78,17 +78,17 @@ class LoopSides:
 
     @property
     def decisive(self) -> tuple[tuple[str, RunsChange], ...]:
-        """Return the changes that decide: those of times, else that of CPU time.
+        """Return the significant changes that decide: those of times, else that of CPU time.
 
         More CPU time in less time is no slowdown.
         """
         significant = [verdict for verdict in self.verdicts if verdict[1].is_significant]
-        times = [each for each in significant if each[0] != CPU]
+        times = [verdict for verdict in significant if verdict[0] != CPU]
         return tuple(times or significant)
 
     @property
     def answer(self) -> SidesAnswer:
-        """Say what its runs say; one measure that is worse outweighs one that is better."""
+        """Return the result; a measure that got worse outweighs one that got better."""
         changes = [change for _, change in self.verdicts]
         if self.decisive:
             is_worse = any(change.ratio > 0 for _, change in self.decisive)
@@ -100,10 +100,10 @@ class LoopSides:
 
 @dataclass(frozen=True, slots=True)
 class Sides:
-    """What changed from the runs of A to those of B; works with most time first.
+    """What changed from the runs of A to those of B; loops with most time first.
 
-    `load` says how busy the machines were, where they were too busy; `is_in_turns` that runs of A
-    and of B were recorded by turns, so that a drift of the machine is on both sides.
+    `load` describes the load of the machines if it was too high, else "". `is_in_turns`: runs of A
+    and B were recorded alternately, so that a drift of the machine affects both.
     """
 
     before: tuple[Run, ...]
@@ -115,7 +115,7 @@ class Sides:
 
     @property
     def answer(self) -> SidesAnswer:
-        """Return the answer of the judged works: that anything is slower comes first."""
+        """Return the result over the judged loops: SLOWER if any is."""
         found = {loop.answer for loop in self.loops if loop.judged}
         order = (SidesAnswer.SLOWER, SidesAnswer.UNKNOWN, SidesAnswer.FASTER, SidesAnswer.NO_CHANGE)
         return next((answer for answer in order if answer in found), SidesAnswer.UNKNOWN)
@@ -123,10 +123,9 @@ class Sides:
 
 @dataclass(frozen=True, slots=True)
 class RunLevels:
-    """What one run says of each loop of the reference run, by the place of that there.
+    """The levels of one run for each loop of the reference run that it has, by index there.
 
-    Works that it does not have are not in it. Levels are by what they are of: a measure, a part or
-    a type of op.
+    Levels are by the name of a measure, a part or an op type.
     """
 
     run: Run
@@ -137,7 +136,7 @@ class RunLevels:
 
 
 def levels(reference: Profile, profile: Profile) -> RunLevels:
-    """Return what a run says of the loops of another, which may be itself."""
+    """Return the levels of a run for the loops of `reference`, which can be the run itself."""
     matches = match(reference, profile)
     all_parts = parts_by_loop(profile)
     places = {id(loop): place for place, loop in enumerate(reference.loops)}
@@ -160,7 +159,7 @@ def _steps(profile: Profile, loop: Loop) -> Mapping[str, Observation]:
     cpu_ns = fast_cpu_ns(profile, loop)
     if not isinstance(cpu_ns, Missing):
         found[CPU] = Observation(cpu_ns)
-    return {name: each for name, each in found.items() if not isinstance(each, Missing)}
+    return {name: level for name, level in found.items() if not isinstance(level, Missing)}
 
 
 def _parts(all_parts: Sequence[LoopParts], loop: Loop) -> Mapping[str, Observation]:
@@ -186,8 +185,8 @@ def sides(
 ) -> Sides | Missing:
     """Return what changed between two sides, or why nothing can be compared.
 
-    `reference` is the run whose loops the levels are by; settings are compared of it and the first
-    run of the other side.
+    `reference` is the run whose loops index the levels; its settings are compared with those of the
+    first run of the other side.
     """
     every = (*before, *after)
     times_ns = {
@@ -209,7 +208,7 @@ def sides(
             LoopSides(
                 loop=reference.loops[place],
                 rank=reference.processes[reference.loops[place].process].rank,
-                measures=_measures(place, before, after, asked=len(main) * len(judged)),
+                measures=_measures(place, before, after, comparisons=len(main) * len(judged)),
                 judged=judged if place in main else (),
                 parts=_costs("parts", place, before, after),
                 ops=_costs("ops", place, before, after),
@@ -222,7 +221,7 @@ def sides(
 
 
 def _load(before: Sequence[RunLevels], after: Sequence[RunLevels]) -> str:
-    """Say how busy the machines were, "" where none was, as far as is known."""
+    """Describe the load of the machines, "" if none is known to have been busy."""
     known = [[run.load for run in side if run.load is not None] for side in (before, after)]
     if not any(load.is_busy for side in known for load in side):
         return ""
@@ -231,12 +230,12 @@ def _load(before: Sequence[RunLevels], after: Sequence[RunLevels]) -> str:
 
 
 def _measures(
-    place: int, before: Sequence[RunLevels], after: Sequence[RunLevels], *, asked: int
+    place: int, before: Sequence[RunLevels], after: Sequence[RunLevels], *, comparisons: int
 ) -> tuple[tuple[str, RunsChange | Missing], ...]:
     found = []
     for name in RUN_MEASURES:
         one, other = ([run.steps[place] for run in side] for side in (before, after))
-        found.append((name, _change(name, one, other, asked=asked)))
+        found.append((name, _change(name, one, other, comparisons=comparisons)))
     return tuple(found)
 
 
@@ -245,19 +244,21 @@ def _change(
     before: Sequence[Mapping[str, Observation]],
     after: Sequence[Mapping[str, Observation]],
     *,
-    asked: int,
+    comparisons: int,
 ) -> RunsChange | Missing:
     if not all(name in levels for levels in (*before, *after)):
         return Missing("not all runs have enough of it")
     return compare_runs(
-        [levels[name] for levels in before], [levels[name] for levels in after], asked=asked
+        [levels[name] for levels in before],
+        [levels[name] for levels in after],
+        comparisons=comparisons,
     )
 
 
 def _costs(
     of: str, place: int, before: Sequence[RunLevels], after: Sequence[RunLevels]
 ) -> SideCosts:
-    """Return how parts or ops changed that all runs have and that cost enough."""
+    """Return how the parts or ops changed that all runs have and that are large enough."""
     one, other = ([getattr(run, of)[place] for run in side] for side in (before, after))
     every = (*one, *other)
     common = set.intersection(*(set(levels) for levels in every))
@@ -265,10 +266,10 @@ def _costs(
     changes = [
         (name, change)
         for name in large
-        if isinstance(change := _change(name, one, other, asked=len(large)), RunsChange)
+        if isinstance(change := _change(name, one, other, comparisons=len(large)), RunsChange)
     ]
     return SideCosts(
-        of, tuple(sorted(changes, key=lambda each: -abs(each[1].after - each[1].before)))
+        of, tuple(sorted(changes, key=lambda item: -abs(item[1].after - item[1].before)))
     )
 
 
@@ -277,7 +278,7 @@ def _is_large(name: str, levels: Mapping[str, Observation]) -> bool:
 
 
 def _are_in_turns(before: Iterable[RunLevels], after: Iterable[RunLevels]) -> bool:
-    """Say whether the runs of one side began between runs of the other."""
+    """Return whether runs of one side began between runs of the other."""
     starts = [(run.run.started, side) for side, runs in enumerate((before, after)) for run in runs]
     if any(isinstance(start, Missing) for start, _ in starts):
         return True

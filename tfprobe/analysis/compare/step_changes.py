@@ -1,4 +1,4 @@
-"""Compare how long steps and their parts take in two recordings, and what memory they hold."""
+"""Compare the times of steps and their parts, and the memory, of two recordings."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from tfprobe.errors import Missing
 from tfprobe.profile.capture_tables import Place
 from tfprobe.profile.profile import Loop, Profile
 
-# The median of fewer jumps about.
+# The median of fewer is unstable.
 STEPS_A_BLOCK = 4
 LEAST_STEPS = LEAST_BLOCKS * STEPS_A_BLOCK
 
-# What is compared, by its name in documents, and in words.
+# What is compared: its name in documents, and in words.
 MEASURES: Mapping[str, str] = {
     "step": "median step",
     "fast": "fast step (p10)",
@@ -37,9 +37,9 @@ MEASURES: Mapping[str, str] = {
     "cycle": "mean step with gap",
     "fast_cycle": "fast step with gap (p10)",
 }
-# A longer gap by itself says little, and is in the cycle.
+# Not the gap: by itself it says little, and the cycle includes it.
 JUDGED: tuple[str, ...] = ("step", "fast", "cycle")
-# Where others keep the CPUs busy, medians and means are theirs as much as the job's.
+# If other processes keep the CPUs busy, medians and means depend on them as much as on the job.
 JUDGED_WHEN_BUSY: tuple[str, ...] = ("fast", "fast_cycle")
 
 Int64s = npt.NDArray[np.int64]
@@ -49,10 +49,10 @@ Int64s = npt.NDArray[np.int64]
 class StepChange:
     """How the steps of a loop changed, in ns.
 
-    `step` is the median step and `fast` the step that a tenth are faster than, which others that
-    keep the machine busy hardly move; `gap` is the median time between two. `cycle` is the mean of
-    a step with its gap, so that a few long ones count as well: one over it is the rate of steps.
-    `fast_cycle` is the step with its gap that a tenth are faster than.
+    `step` is the median step and `fast` the 10th percentile, which a busy machine hardly affects;
+    `gap` is the median time between two steps. `cycle` is the mean of a step with its gap, in which
+    a few long ones count: its inverse is the rate of steps. `fast_cycle` is the 10th percentile of
+    a step with its gap.
     """
 
     pair: LoopPair
@@ -70,7 +70,7 @@ class StepChange:
 
 @dataclass(frozen=True, slots=True)
 class Times:
-    """What is compared of one recording."""
+    """The samples of one recording that are compared."""
 
     step: MeasuredSample
     fast: MeasuredSample
@@ -80,50 +80,50 @@ class Times:
 
 
 def step_changes(before: Profile, after: Profile, matches: Matches) -> tuple[StepChange, ...]:
-    """Return how steps changed in each pair of loops; those with too few say so."""
+    """Return how steps changed in each pair of loops; changes are Missing if there are too few."""
     sides = [(times_of(before, p.before), times_of(after, p.after)) for p in matches.pairs]
-    # All are looked at for a change, in every loop that has enough.
-    asked = len(MEASURES) * sum(
+    # Every measure is compared, in every loop with enough steps.
+    comparisons = len(MEASURES) * sum(
         min(one.step.count, other.step.count) >= LEAST_STEPS for one, other in sides
     )
     return tuple(
         StepChange(
             pair=pair,
-            step=compare(one.step, other.step, asked=asked),
-            fast=compare(one.fast, other.fast, asked=asked),
-            gap=compare(one.gap, other.gap, asked=asked),
-            cycle=compare(one.cycle, other.cycle, asked=asked),
-            fast_cycle=compare(one.fast_cycle, other.fast_cycle, asked=asked),
+            step=compare(one.step, other.step, comparisons=comparisons),
+            fast=compare(one.fast, other.fast, comparisons=comparisons),
+            gap=compare(one.gap, other.gap, comparisons=comparisons),
+            cycle=compare(one.cycle, other.cycle, comparisons=comparisons),
+            fast_cycle=compare(one.fast_cycle, other.fast_cycle, comparisons=comparisons),
         )
         for pair, (one, other) in zip(matches.pairs, sides, strict=True)
     )
 
 
 def times_of(profile: Profile, loop: Loop) -> Times:
-    """Return the steps of a loop that count, from the end of the warm-up on."""
-    remembered = remember(loop, profile.loops)
-    warm_up = warm_up_steps(remembered)
-    is_warm = remembered.numbers >= (0 if isinstance(warm_up, Missing) else warm_up)
-    steps = remembered.counts & is_warm
-    gaps = remembered.gap_counts & is_warm
-    cycles_ns = (remembered.step_ns + remembered.gap_ns)[steps & gaps]
+    """Return the samples of the regular steps of a loop after the warm-up."""
+    window = remember(loop, profile.loops)
+    warm_up = warm_up_steps(window)
+    is_warm = window.numbers >= (0 if isinstance(warm_up, Missing) else warm_up)
+    steps = window.counts & is_warm
+    gaps = window.gap_counts & is_warm
+    cycles_ns = (window.step_ns + window.gap_ns)[steps & gaps]
     return Times(
-        step=_sample(remembered.step_ns[steps], MeasuredLevel.MEDIAN),
-        fast=_sample(remembered.step_ns[steps], MeasuredLevel.FAST),
-        gap=_sample(remembered.gap_ns[gaps], MeasuredLevel.MEDIAN),
+        step=_sample(window.step_ns[steps], MeasuredLevel.MEDIAN),
+        fast=_sample(window.step_ns[steps], MeasuredLevel.FAST),
+        gap=_sample(window.gap_ns[gaps], MeasuredLevel.MEDIAN),
         cycle=_sample(cycles_ns, MeasuredLevel.MEAN),
         fast_cycle=_sample(cycles_ns, MeasuredLevel.FAST),
     )
 
 
 def _sample(times_ns: Int64s, level: MeasuredLevel) -> MeasuredSample:
-    return sample(times_ns, each_block=STEPS_A_BLOCK, level=level)
+    return sample(times_ns, block_size=STEPS_A_BLOCK, level=level)
 
 
 def part_changes(
     before: Sequence[LoopParts], after: Sequence[LoopParts], pair: LoopPair
 ) -> tuple[CostChange, ...] | Missing:
-    """Return how the parts of a pair's recorded cycles changed, the largest first."""
+    """Return how the parts of the traced cycles of a pair changed, the largest first."""
     one, other = traced_cycles(before, pair.before), traced_cycles(after, pair.after)
     if not one or not other:
         return Missing("no step was traced in both")
@@ -136,14 +136,14 @@ def part_changes(
         if _mean_ns(one, part) >= LEAST_SHARE_RATIO * wholes_ns[0]
         or _mean_ns(other, part) >= LEAST_SHARE_RATIO * wholes_ns[1]
     ]
-    found = [_change(one, other, part, asked=len(parts)) for part in parts]
-    return tuple(sorted(found, key=lambda each: (not each.is_significant, -abs(each.delta_ns))))
+    found = [_change(one, other, part, comparisons=len(parts)) for part in parts]
+    return tuple(sorted(found, key=lambda cost: (not cost.is_significant, -abs(cost.delta_ns))))
 
 
 def traced_cycles(all_parts: Sequence[LoopParts], loop: Loop) -> list[StepParts]:
-    """Return the recorded cycles of a loop without its first step, in order."""
-    mine = [part for part in all_parts if part.loop is loop]
-    steps = sorted((step for each in mine for step in each.steps), key=_number)
+    """Return the traced cycles of a loop without its first step, in order."""
+    mine = [parts for parts in all_parts if parts.loop is loop]
+    steps = sorted((step for parts in mine for step in parts.steps), key=_number)
     return [step for step in steps if _number(step) > 0] or steps
 
 
@@ -164,21 +164,21 @@ def _mean_ns(steps: Sequence[StepParts], part: Part) -> float:
 
 
 def _change(
-    before: Sequence[StepParts], after: Sequence[StepParts], part: Part, *, asked: int
+    before: Sequence[StepParts], after: Sequence[StepParts], part: Part, *, comparisons: int
 ) -> CostChange:
     one, other = (
         np.array([step.parts.get(part, 0) for step in steps], dtype=np.int64)
         for steps in (before, after)
     )
     change = too_few(len(one), len(other)) or compare(
-        sample(one, each_block=1), sample(other, each_block=1), asked=asked
+        sample(one, block_size=1), sample(other, block_size=1), comparisons=comparisons
     )
     return CostChange(part.value, float(one.mean()), float(other.mean()), change)
 
 
 @dataclass(frozen=True, slots=True)
 class MemoryChange:
-    """So many bytes in A and in B. One measurement each: it is compared as it is."""
+    """Bytes in A and in B, one measurement each, so without an interval."""
 
     of: str
     before_bytes: int
@@ -192,56 +192,50 @@ class MemoryChange:
 def memory_changes(
     before: Profile, after: Profile, pairs: Sequence[LoopPair]
 ) -> tuple[MemoryChange, ...] | Missing:
-    """Return what both recordings tell of memory, or why they tell nothing."""
+    """Return the memory that both recordings have, or why there is none."""
     found = [
         *(_requested(before, after, pair) for pair in pairs),
         *_allocators(before, after),
-        _memory_changes_change(
+        _memory_change(
             "resident memory of a process, at most", _resident(before), _resident(after)
         ),
-        _memory_changes_change(
-            "memory in use of an accelerator, at most", _device(before), _device(after)
-        ),
+        _memory_change("memory in use of an accelerator, at most", _device(before), _device(after)),
     ]
-    known = tuple(each for each in found if each is not None)
+    known = tuple(change for change in found if change is not None)
     return known or Missing("not both have memory data")
 
 
 def _requested(before: Profile, after: Profile, pair: LoopPair) -> MemoryChange | None:
     name = f"{pair.before.kind} {pair.before.name}: requested by ops in a step"
-    return _memory_changes_change(
-        name, _of_steps(before, pair.before), _of_steps(after, pair.after)
-    )
+    return _memory_change(name, _of_steps(before, pair.before), _of_steps(after, pair.after))
 
 
 def requested_growth_ratio(before: Profile, after: Profile, pair: LoopPair) -> float:
-    """Return by how much more the ops of a step ask for in B; 0 where that is not known."""
+    """Return how much more the ops of a step request in B, 0 if unknown."""
     found = _requested(before, after, pair)
     return 0.0 if found is None else found.ratio
 
 
 def _allocators(before: Profile, after: Profile) -> Iterator[MemoryChange | None]:
-    """Give what each allocator held at most in the traced steps."""
-    sides = (_held(before), _held(after))
+    """Yield the most that each allocator held in the traced steps."""
+    sides = (_allocated(before), _allocated(after))
     for name in sorted(sides[0].keys() & sides[1].keys()):
-        yield _memory_changes_change(
-            f"allocator {name}: held at most", sides[0][name], sides[1][name]
-        )
+        yield _memory_change(f"allocator {name}: held at most", sides[0][name], sides[1][name])
 
 
-def _held(profile: Profile) -> dict[str, int]:
+def _allocated(profile: Profile) -> dict[str, int]:
     rows = profile.allocations
     most = np.full(len(rows.strings.values), -1, dtype=np.int64)
     np.maximum.at(most, rows.allocator, rows.in_use_bytes)
-    return {rows.strings[int(each)]: int(most[each]) for each in np.flatnonzero(most > 0)}
+    return {rows.strings[int(name)]: int(most[name]) for name in np.flatnonzero(most > 0)}
 
 
-def _memory_changes_change(of: str, before: int, after: int) -> MemoryChange | None:
+def _memory_change(of: str, before: int, after: int) -> MemoryChange | None:
     return MemoryChange(of, before, after) if before > 0 and after > 0 else None
 
 
 def _of_steps(profile: Profile, loop: Loop) -> int:
-    """Return the median of what ops asked their allocators for in a traced step, 0 unknown."""
+    """Return the median of the bytes that ops requested in a traced step, 0 if unknown."""
     captures = [
         capture.index
         for capture in profile.captures
@@ -254,14 +248,12 @@ def _of_steps(profile: Profile, loop: Loop) -> int:
 
 
 def _resident(profile: Profile) -> int:
-    held = (resource_sample.peak_resident_bytes for resource_sample in profile.resource_samples)
-    return max((each for each in held if not isinstance(each, Missing)), default=0)
+    sizes = (sample.peak_resident_bytes for sample in profile.resource_samples)
+    return max((size for size in sizes if not isinstance(size, Missing)), default=0)
 
 
 def _device(profile: Profile) -> int:
-    held = (
-        device.memory_used_bytes
-        for resource_sample in profile.resource_samples
-        for device in resource_sample.devices
+    sizes = (
+        device.memory_used_bytes for sample in profile.resource_samples for device in sample.devices
     )
-    return max((each for each in held if not isinstance(each, Missing)), default=0)
+    return max((size for size in sizes if not isinstance(size, Missing)), default=0)

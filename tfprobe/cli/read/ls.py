@@ -207,7 +207,7 @@ def _change(row: TrendRow) -> dict[str, Any]:
         "measure": change.measure,
         "ratio": change.ratio,
         "significant": change.is_significant,
-        "cause": None if isinstance(cause, Missing) else cause.whose.value,
+        "cause": None if isinstance(cause, Missing) else cause.kind.value,
         "why": None if isinstance(cause, Missing) else cause.why,
     }
 

@@ -25,7 +25,7 @@ def document(found: Diff, verdicts: Sequence[tuple[str, GateVerdict]]) -> Docume
         "a": run_document(found.before),
         "b": run_document(found.after),
         "significant": bool(found.changed_steps),
-        "cause": None if found.whose is None else found.whose.value,
+        "cause": None if found.cause_kind is None else found.cause_kind.value,
         "differences": [
             {"of": difference.of, "a": difference.before, "b": difference.after}
             for difference in found.differences
@@ -78,7 +78,7 @@ def _change(found: Change | Missing) -> Document:
 def _cause(found: ChangeCause | Missing) -> Document:
     if isinstance(found, Missing):
         return {"missing": found.reason}
-    return {"whose": found.whose.value, "why": found.why}
+    return {"whose": found.kind.value, "why": found.why}
 
 
 def _processor(found: Processor | Missing) -> Document:

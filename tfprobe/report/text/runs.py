@@ -311,7 +311,7 @@ def _change(row: TrendRow) -> str:
 def _whose(row: TrendRow) -> str:
     if isinstance(row.change, Missing) or isinstance(row.change.cause, Missing):
         return ""
-    from tfprobe.analysis.compare.change_cause import Whose
+    from tfprobe.analysis.compare.change_cause import CauseKind
 
-    whose = row.change.cause.whose
-    return "unknown" if whose is Whose.UNKNOWN else whose.value
+    kind = row.change.cause.kind
+    return "unknown" if kind is CauseKind.UNKNOWN else kind.value

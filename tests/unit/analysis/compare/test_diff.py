@@ -39,7 +39,7 @@ def compared(before: Profile, after: Profile) -> Diff:
 
 
 def change(before: np.ndarray, after: np.ndarray) -> Change:
-    found = compare(sample(before, each_block=4), sample(after, each_block=4), asked=1)
+    found = compare(sample(before, block_size=4), sample(after, block_size=4), comparisons=1)
     assert isinstance(found, Change)
     return found
 
@@ -104,9 +104,9 @@ def test_a_change_too_small_to_matter_is_none():
 def test_few_steps_cannot_be_told():
     """Of three steps on one side nobody knows what is chance."""
     answer = compare(
-        sample(noisy_ns(400, seed=1), each_block=4),
-        sample(np.array([1, 2, 3]), each_block=4),
-        asked=1,
+        sample(noisy_ns(400, seed=1), block_size=4),
+        sample(np.array([1, 2, 3]), block_size=4),
+        comparisons=1,
     )
 
     assert answer == Missing("too few to decide")
@@ -114,9 +114,9 @@ def test_few_steps_cannot_be_told():
 
 def test_nothing_at_all_cannot_be_told():
     """A loop without a step is too few, too."""
-    nothing = sample(np.zeros(0, dtype=np.int64), each_block=4)
+    nothing = sample(np.zeros(0, dtype=np.int64), block_size=4)
 
-    assert compare(nothing, nothing, asked=1) == Missing("too few to decide")
+    assert compare(nothing, nothing, comparisons=1) == Missing("too few to decide")
 
 
 def named(kind: str, name: str, index: int = 0, of: int = 0, **facts: Any) -> Loop:

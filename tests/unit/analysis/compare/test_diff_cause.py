@@ -9,12 +9,12 @@ import pytest
 
 from tests.support.profiles import profile, timed_loop
 from tfprobe.analysis.compare.change_cause import (
+    CauseKind,
     ChangeCause,
     ChangeEvidence,
     ChangePiece,
     ChangeShape,
     Processor,
-    Whose,
     cause,
     processor,
     shape,
@@ -46,78 +46,80 @@ ALIKE = shaped(piece("a", 700, 910), piece("b", 300, 390))
 CONCENTRATED = shaped(piece("a", 700, 1000), piece("b", 300, 300))
 
 
-def whose(growth: float, shapes: tuple[ChangeShape, ...], after: Processor, **facts: Any) -> Whose:
-    return cause(ChangeEvidence(growth, QUIET, after, shapes, **facts)).whose
+def kind_of(
+    growth: float, shapes: tuple[ChangeShape, ...], after: Processor, **facts: Any
+) -> CauseKind:
+    return cause(ChangeEvidence(growth, QUIET, after, shapes, **facts)).kind
 
 
 def test_a_change_of_one_part_is_the_programs():
     """The other part did as before, so the machine did, too."""
     slower = replace(QUIET, wall_ns=13 * MS, cpu_ns=11 * MS)
 
-    assert whose(0.3, (CONCENTRATED,), slower) is Whose.PROGRAM
+    assert kind_of(0.3, (CONCENTRATED,), slower) is CauseKind.PROGRAM
 
 
 def test_a_part_in_which_nothing_ran_is_the_programs_too():
     """A sleep takes no CPU time, and the first thread never waited for a CPU."""
     slower = replace(QUIET, wall_ns=13 * MS)
 
-    assert whose(0.3, (CONCENTRATED,), slower) is Whose.PROGRAM
+    assert kind_of(0.3, (CONCENTRATED,), slower) is CauseKind.PROGRAM
 
 
 def test_parts_that_are_longer_alike_in_the_same_cpu_time_are_the_machines():
     """The program did as much as before, in more time."""
-    assert whose(0.3, (ALIKE,), replace(QUIET, wall_ns=13 * MS)) is Whose.MACHINE
+    assert kind_of(0.3, (ALIKE,), replace(QUIET, wall_ns=13 * MS)) is CauseKind.MACHINE
 
 
 def test_waiting_for_a_cpu_is_the_machines():
     """Also where a step took more CPU time, as it does beside others."""
     slower = replace(QUIET, wall_ns=13 * MS, cpu_ns=10 * MS, waited_ns=2.0 * MS)
 
-    assert whose(0.3, (ALIKE,), slower) is Whose.MACHINE
+    assert kind_of(0.3, (ALIKE,), slower) is CauseKind.MACHINE
 
 
 def test_parts_that_are_longer_alike_in_more_cpu_time_are_nobodys():
     """Twice the batch and half the clock look the same."""
     slower = replace(QUIET, wall_ns=13 * MS, cpu_ns=10.4 * MS)
 
-    assert whose(0.3, (ALIKE,), slower) is Whose.UNKNOWN
+    assert kind_of(0.3, (ALIKE,), slower) is CauseKind.UNKNOWN
 
 
 def test_other_settings_are_no_slow_machine():
     """One thread in place of eight takes as much CPU time in more time: that is no excuse."""
     slower = replace(QUIET, wall_ns=13 * MS)
 
-    assert whose(0.3, (ALIKE,), slower, same_setup=False) is Whose.UNKNOWN
+    assert kind_of(0.3, (ALIKE,), slower, same_setup=False) is CauseKind.UNKNOWN
 
 
 def test_one_part_is_not_the_programs_where_it_waited_for_a_cpu():
     """What is short is seldom interrupted, so load looks concentrated."""
     slower = replace(QUIET, wall_ns=13 * MS, waited_ns=1.0 * MS)
 
-    assert whose(0.3, (CONCENTRATED,), slower) is Whose.UNKNOWN
+    assert kind_of(0.3, (CONCENTRATED,), slower) is CauseKind.UNKNOWN
 
 
-@pytest.mark.parametrize(("cpu_ms", "found"), [(8, Whose.UNKNOWN), (11, Whose.PROGRAM)])
-def test_on_a_busy_machine_cpu_time_has_to_go_with_it(cpu_ms: int, found: Whose):
+@pytest.mark.parametrize(("cpu_ms", "found"), [(8, CauseKind.UNKNOWN), (11, CauseKind.PROGRAM)])
+def test_on_a_busy_machine_cpu_time_has_to_go_with_it(cpu_ms: int, found: CauseKind):
     """Threads of ops may have waited, which nothing tells."""
     slower = replace(QUIET, wall_ns=13 * MS, cpu_ns=float(cpu_ms * MS))
 
-    assert whose(0.3, (CONCENTRATED,), slower, is_busy=True) is found
+    assert kind_of(0.3, (CONCENTRATED,), slower, is_busy=True) is found
 
 
 def test_more_bytes_a_step_are_the_programs():
     """Whatever the shape, and whatever the machine did."""
-    assert whose(0.3, (ALIKE,), QUIET, fed_ratio=1.0) is Whose.PROGRAM
-    assert whose(-0.3, (ALIKE,), QUIET, fed_ratio=1.0) is Whose.UNKNOWN
+    assert kind_of(0.3, (ALIKE,), QUIET, fed_ratio=1.0) is CauseKind.PROGRAM
+    assert kind_of(-0.3, (ALIKE,), QUIET, fed_ratio=1.0) is CauseKind.UNKNOWN
 
 
 def test_ops_that_ask_for_more_memory_are_the_programs():
     """No machine makes a step ask for eight times the bytes."""
-    without = whose(0.3, (ALIKE,), QUIET)
+    without = kind_of(0.3, (ALIKE,), QUIET)
 
-    assert whose(6.7, (ALIKE,), QUIET, asked_ratio=7.0) is Whose.PROGRAM
-    assert whose(0.3, (ALIKE,), QUIET, asked_ratio=0.01) is without
-    assert whose(0.3, (ALIKE,), QUIET, asked_ratio=-0.5) is without
+    assert kind_of(6.7, (ALIKE,), QUIET, requested_ratio=7.0) is CauseKind.PROGRAM
+    assert kind_of(0.3, (ALIKE,), QUIET, requested_ratio=0.01) is without
+    assert kind_of(0.3, (ALIKE,), QUIET, requested_ratio=-0.5) is without
 
 
 def test_faster_steps_have_a_cause_too():
@@ -126,23 +128,23 @@ def test_faster_steps_have_a_cause_too():
     alike = shaped(piece("a", 700, 490), piece("b", 300, 210))
     fewer = shaped(piece("a", 700, 400), piece("b", 300, 300))
 
-    assert whose(-0.3, (alike,), faster) is Whose.MACHINE
-    assert whose(-0.3, (fewer,), faster) is Whose.PROGRAM
+    assert kind_of(-0.3, (alike,), faster) is CauseKind.MACHINE
+    assert kind_of(-0.3, (fewer,), faster) is CauseKind.PROGRAM
 
 
 def test_a_shape_that_shows_another_change_is_no_evidence():
     """Traced steps that did not get slower say nothing of the others that did."""
     same = shaped(piece("a", 700, 701), piece("b", 300, 300))
 
-    assert whose(0.3, (same,), replace(QUIET, wall_ns=13 * MS)) is Whose.UNKNOWN
+    assert kind_of(0.3, (same,), replace(QUIET, wall_ns=13 * MS)) is CauseKind.UNKNOWN
 
 
 def test_without_resource_samples_shapes_alone_tell():
     """Concentrated is the program's; alike is nobody's."""
     unknown = Missing("too short")
 
-    assert cause(ChangeEvidence(0.3, unknown, unknown, (CONCENTRATED,))).whose is Whose.PROGRAM
-    assert cause(ChangeEvidence(0.3, unknown, unknown, (ALIKE,))).whose is Whose.UNKNOWN
+    assert cause(ChangeEvidence(0.3, unknown, unknown, (CONCENTRATED,))).kind is CauseKind.PROGRAM
+    assert cause(ChangeEvidence(0.3, unknown, unknown, (ALIKE,))).kind is CauseKind.UNKNOWN
 
 
 def test_a_part_that_is_nearly_all_tells_nothing():
@@ -234,8 +236,12 @@ def test_a_whole_recording_is_told():
     program = compared(before, recorded(10, 3, **usual))
     same = compared(before, recorded(7, 3, **usual))
 
-    assert (machine.whose, program.whose, same.whose) == (Whose.MACHINE, Whose.PROGRAM, None)
+    assert (machine.cause_kind, program.cause_kind, same.cause_kind) == (
+        CauseKind.MACHINE,
+        CauseKind.PROGRAM,
+        None,
+    )
     assert isinstance(same.loops[0].cause, Missing)
     assert program.loops[0].cause == ChangeCause(
-        Whose.PROGRAM, "the step changed most, while the time between steps hardly did"
+        CauseKind.PROGRAM, "the step changed most, while the time between steps hardly did"
     )

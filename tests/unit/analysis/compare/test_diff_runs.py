@@ -32,7 +32,7 @@ def test_quantiles_are_those_of_the_tables(confidence: float, degrees: float, t:
 
 def change(before: Sequence[float], after: Sequence[float], *, error: float = 0.0) -> RunsChange:
     one, other = ([Observation(level, error) for level in side] for side in (before, after))
-    found = compare_runs(one, other, asked=1)
+    found = compare_runs(one, other, comparisons=1)
     assert isinstance(found, RunsChange)
     return found
 
@@ -101,7 +101,7 @@ def test_runs_that_agree_by_luck_are_no_surer_than_each_is():
 
 def test_one_run_a_side_has_no_scatter():
     """That is what comparing two recordings is for."""
-    found = compare_runs([Observation(1)], [Observation(2)], asked=1)
+    found = compare_runs([Observation(1)], [Observation(2)], comparisons=1)
 
     assert found == Missing("one run per side does not show how much runs vary")
 
