@@ -12,7 +12,8 @@ from tfprobe.analysis.account.ledger import AccountPart, Item
 from tfprobe.analysis.breakdown.gap_breakdown import GapCause
 from tfprobe.analysis.breakdown.python_lines import LineKind, PythonLine
 from tfprobe.analysis.breakdown.step_parts import Part
-from tfprobe.analysis.ops.step_ops import OpUse, StepOps
+from tfprobe.analysis.ops.op_stats import OpStats
+from tfprobe.analysis.ops.step_ops import BusyOp, StepOps
 from tfprobe.analysis.steps.cycle_shares import CycleShares
 from tfprobe.analysis.steps.loop_timing import LoopTiming
 from tfprobe.analysis.system.machine_use import MachineUse
@@ -141,9 +142,10 @@ def line(what: str, source: str, kind: str, ratio: float, calls: int) -> PythonL
     return PythonLine(what, file, int(number), LineKind(kind), ratio, calls)
 
 
-def use(op_type: str, busy_ms: float) -> OpUse:
-    """Return the use of a type of op."""
-    return OpUse(op_type, 1.0, busy_ms * MS, f"layer/{op_type}")
+def use(op_type: str, busy_ms: float) -> BusyOp:
+    """Return a type of op that ran once a step."""
+    stats = OpStats(op_type, 1, 0, round(busy_ms * MS), 0, 0)
+    return BusyOp(stats, busy_ms * MS, f"layer/{op_type}")
 
 
 def ops(**changes: Any) -> StepOps:

@@ -114,7 +114,7 @@ def test_ops_that_overlap_count_once() -> None:
     ops = _loop(profile([Step(rows)], loops=[loop()])).ops
 
     assert not isinstance(ops, Missing)
-    assert [(use.type, use.busy_ns, use.runs) for use in ops.host] == [
+    assert [(use.type, use.busy_ns, use.stats.runs) for use in ops.host] == [
         ("MatMul", 100_000, 2),
         ("Add", 5_000, 1),
     ]

@@ -51,7 +51,7 @@ def test_ops_that_call_each_other_have_their_own_time() -> None:
 
     assert signals.is_pytorch
     assert isinstance(signals.ops, StepOps)
-    assert [(each.type, each.runs, each.busy_ns) for each in signals.ops.host] == [
+    assert [(each.type, each.stats.runs, each.busy_ns) for each in signals.ops.host] == [
         ("aten::copy_", 1, 70_000),
         ("aten::to", 1, 30_000),
     ]

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tfprobe.analysis.core.intervals import busy_ns_by_group, innermost
+from tfprobe.analysis.ops.op_stats import OpStats, by_type
 from tfprobe.errors import Missing
 from tfprobe.profile.capture_tables import Executions, Place
 from tfprobe.profile.profile import Capture
@@ -82,13 +83,20 @@ FUSIBLE = frozenset(_FUSIBLE.split())
 
 
 @dataclass(frozen=True, slots=True)
-class OpUse:
-    """One type of op. `busy_ns` is the time of a step during which one of them ran (a union)."""
+class BusyOp:
+    """An op type of the mean traced step; `stats` are its sums over all of them.
 
-    type: str
-    runs: float
+    `busy_ns` is the time of a step in which at least one execution of it ran (a union), `node` the
+    one whose execution took longest.
+    """
+
+    stats: OpStats
     busy_ns: float
     node: str
+
+    @property
+    def type(self) -> str:
+        return self.stats.type
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +109,7 @@ class StepOps:
     `has_updates`: some ops change variables, as training does.
     `concurrent` are the types of ops that compute for later steps on the host, as a pipeline does:
     `concurrent_ns` is the sum of their times, `concurrent_busy_ns` the time in which any of them
-    ran. `host` and `device` are the types by busy time, dearest first.
+    ran. `host` and `device` are the types by busy time, longest first.
     """
 
     step_ns: float
@@ -110,13 +118,13 @@ class StepOps:
     large_ns: float
     per_step: float
     usual_op_ns: float
-    host: tuple[OpUse, ...]
-    device: tuple[OpUse, ...]
+    host: tuple[BusyOp, ...]
+    device: tuple[BusyOp, ...]
     fusible_ns: float
-    exposed_host: tuple[OpUse, ...] = ()
+    exposed_host: tuple[BusyOp, ...] = ()
     paused_ns: float = 0.0
     has_updates: bool = True
-    concurrent: tuple[OpUse, ...] = ()
+    concurrent: tuple[BusyOp, ...] = ()
     concurrent_ns: float = 0.0
     concurrent_busy_ns: float = 0.0
 
@@ -251,9 +259,10 @@ def _paused_ns(host: _Rows) -> Int64s:
     return paused
 
 
-def _types(mine: _Rows, whole: _Rows) -> tuple[OpUse, ...]:
-    """Return the dearest types of ops; how often they ran, `whole` knows."""
+def _types(mine: _Rows, whole: _Rows) -> tuple[BusyOp, ...]:
+    """Return the op types with most busy time in `mine`; their stats are those of `whole`."""
     rows = mine.rows
+    stats = {op.type: op for op in by_type(whole.rows)}
     # In the order they ran: numbers of strings are others where other processes were read before.
     first = np.full(len(rows.strings.values), len(whole.rows))
     first[whole.rows.op_type[::-1]] = np.arange(len(whole.rows))[::-1]
@@ -263,25 +272,22 @@ def _types(mine: _Rows, whole: _Rows) -> tuple[OpUse, ...]:
     group = mine.capture * len(types) + number[rows.op_type]
     by_group = busy_ns_by_group(group, mine.captures * len(types), rows.start_ns, mine.end_ns)
     busy = by_group.reshape(mine.captures, len(types)).sum(axis=0)
-    runs = np.bincount(whole.rows.op_type, minlength=len(rows.strings.values))
-    dearest = np.argsort(-busy, kind="stable")[:_TOP].tolist()
+    longest = np.argsort(-busy, kind="stable")[:_TOP].tolist()
     return tuple(
-        _use(mine, int(types[at]), int(busy[at]), int(runs[types[at]]))
-        for at in dearest
+        BusyOp(
+            stats=stats[rows.strings[types[at]]],
+            busy_ns=int(busy[at]) / mine.captures,
+            node=_longest_node(rows, int(types[at])),
+        )
+        for at in longest
         if busy[at]
     )
 
 
-def _use(mine: _Rows, op_type: int, busy_ns_by_group: int, runs: int) -> OpUse:
-    rows = mine.rows
+def _longest_node(rows: Executions, op_type: int) -> str:
     of_type = np.flatnonzero(rows.op_type == op_type)
     longest = of_type[int(np.argmax(rows.duration_ns[of_type]))]
-    return OpUse(
-        type=rows.strings[op_type],
-        runs=runs / mine.captures,
-        busy_ns=busy_ns_by_group / mine.captures,
-        node=_CALL_PATH.sub("", rows.strings[int(rows.name[longest])]),
-    )
+    return _CALL_PATH.sub("", rows.strings[int(rows.name[longest])])
 
 
 def _fusible_ns(mine: _Rows) -> float:
@@ -293,7 +299,7 @@ def _fusible_ns(mine: _Rows) -> float:
     return float(busy.sum()) / mine.captures
 
 
-def _exposed(host: _Rows, whole: _Rows, device: _Rows) -> tuple[OpUse, ...]:
+def _exposed(host: _Rows, whole: _Rows, device: _Rows) -> tuple[BusyOp, ...]:
     """Return the ops that ran on the host alone, by the time in which no kernel ran."""
     if not len(device.rows):
         return ()
@@ -301,17 +307,16 @@ def _exposed(host: _Rows, whole: _Rows, device: _Rows) -> tuple[OpUse, ...]:
     launched[device.rows.name] = True
     own = _only(host, ~launched[host.rows.name])
     whole = _only(whole, ~launched[whole.rows.name])
-    found = [_alone(each, own, device) for each in _types(own, whole)]
-    return tuple(sorted(found, key=lambda use: -use.busy_ns))
+    found = [_alone(op, own, device) for op in _types(own, whole)]
+    return tuple(sorted(found, key=lambda op: -op.busy_ns))
 
 
-def _alone(use: OpUse, own: _Rows, device: _Rows) -> OpUse:
-    """Return a use with its time less that in which a kernel ran, too."""
-    of_type = _of_types(own.rows, frozenset({use.type}))
+def _alone(op: BusyOp, own: _Rows, device: _Rows) -> BusyOp:
+    """Return an op with its busy time, less that in which a kernel ran, too."""
+    of_type = _of_types(own.rows, frozenset({op.type}))
     both = np.concatenate([own.capture[of_type], device.capture])
     start_ns = np.concatenate([own.rows.start_ns[of_type], device.rows.start_ns])
     end_ns = np.concatenate([own.end_ns[of_type], device.end_ns])
     together = busy_ns_by_group(both, own.captures, start_ns, end_ns)
     kernels = busy_ns_by_group(device.capture, own.captures, device.rows.start_ns, device.end_ns)
-    alone = float((together - kernels).sum()) / own.captures
-    return OpUse(use.type, use.runs, alone, use.node)
+    return replace(op, busy_ns=float((together - kernels).sum()) / own.captures)
