@@ -24,7 +24,7 @@ ALIKE = {
     # One interval, and many as columns.
     frozenset({"PhaseIntervals", "Segment"}),
     # What was claimed, and what is left of it when the claims are ordered.
-    frozenset({"ClaimedIntervals", "Claims"}),
+    frozenset({"ChargedIntervals", "Claims"}),
     # Points of a chart that a page draws, and samples that are weighted by their time.
     frozenset({"Measured", "Samples"}),
     # The cost of any op, and the part of a change that is looked at for its cause.

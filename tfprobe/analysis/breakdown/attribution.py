@@ -1,7 +1,7 @@
-"""Charge the moments of traced steps to parts: what claims them, and on which device.
+"""Charge every moment of the traced steps to one part, on each device.
 
-All steps are looked at together; what is made of it for each of them is the business of
-`step_breakdown`.
+Ops, driver calls, traced functions and the ends of a step claim intervals; the claim with the
+highest priority gets the moment. All steps are processed at once; `step_breakdown` sums up each.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ from tfprobe.profile.capture_tables import Executions, Place, SpanKind, Spans
 from tfprobe.profile.profile import Capture
 from tfprobe.profile.tables import Flags, Int64s, used
 
-# The rank of moments that nobody claims.
-NOBODY = -1
+# The rank of moments that no claim covers.
+UNCLAIMED = -1
 _LONGEST_NS = 2.0**61
 
 
 class Claims(NamedTuple):
-    """Intervals in segments, from the start of each; what lies outside of a segment is cut.
+    """Claimed intervals, relative to the start of their segment and cut to it.
 
-    Of several claims to a moment that with the least `rank` has it.
+    Where several claims cover a moment, the one with the lowest `rank` gets it.
     """
 
     segment: Int64s
@@ -44,8 +44,8 @@ class Claims(NamedTuple):
     end_ns: Int64s
 
 
-class ClaimedIntervals(NamedTuple):
-    """Who has what: disjoint, in order of time, and together all of the segments."""
+class ChargedIntervals(NamedTuple):
+    """The intervals that each rank got: disjoint, in order, and filling all segments."""
 
     segment: Int64s
     rank: Int64s
@@ -54,32 +54,32 @@ class ClaimedIntervals(NamedTuple):
 
     @property
     def length_ns(self) -> Int64s:
-        """Return how long each is."""
+        """Return the length of each interval."""
         length: Int64s = self.end_ns - self.start_ns
         return length
 
 
-def charge_claims(length_ns: Int64s, claims: Claims) -> ClaimedIntervals:
-    """Return the stretches of segments of these lengths."""
+def charge_moments(length_ns: Int64s, claims: Claims) -> ChargedIntervals:
+    """Return which rank each moment is charged to, in segments of these lengths."""
     if len(length_ns) > 1 and length_ns.sum(dtype=np.float64) > _LONGEST_NS:
         return _halved(length_ns, claims)
-    # Segments do not touch: what ends with one does not go on in the next.
+    # A gap of 1 ns between segments keeps claims from running on into the next one.
     ends = np.cumsum(length_ns + 1)
     offset = ends - length_ns - 1
     merged, rank = _merged(claims, length_ns, offset)
     at = np.concatenate([merged.start_ns, merged.end_ns, offset, offset + length_ns])
     order = np.argsort(at, kind="stable")
     at, count = at[order], len(rank)
-    first = np.full(len(at), NOBODY, dtype=np.int64)
-    # The later overwrites: the one with the least rank comes last.
+    first = np.full(len(at), UNCLAIMED, dtype=np.int64)
+    # Later assignments overwrite earlier ones, so the lowest rank comes last.
     for number in np.flatnonzero(np.bincount(rank))[::-1].tolist():
-        mine = np.flatnonzero(rank == number)
-        first[_holds(order, mine, mine + count)] = number
+        begins = np.flatnonzero(rank == number)
+        first[_are_open(order, begins, begins + count)] = number
     of_segments = 2 * count + np.arange(len(offset))
-    lasts = _holds(order, of_segments, of_segments + len(offset))[:-1] & (at[1:] > at[:-1])
+    lasts = _are_open(order, of_segments, of_segments + len(offset))[:-1] & (at[1:] > at[:-1])
     begins = at[:-1][lasts]
     segment = np.searchsorted(offset, begins, side="right") - 1
-    return ClaimedIntervals(
+    return ChargedIntervals(
         segment=segment,
         rank=first[:-1][lasts],
         start_ns=begins - offset[segment],
@@ -87,46 +87,46 @@ def charge_claims(length_ns: Int64s, claims: Claims) -> ClaimedIntervals:
     )
 
 
-def _halved(length_ns: Int64s, claims: Claims) -> ClaimedIntervals:
-    """Charge two halves by themselves: damaged times may be too long for one axis."""
+def _halved(length_ns: Int64s, claims: Claims) -> ChargedIntervals:
+    """Charge each half of the segments separately: damaged times may overflow a common axis."""
     half = len(length_ns) // 2
     is_first = claims.segment < half
-    mine, others = (
+    lower, upper = (
         Claims(*(claim[chosen] for claim in claims)) for chosen in (is_first, ~is_first)
     )
-    first = charge_claims(length_ns[:half], mine)
-    second = charge_claims(length_ns[half:], others._replace(segment=others.segment - half))
+    first = charge_moments(length_ns[:half], lower)
+    second = charge_moments(length_ns[half:], upper._replace(segment=upper.segment - half))
     second = second._replace(segment=second.segment + half)
-    return ClaimedIntervals(*map(np.concatenate, zip(first, second, strict=True)))
+    return ChargedIntervals(*map(np.concatenate, zip(first, second, strict=True)))
 
 
 def _merged(claims: Claims, length_ns: Int64s, offset: Int64s) -> tuple[Intervals, Int64s]:
-    """Return what is claimed at each rank, on the axis of all segments."""
+    """Return the union of the claims of each rank, on one axis for all segments."""
     most_ns, base = length_ns[claims.segment], offset[claims.segment]
     start_ns = base + np.clip(claims.start_ns, 0, most_ns)
     end_ns = base + np.clip(claims.end_ns, 0, most_ns)
     ranks = np.flatnonzero(np.bincount(claims.rank))
-    found = [
-        union(start_ns[mine], end_ns[mine])
-        for mine in (np.flatnonzero(claims.rank == rank) for rank in ranks.tolist())
+    unions = [
+        union(start_ns[claimed], end_ns[claimed])
+        for claimed in (claims.rank == rank for rank in ranks.tolist())
     ]
-    merged = Intervals(*map(np.concatenate, zip(NONE, *found, strict=True)))
-    return merged, np.repeat(ranks, [len(each.start_ns) for each in found])
+    merged = Intervals(*map(np.concatenate, zip(NONE, *unions, strict=True)))
+    return merged, np.repeat(ranks, [len(intervals.start_ns) for intervals in unions])
 
 
-def _holds(order: Int64s, begins: Int64s, ends: Int64s) -> Flags:
-    """Say after which events, in order, one that began at some of them has not ended."""
+def _are_open(order: Int64s, begins: Int64s, ends: Int64s) -> Flags:
+    """Return after which events, in order, one of the intervals between these is open."""
     change = np.zeros(len(order), dtype=np.int8)
     change[begins], change[ends] = 1, -1
-    held: Flags = np.cumsum(change[order], dtype=np.int8) > 0
-    return held
+    is_open: Flags = np.cumsum(change[order], dtype=np.int8) > 0
+    return is_open
 
 
-# "…/device:GPU:1/stream:all", "/gpu:1/memcpy" and "/device:GPU:1" are one device.
+# "…/device:GPU:1/stream:all", "/gpu:1/memcpy" and "/device:GPU:1" are the same device.
 _DEVICE = re.compile(r"(?:device:)?([a-z_]+):(\d+)(?:/(?:stream|memcpy).*)?\Z", re.IGNORECASE)
 _NUMBER: Mapping[Part, int] = {part: number for number, part in enumerate(ORDER)}
 COLLECTIVES, IDLE = _NUMBER[Part.COLLECTIVES], _NUMBER[Part.IDLE]
-# By the kind of a span; those of none are no part of their own.
+# The part of each kind of span; other kinds claim nothing.
 _SPAN_PARTS: Mapping[SpanKind, Part] = {
     SpanKind.RUNTIME: Part.KERNEL_LAUNCH,
     SpanKind.LAUNCH: Part.KERNEL_LAUNCH,
@@ -136,20 +136,21 @@ _SPAN_PARTS: Mapping[SpanKind, Part] = {
 }
 _SPAN_NUMBERS = np.full(max(SpanKind) + 1, -1)
 _SPAN_NUMBERS[list(_SPAN_PARTS)] = [_NUMBER[part] for part in _SPAN_PARTS.values()]
-# Which part goes first, without an accelerator and with one; parts that are in neither never do.
+# The priority of parts, without an accelerator and with one; parts in neither are never charged.
 _ORDERS = (WITHOUT_ACCELERATOR, WITH_ACCELERATOR)
-_RANKS = np.full((len(_ORDERS), len(ORDER)), NOBODY)
+_RANKS = np.full((len(_ORDERS), len(ORDER)), UNCLAIMED)
 _PARTS = np.full((len(_ORDERS), len(ORDER) + 1), IDLE)
-for _at, _order in enumerate(_ORDERS):
-    _RANKS[_at, [_NUMBER[part] for part in _order]] = np.arange(len(_order))
-    # The last is that of NOBODY.
-    _PARTS[_at, : len(_order)] = [_NUMBER[part] for part in _order]
+for _index, _order in enumerate(_ORDERS):
+    _RANKS[_index, [_NUMBER[part] for part in _order]] = np.arange(len(_order))
+    # The last column stands for UNCLAIMED, which is -1.
+    _PARTS[_index, : len(_order)] = [_NUMBER[part] for part in _order]
 
 
 class StepWindows(NamedTuple):
-    """Traced steps with what was told of each; `capture` in rows and spans is its place here.
+    """Traced steps and what was recorded in each; `capture` in rows and spans is an index here.
 
-    `traced` are functions traced in its process, `fed_ns` how long handing over arrays may take.
+    `traced` are the functions that TensorFlow traced during each step, `fed_ns` is the longest time
+    that feeding arrays may take.
     """
 
     captures: Sequence[Capture]
@@ -161,9 +162,9 @@ class StepWindows(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Segments:
-    """A segment of time for each device of each step, or one where it has none; by step and name.
+    """One time segment for each device of each step, or one for a step without devices.
 
-    `of_row` is that of each row of a device.
+    Sorted by step and device name. `of_row` is the segment of each device row.
     """
 
     step: Int64s
@@ -176,8 +177,8 @@ class Segments:
         """Return the first segment of each step."""
         return np.flatnonzero(np.diff(self.step, prepend=-1))
 
-    def each(self, steps: Int64s) -> tuple[Int64s, Int64s]:
-        """Return for every segment of these steps which of them it is of, and the segment."""
+    def of_steps(self, steps: Int64s) -> tuple[Int64s, Int64s]:
+        """Return all segments of these steps: for each, the index in `steps` and the segment."""
         if len(self.first) == len(self.step):
             return np.arange(len(steps)), steps
         count = np.bincount(self.step)[steps]
@@ -188,9 +189,10 @@ class Segments:
 
 @dataclass(frozen=True, slots=True)
 class ChargedSteps:
-    """Steps with their stretches: `part` is a number, times of both count from `low_ns`.
+    """Steps and what their moments are charged to; intervals count from `low_ns` of their step.
 
-    `shift_ns` is by how much the rows of a step were moved for its clock.
+    `part` is the number of the part of each interval. `shift_ns` is how far the rows of each step
+    were shifted to correct for another clock.
     """
 
     shift_ns: Int64s
@@ -198,12 +200,12 @@ class ChargedSteps:
     high_ns: Int64s
     first_ns: Int64s
     segments: Segments
-    stretches: ClaimedIntervals
+    intervals: ChargedIntervals
     part: Int64s
 
 
 def charge_steps(steps: StepWindows, known: PartNames) -> ChargedSteps:
-    """Return the stretches of all steps."""
+    """Charge every moment of all steps."""
     rows = steps.rows.only(~steps.rows.background)
     spans = steps.spans.only(~steps.spans.background)
     shift_ns = shifts_ns(steps.captures, rows)
@@ -216,7 +218,7 @@ def charge_steps(steps: StepWindows, known: PartNames) -> ChargedSteps:
     part = parts_of(rows, known).astype(np.int64)
     segments = _segments(rows, on_device, len(steps.captures))
     first_ns, last_ns = _extents(rows, start_ns, end_ns, spans, low_ns, high_ns)
-    # What a device did itself stands for what the host says of it.
+    # Where a device recorded a part itself, the host's record of the same part is ignored.
     own = np.zeros((len(segments.step), len(ORDER)), dtype=np.bool_)
     own[segments.of_row, part[on_device]] = True
     host = (
@@ -233,21 +235,21 @@ def charge_steps(steps: StepWindows, known: PartNames) -> ChargedSteps:
     )
     order = segments.has_device.astype(np.int64)
     rank = _RANKS[order[claims.at], claims.part]
-    counts = rank != NOBODY
+    counts = rank != UNCLAIMED
     base_ns = low_ns[segments.step]
     claims, rank = claims.only(counts), rank[counts]
     from_ns = base_ns[claims.at]
-    stretches = charge_claims(
+    intervals = charge_moments(
         high_ns[segments.step] - base_ns,
         Claims(claims.at, rank, claims.start_ns - from_ns, claims.end_ns - from_ns),
     )
-    parts = _PARTS[order[stretches.segment], stretches.rank]
-    return ChargedSteps(shift_ns, low_ns, high_ns, first_ns, segments, stretches, parts)
+    parts = _PARTS[order[intervals.segment], intervals.rank]
+    return ChargedSteps(shift_ns, low_ns, high_ns, first_ns, segments, intervals, parts)
 
 
 @dataclass(frozen=True, slots=True)
 class _Claimed:
-    """Intervals of parts, at steps or at segments."""
+    """Intervals claimed by parts; `at` is the step or the segment of each."""
 
     at: Int64s
     part: Int64s
@@ -255,14 +257,14 @@ class _Claimed:
     end_ns: Int64s
 
     def only(self, chosen: Flags) -> _Claimed:
-        """Return those that are chosen."""
+        """Return the chosen claims."""
         return _Claimed(
             self.at[chosen], self.part[chosen], self.start_ns[chosen], self.end_ns[chosen]
         )
 
     def by(self, segments: Segments) -> _Claimed:
-        """Return what is claimed at steps as claimed at all of their segments."""
-        which, segment = segments.each(self.at)
+        """Return claims on steps as claims on all segments of these steps."""
+        which, segment = segments.of_steps(self.at)
         return _Claimed(segment, self.part[which], self.start_ns[which], self.end_ns[which])
 
 
@@ -282,31 +284,39 @@ def _of_spans(spans: Spans) -> _Claimed:
 
 
 def _of_traces(traced: Sequence[Sequence[Activity]]) -> _Claimed:
-    told = [(at, each.start_ns, each.end_ns) for at, some in enumerate(traced) for each in some]
-    columns = np.array(told, dtype=np.int64).reshape(-1, 3).T
-    return _Claimed(columns[0], np.full(len(told), _NUMBER[Part.COMPILE]), columns[1], columns[2])
+    rows = [
+        (step, activity.start_ns, activity.end_ns)
+        for step, activities in enumerate(traced)
+        for activity in activities
+    ]
+    step, start_ns, end_ns = np.array(rows, dtype=np.int64).reshape(-1, 3).T
+    return _Claimed(step, np.full(len(rows), _NUMBER[Part.COMPILE]), start_ns, end_ns)
 
 
 def _of_ends(
     fed_ns: Sequence[int], low_ns: Int64s, first_ns: Int64s, last_ns: Int64s, high_ns: Int64s
 ) -> _Claimed:
-    """Return what lies before the first op, as far as arrays were fed, and after the last."""
+    """Claim the time after the last op as fetch, and the time before the first as feed.
+
+    Feed takes no longer than feeding the arrays may take.
+    """
     most_ns = np.array(fed_ns, dtype=np.int64)
-    every, fed_ones = np.arange(len(low_ns)), np.flatnonzero(most_ns)
-    handed_ns = low_ns + np.minimum(first_ns - low_ns, most_ns)
-    part = np.repeat([_NUMBER[Part.FETCH], _NUMBER[Part.FEED]], [len(every), len(fed_ones)])
+    steps, fed_steps = np.arange(len(low_ns)), np.flatnonzero(most_ns)
+    fed_until_ns = low_ns + np.minimum(first_ns - low_ns, most_ns)
+    part = np.repeat([_NUMBER[Part.FETCH], _NUMBER[Part.FEED]], [len(steps), len(fed_steps)])
     return _Claimed(
-        np.concatenate([every, fed_ones]),
+        np.concatenate([steps, fed_steps]),
         part,
-        np.concatenate([last_ns, low_ns[fed_ones]]),
-        np.concatenate([high_ns, handed_ns[fed_ones]]),
+        np.concatenate([last_ns, low_ns[fed_steps]]),
+        np.concatenate([high_ns, fed_until_ns[fed_steps]]),
     )
 
 
 def shifts_ns(captures: Sequence[Capture], rows: Executions) -> Int64s:
-    """Return by how much the rows of each step are to be moved for its clock, mostly 0.
+    """Return how far the rows of each step must be shifted to its clock, usually 0.
 
-    Those that lie mostly outside the step came by another clock: the first starts with the step.
+    Rows that lie mostly outside the step were timed by another clock: the shift lets the first of
+    them start with the step.
     """
     low = np.array([capture.start_ns for capture in captures], dtype=np.int64)
     high = low + np.array([capture.duration_ns for capture in captures], dtype=np.int64)
@@ -331,7 +341,7 @@ def _extents(
     low_ns: Int64s,
     high_ns: Int64s,
 ) -> tuple[Int64s, Int64s]:
-    """Return when the first op or driver call began and when the last ended, inside each step."""
+    """Return the start of the first and the end of the last op or driver call in each step."""
     loop = spans.kind != SpanKind.FUNCTION_CALL
     at = np.concatenate([rows.capture, spans.capture[loop]])
     starts = np.concatenate([start_ns, spans.start_ns[loop]])
@@ -346,17 +356,17 @@ def _extents(
 
 
 def _segments(rows: Executions, on_device: Flags, steps: int) -> Segments:
-    """Return the segments of steps, and of which of them each row of a device is."""
+    """Return the segments of all steps, with the segment of each device row."""
     positions = used(rows.device[on_device])
-    keys = [_device_key(rows.strings[at]) for at in positions]
+    keys = [_device_key(rows.strings[position]) for position in positions]
     names = ("", *sorted(set(keys)))
     numbers = np.zeros(len(rows.strings.values), dtype=np.int64)
     numbers[positions] = [names.index(key, 1) for key in keys]
     codes = rows.capture[on_device].astype(np.int64) * len(names)
     codes += numbers[rows.device[on_device]]
-    there = np.unique(codes)
-    bare = np.setdiff1d(np.arange(steps), there // len(names)) * len(names)
-    segments = np.sort(np.concatenate([there, bare]))
+    with_device = np.unique(codes)
+    without = np.setdiff1d(np.arange(steps), with_device // len(names)) * len(names)
+    segments = np.sort(np.concatenate([with_device, without]))
     step, number = np.divmod(segments, len(names))
     return Segments(
         step=step,
@@ -367,5 +377,5 @@ def _segments(rows: Executions, on_device: Flags, steps: int) -> Segments:
 
 
 def _device_key(device: str) -> str:
-    found = _DEVICE.search(device)
-    return f"{found[1].lower()}:{found[2]}" if found else device
+    match = _DEVICE.search(device)
+    return f"{match[1].lower()}:{match[2]}" if match else device

@@ -1,4 +1,4 @@
-"""Divide every traced step with the time after it, and sum up over the steps of a loop."""
+"""Divide the cycles of traced steps, and sum them up for each loop and for the run."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from tfprobe.errors import Missing
 from tfprobe.profile.activities import Activity
 from tfprobe.profile.profile import Capture, Loop, Profile
 
-# Causes of less than this share of all cycles tell nothing; of the others so many are kept.
+# Causes below this share of all cycles are dropped; of the others, so many are kept.
 SMALLEST_CAUSE_RATIO = 0.001
 MOST_CAUSES = 50
 
@@ -38,9 +38,9 @@ MOST_CAUSES = 50
 class StepParts:
     """The cycle of one traced step, in ns: the step and the time up to the next one.
 
-    `parts` sum to `cycle_ns` exactly, which is `step_ns + between_ns`: those `inside` the step, and
-    those `after` it. `between_ns` is Missing where that time was not watched, or is no usual one;
-    then the cycle is the step alone. `collectives` are those of `Inside`.
+    `parts` sum to `cycle_ns` exactly, which is `step_ns + between_ns`: those `inside` the step and
+    those `after` it. `between_ns` is Missing where that time was not watched or is unusually long;
+    then the cycle is the step alone. `collectives` are those of `StepBreakdown`.
     """
 
     capture: Capture
@@ -67,10 +67,10 @@ class StepParts:
 
 @dataclass(frozen=True, slots=True)
 class LoopParts:
-    """The mean cycle of one loop: its mean traced step, and its mean watched time after one.
+    """The mean cycle of one loop: its mean traced step and its mean watched gap.
 
-    `work` is Missing where none is known. `others` are usual gaps that were watched after steps
-    that were not recorded.
+    `loop` is Missing where the recording does not say it. `others` are usual gaps that were watched
+    after steps that were not traced.
     """
 
     loop: Loop | Missing
@@ -79,7 +79,7 @@ class LoopParts:
 
     @property
     def watched(self) -> tuple[GapBreakdown, ...]:
-        """Return the watched times up to the next step."""
+        """Return the watched gaps up to the next step."""
         after = tuple(
             GapBreakdown(step.between_ns, step.after, step.causes_after)
             for step in self.steps
@@ -93,12 +93,12 @@ class LoopParts:
 
     @property
     def step_ns(self) -> float:
-        """Return the mean step, without what recording it took."""
+        """Return the mean length of a step, without recording."""
         return sum(self._inside_ns.values())
 
     @property
     def between_ns(self) -> float | Missing:
-        """Return the mean watched time up to the next step."""
+        """Return the mean watched gap up to the next step."""
         watched = self.watched
         if not watched:
             return Missing("the usual time after no step was watched")
@@ -106,7 +106,7 @@ class LoopParts:
 
     @property
     def parts_ns(self) -> Mapping[Part, float]:
-        """Return each part that is there, of the mean cycle, without what recording it took."""
+        """Return the parts of the mean cycle, without recording."""
         parts = dict(self._inside_ns)
         watched = self.watched
         for part, ns in _summed(gap.parts for gap in watched).items():
@@ -121,23 +121,23 @@ class LoopParts:
 
     @property
     def shares(self) -> Mapping[Part, float]:
-        """Return the share of each part that is there; together 1."""
+        """Return the share of each part in the mean cycle; they sum to 1."""
         parts_ns = self.parts_ns
         total_ns = sum(parts_ns.values()) or 1
         return {part: ns / total_ns for part, ns in parts_ns.items()}
 
     @property
     def causes(self) -> tuple[GapCause, ...]:
-        """Return what time went to in the mean cycle, longest first."""
+        """Return the causes of time in the mean cycle, longest first."""
         inside = _mean_causes([step.causes_inside for step in self.steps])
         after = _mean_causes([gap.causes for gap in self.watched])
         least_ns = SMALLEST_CAUSE_RATIO * self.cycle_ns
-        found = [each for each in (*inside, *after) if each.duration_ns >= least_ns]
-        return tuple(sorted(found, key=lambda cause: -cause.duration_ns)[:MOST_CAUSES])
+        causes = [cause for cause in (*inside, *after) if cause.duration_ns >= least_ns]
+        return tuple(sorted(causes, key=lambda cause: -cause.duration_ns)[:MOST_CAUSES])
 
     @property
     def weight_ns(self) -> float:
-        """Return what all its steps took with the time between, as far as that was watched."""
+        """Return the time of all steps of the loop, with the gaps between them where watched."""
         if isinstance(self.loop, Missing):
             return float(sum(step.cycle_ns for step in self.steps))
         watched = [gap.duration_ns for gap in self.watched]
@@ -146,18 +146,18 @@ class LoopParts:
 
 
 def parts_by_loop(profile: Profile) -> tuple[LoopParts, ...]:
-    """Return the traced steps of each loop, the work with the most time first."""
+    """Return the parts of each loop with traced steps, the loop with the most time first."""
     loops = {(loop.process, loop.index): loop for loop in profile.loops}
     gaps = watched_gaps(profile, loops)
-    found: dict[tuple[int, int], list[tuple[StepParts, int]]] = {}
+    by_loop: dict[tuple[int, int], list[tuple[StepParts, int]]] = {}
     for step, late_ns in _of_steps(profile, gaps):
-        found.setdefault(_key(step.capture), []).append((step, late_ns))
+        by_loop.setdefault(_key(step.capture), []).append((step, late_ns))
     unknown = Missing("the recording does not say to which loop its steps belong")
     parts = [
         LoopParts(
             loops.get(key, unknown), tuple(step for step, _ in steps), _others(gaps.get(key), steps)
         )
-        for key, steps in found.items()
+        for key, steps in by_loop.items()
     ]
     return tuple(sorted(parts, key=lambda part: -part.weight_ns))
 
@@ -171,23 +171,23 @@ def parts_of_traced_steps(profile: Profile) -> tuple[StepParts, ...]:
 def _others(
     gaps: WatchedGaps | None, steps: Sequence[tuple[StepParts, int]]
 ) -> tuple[GapBreakdown, ...]:
-    """Return the usual gaps after steps that were not recorded, as those after recorded ones."""
+    """Return the usual gaps after untraced steps, divided like those after traced steps."""
     if gaps is None:
         return ()
-    recorded = {step.capture.step for step, _ in steps}
+    traced = {step.capture.step for step, _ in steps}
     has_accelerator = any(set(ON_DEVICE) & set(step.inside) for step, _ in steps)
     late_ns = int(np.median([late_ns for _, late_ns in steps]))
     return tuple(
         gaps.divide(number, has_accelerator=has_accelerator, late_ns=late_ns)
         for number in gaps.by_step
-        if number not in recorded
+        if number not in traced
     )
 
 
 def _of_steps(
     profile: Profile, gaps: Mapping[tuple[int, int], WatchedGaps]
 ) -> tuple[tuple[StepParts, int], ...]:
-    """Return the parts of each traced step, and how much later than its call it ended."""
+    """Return the parts of each traced step, and how long after its call it ended."""
     loops = {(loop.process, loop.index): loop for loop in profile.loops}
     of_captures = [loops.get(_key(capture)) for capture in profile.captures]
     all_traced = [activity for activity in profile.activities if activity.kind == "trace"]
@@ -240,17 +240,17 @@ def _inside_causes(step: StepBreakdown, traced: Iterable[Activity]) -> Iterable[
     if idle_ns > before_ns:
         yield GapCause(Part.IDLE, "between ops", "", 0, idle_ns - before_ns)
     rest_ns = step.parts.get(Part.COMPILE, 0)
-    for each in traced:
-        traced_ns = min(each.end_ns - each.start_ns, rest_ns)
+    for activity in traced:
+        traced_ns = min(activity.end_ns - activity.start_ns, rest_ns)
         rest_ns -= traced_ns
-        yield GapCause(Part.COMPILE, f"tracing {each.name}", "", 0, traced_ns)
+        yield GapCause(Part.COMPILE, f"tracing {activity.name}", "", 0, traced_ns)
     if rest_ns:
         yield GapCause(Part.COMPILE, "preparing and compiling graphs", "", 0, rest_ns)
 
 
-def _summed(each: Iterable[Mapping[Part, int]]) -> dict[Part, int]:
+def _summed(rows: Iterable[Mapping[Part, int]]) -> dict[Part, int]:
     total: dict[Part, int] = {}
-    for parts in each:
+    for parts in rows:
         for part, ns in parts.items():
             total[part] = total.get(part, 0) + ns
     return total
@@ -265,15 +265,15 @@ def _mean_causes(steps: Sequence[Sequence[GapCause]]) -> list[GapCause]:
     return [GapCause(*key, ns // len(steps)) for key, ns in total.items()]
 
 
-# Every share is a multiple of this, which a binary float holds exactly: shares sum to 1 exactly.
+# Shares are multiples of 1 / RESOLUTION, which floats represent exactly: they sum to exactly 1.
 RESOLUTION = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class Cycle:
-    """The mean cycle of one loop, with what the answer for a run takes of it and no steps.
+    """The mean cycle of one loop without its steps: what the breakdown of a run needs of it.
 
-    `weight_ns` is what all its steps took, sampled or not, with the time between them.
+    `weight_ns` is the time of all steps of the loop, traced or not, with the gaps between them.
     """
 
     weight_ns: float
@@ -284,9 +284,9 @@ class Cycle:
 
 @dataclass(frozen=True, slots=True)
 class Breakdown:
-    """Shares of the cycles of all loops, which sum to exactly 1; each part is there.
+    """The share of every part in the cycles of all loops; shares sum to exactly 1.
 
-    Each loop has its weight, the first the most.
+    Loops are weighted by their time and sorted by it, longest first.
     """
 
     shares: Mapping[Part, float]
@@ -296,41 +296,41 @@ class Breakdown:
 
     @property
     def total_ns(self) -> float:
-        """Return what all cycles of all loops took, of several processes together."""
+        """Return the time of all cycles of all loops, summed over processes."""
         return sum(loop.weight_ns for loop in self.loops)
 
     @property
     def causes(self) -> tuple[tuple[GapCause, float], ...]:
-        """Return what time went to in the cycles of all loops, with its share, largest first."""
+        """Return the causes of time in the cycles of all loops with their shares, largest first."""
         total_ns = self.total_ns or 1
-        found: dict[tuple[Part, str, str, int], tuple[GapCause, float]] = {}
+        shares: dict[tuple[Part, str, str, int], tuple[GapCause, float]] = {}
         for loop in self.loops:
             for cause in loop.causes:
                 share = cause.duration_ns / (loop.cycle_ns or 1) * loop.weight_ns / total_ns
                 key = (cause.part, cause.what, cause.file, cause.line)
-                known, before = found.get(key, (cause, 0.0))
-                found[key] = (known, before + share)
-        return tuple(sorted(found.values(), key=lambda each: -each[1]))
+                known, before = shares.get(key, (cause, 0.0))
+                shares[key] = (known, before + share)
+        return tuple(sorted(shares.values(), key=lambda pair: -pair[1]))
 
     def group(self, name: str) -> float:
-        """Return the share of before, on, after or other."""
+        """Return the share of a group of parts: before, on, after or other."""
         return sum(self.shares[part] for part in GROUPS[name])
 
 
 def mean_cycle(item: LoopParts) -> Cycle:
-    """Return the mean cycle of a loop without its steps."""
+    """Return the mean cycle of a loop, without its steps."""
     return Cycle(item.weight_ns, item.cycle_ns, item.shares, item.causes)
 
 
 def merge_cycles(loops: Iterable[Cycle], captures: int) -> Breakdown | Missing:
-    """Return the breakdown over all loops of so many traced steps."""
+    """Return the breakdown of a run with so many captures from the mean cycles of its loops."""
     if not captures:
         return Missing("no step was traced")
     ordered = tuple(sorted(loops, key=lambda loop: -loop.weight_ns))
     weighted: dict[Part, float] = {}
-    for each in ordered:
-        for part, share in each.shares.items():
-            weighted[part] = weighted.get(part, 0.0) + share * each.weight_ns
+    for loop in ordered:
+        for part, share in loop.shares.items():
+            weighted[part] = weighted.get(part, 0.0) + share * loop.weight_ns
     total_ns = sum(weighted.values())
     if total_ns <= 0:
         return Missing("the traced steps took no time")
@@ -339,7 +339,7 @@ def merge_cycles(loops: Iterable[Cycle], captures: int) -> Breakdown | Missing:
         shares=_exact({part: ns / total_ns for part, ns in weighted.items()}),
         loops=ordered,
         captures=captures,
-        has_accelerator=any(on_device & set(each.shares) for each in ordered),
+        has_accelerator=any(on_device & set(loop.shares) for loop in ordered),
     )
 
 
@@ -349,14 +349,14 @@ def run_breakdown(profile: Profile) -> Breakdown | Missing:
 
 
 def _exact(shares: Mapping[Part, float]) -> dict[Part, float]:
-    """Return all parts with shares that sum to 1 exactly: what rounding leaves is idle."""
+    """Return the shares of all parts, which sum to exactly 1: what rounding leaves is idle."""
     units = {part: int(shares.get(part, 0.0) * RESOLUTION) for part in Part}
     units[Part.IDLE] += RESOLUTION - sum(units.values())
     return {part: number / RESOLUTION for part, number in units.items()}
 
 
 class Bound(Enum):
-    """Whom a moment of a step waits for."""
+    """What bounds a step at a moment."""
 
     INPUT = "input"
     BUS = "bus"
@@ -380,7 +380,7 @@ BOUNDS: Mapping[Bound, tuple[Part, ...]] = {
 }
 
 
-# What a step does in such a moment.
+# What a step does in such moments.
 DOES: Mapping[Bound, str] = {
     Bound.INPUT: "waits for its input",
     Bound.BUS: "waits for copies to or from the device",
@@ -395,7 +395,7 @@ DOES: Mapping[Bound, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Bottleneck:
-    """Shares of the cycle by whom it waits for, largest first; those of nothing are left out."""
+    """The shares of a cycle by what bounds it, largest first, without empty ones."""
 
     shares: tuple[tuple[Bound, float], ...]
 
@@ -405,9 +405,8 @@ class Bottleneck:
 
 
 def bottleneck(shares: Mapping[Part, float]) -> Bottleneck:
-    """Return the verdict over the shares of a cycle, of what is not spent on recording it."""
+    """Return what bounds a cycle with these shares, recording left out."""
     sums = {bound: sum(shares.get(part, 0.0) for part in parts) for bound, parts in BOUNDS.items()}
-    whole = sum(sums.values()) or 1.0
-    sums = {bound: share / whole for bound, share in sums.items()}
-    found = sorted(sums.items(), key=lambda each: -each[1])
-    return Bottleneck(tuple((bound, share) for bound, share in found if share > 0))
+    total = sum(sums.values()) or 1.0
+    ordered = sorted(sums.items(), key=lambda item: -item[1] / total)
+    return Bottleneck(tuple((bound, share / total) for bound, share in ordered if share > 0))

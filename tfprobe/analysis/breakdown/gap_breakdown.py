@@ -1,8 +1,8 @@
 """Divide the time between two steps into parts, from the gaps that the agent watched.
 
-Watching lengthens a gap of many short calls several times, and the agent cannot measure by how
-much. The unwatched gaps of the loop can: a watched gap says how the time between steps divides,
-not how long it is.
+Watching makes a gap of many short calls several times longer, and the agent cannot measure by how
+much. The length is therefore taken from the unwatched gaps of the loop; a watched gap only says how
+that time divides.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ from tfprobe.errors import Missing
 from tfprobe.profile.activities import Gap
 from tfprobe.profile.profile import Loop, Profile
 
-# Where watching took less of the CPU time of gaps than this, they are taken to be as long as they
-# were seen to be.
+# Where watching took a smaller share of the CPU time of gaps than this, their measured length is
+# used.
 LEAST_COST_RATIO = 0.1
-# A thread that computes is off its CPU for less than this part of the time, unless others run.
+# A thread that computes is off its CPU for a smaller share of the time, unless others run.
 _OFF_CPU_RATIO = 0.2
-# So many gaps are kept, whatever came between.
+# At least so many gaps are kept, even if their thread had to wait.
 _FEWEST_KEPT = 3
 
 
 @dataclass(frozen=True, slots=True)
 class GapCause:
-    """Something that time went to, by the call or the phase it was spent in.
+    """Time spent in one part, by the call or the phase it was spent in.
 
-    `file` is "" and `line` 0 where no line of Python stands for it.
+    `file` is "" and `line` 0 where no line of Python is known.
     """
 
     part: Part
@@ -48,9 +48,9 @@ class GapCause:
 
 @dataclass(frozen=True, slots=True)
 class GapBreakdown:
-    """The parts of the time between two steps, summing to `duration_ns`, and what they went to.
+    """The parts of the time between two steps, which sum to `duration_ns`, and their causes.
 
-    What watching cost is taken out.
+    The cost of watching is excluded.
     """
 
     duration_ns: int
@@ -61,40 +61,39 @@ class GapBreakdown:
 def divide_gap(gap: Gap, *, has_accelerator: bool, usual: Usual | None = None) -> GapBreakdown:
     """Return the parts of a gap. Without an accelerator, reading a value waits for nothing.
 
-    Where watching made it several times as long, it is taken to have been as long as is `usual`.
+    With `usual`, a gap that watching made several times longer counts with its usual length.
     """
     parts: dict[Part, int] = {}
-    causes: dict[tuple[Part, str, str, int], int] = {}
-    whole_ns = 0
-    for each in own_times(gap, usual):
-        part = _meant(each, has_accelerator=has_accelerator)
-        parts[part] = parts.get(part, 0) + each.own_ns
-        key = (part, each.what, each.file, each.line)
-        causes[key] = causes.get(key, 0) + each.own_ns
-        whole_ns += each.own_ns
-    found = [GapCause(*key, duration_ns=ns) for key, ns in causes.items() if ns]
+    times_ns: dict[tuple[Part, str, str, int], int] = {}
+    for own in own_times(gap, usual):
+        part = _part(own, has_accelerator=has_accelerator)
+        parts[part] = parts.get(part, 0) + own.own_ns
+        key = (part, own.what, own.file, own.line)
+        times_ns[key] = times_ns.get(key, 0) + own.own_ns
+    causes = [GapCause(*key, duration_ns=ns) for key, ns in times_ns.items() if ns]
     return GapBreakdown(
-        duration_ns=whole_ns,
+        duration_ns=sum(parts.values()),
         parts={part: ns for part, ns in parts.items() if ns},
-        causes=tuple(sorted(found, key=lambda cause: -cause.duration_ns)),
+        causes=tuple(sorted(causes, key=lambda cause: -cause.duration_ns)),
     )
 
 
-def resize_gap(item: GapBreakdown, kept_ns: int) -> GapBreakdown:
-    """Return a gap made so long, each part in its share; what a division leaves over is idle."""
-    whole_ns = item.duration_ns or 1
-    parts = {part: ns * kept_ns // whole_ns for part, ns in item.parts.items()}
-    left_ns = kept_ns - sum(parts.values())
+def resize_gap(gap: GapBreakdown, duration_ns: int) -> GapBreakdown:
+    """Return a gap scaled to a duration, its parts in proportion; what rounding leaves is idle."""
+    before_ns = gap.duration_ns or 1
+    parts = {part: ns * duration_ns // before_ns for part, ns in gap.parts.items()}
+    left_ns = duration_ns - sum(parts.values())
     if left_ns:
         parts[Part.IDLE] = parts.get(Part.IDLE, 0) + left_ns
     causes = tuple(
-        replace(cause, duration_ns=cause.duration_ns * kept_ns // whole_ns) for cause in item.causes
+        replace(cause, duration_ns=cause.duration_ns * duration_ns // before_ns)
+        for cause in gap.causes
     )
-    return GapBreakdown(kept_ns, {part: ns for part, ns in parts.items() if ns}, causes)
+    return GapBreakdown(duration_ns, {part: ns for part, ns in parts.items() if ns}, causes)
 
 
-def _meant(own: OwnTime, *, has_accelerator: bool) -> Part:
-    """Return the part of a call; without an accelerator reading a value waits for nothing."""
+def _part(own: OwnTime, *, has_accelerator: bool) -> Part:
+    """Return the part of a call's own time; without an accelerator, reading a value is no wait."""
     if own.part is not Part.SYNC_WAIT or has_accelerator:
         return own.part
     return Part.CALLBACKS if own.in_callback else Part.FETCH
@@ -102,9 +101,9 @@ def _meant(own: OwnTime, *, has_accelerator: bool) -> Part:
 
 @dataclass(frozen=True, slots=True)
 class WatchedGaps:
-    """Those of one work by the number of the step before; what is left counts `scale` times.
+    """The watched gaps of one loop by the number of the step before; each counts `scale` times.
 
-    `usual` is given where watching made them so much longer that they are measured by it.
+    `usual` is set where watching made them so much longer that their length is taken from it.
     """
 
     by_step: Mapping[int, Gap]
@@ -112,17 +111,18 @@ class WatchedGaps:
     scale: float = 1.0
 
     def divide(self, step: int, *, has_accelerator: bool, late_ns: int) -> GapBreakdown:
-        """Return the parts of the gap after a step whose kernels ended so much after its call."""
-        gap = self.by_step[step]
-        found = divide_gap(gap, has_accelerator=has_accelerator, usual=self.usual)
-        # While late kernels ran, the thread was already on its way to the next step.
-        return resize_gap(found, max(int(found.duration_ns * self.scale) - late_ns, 0))
+        """Return the parts of the gap after a step whose kernels ended `late_ns` after its call.
+
+        While late kernels ran, the thread was already on its way to the next step.
+        """
+        gap = divide_gap(self.by_step[step], has_accelerator=has_accelerator, usual=self.usual)
+        return resize_gap(gap, max(int(gap.duration_ns * self.scale) - late_ns, 0))
 
 
 def watched_gaps(
     profile: Profile, loops: Mapping[tuple[int, int], Loop]
 ) -> dict[tuple[int, int], WatchedGaps]:
-    """Return the watched gaps that are no longer than usual, by process and work."""
+    """Return the watched gaps that are no longer than usual, by process and loop."""
     of_loops: dict[tuple[int, int], list[Gap]] = {}
     for gap in gaps_before_steps(profile):
         of_loops.setdefault((gap.process, gap.loop), []).append(gap)
@@ -137,7 +137,7 @@ def _usual(loop: Loop | None, gaps: Sequence[Gap]) -> WatchedGaps:
         return WatchedGaps(_by_step(gap for gap in gaps if gap.duration_ns <= usual.longest_ns))
     kept = _undisturbed(gaps, usual)
     mean_ns = float(np.mean([gap.duration_ns - added_ns(gap, usual) for gap in kept]))
-    # Watching makes no gap shorter: others that are longer are so for reasons of their own.
+    # Watching makes no gap shorter: where unwatched gaps are longer, something else made them so.
     return WatchedGaps(_by_step(kept), usual, min(usual.mean_ns / mean_ns, 1.0) if mean_ns else 1.0)
 
 
@@ -148,10 +148,10 @@ def _by_step(gaps: Iterable[Gap]) -> dict[int, Gap]:
 def _undisturbed(gaps: Sequence[Gap], usual: Usual) -> list[Gap]:
     """Return the gaps in which the thread kept its CPU, and waited no longer than is usual.
 
-    Of what was cut one sees the beginning alone: it counts where there is nothing else.
+    A cut gap shows only its beginning: it counts where there are no others.
     """
-    whole = [gap for gap in gaps if not gap.cut] or gaps
-    by_wait = sorted(whole, key=_off_cpu_ns)
+    complete = [gap for gap in gaps if not gap.cut] or gaps
+    by_wait = sorted(complete, key=_off_cpu_ns)
     kept = [
         gap
         for gap in by_wait
@@ -169,10 +169,10 @@ def _off_cpu_ns(gap: Gap) -> int:
 
 
 def gaps_before_steps(profile: Profile, *, with_foreseen: bool = False) -> tuple[Gap, ...]:
-    """Return the gaps without those that were watched because a long one was due, unless wanted.
+    """Return the watched gaps that led to another step.
 
-    Without those after the last step of a loop, too: they led to no step. A gap that is cut before
-    that is kept: only its watch ended early.
+    Gaps that were watched because a long one was due (`foreseen`) are left out unless wanted. A cut
+    gap before the last step is kept: only its watch ended early.
     """
     executed = {(loop.process, loop.index): loop.executed for loop in profile.loops}
     return tuple(

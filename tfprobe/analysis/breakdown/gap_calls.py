@@ -1,7 +1,8 @@
-"""Divide the time between two steps by what its thread called there: innermost known call first.
+"""Say which part each call of a watched gap belongs to, and how long it took by itself.
 
-A call is known by where its function is written and how it is called. What an unknown function
-does belongs to the nearest known one around it; what is in none is idle, with the call as evidence.
+A call is known by the file and the name of its function. The time of an unknown function belongs to
+the nearest known call around it; outside of any it is idle, with the call as evidence. What
+watching added to the gap is taken out of the times.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from tfprobe.errors import Missing
 from tfprobe.profile.activities import Call, Gap
 from tfprobe.profile.profile import Loop
 
-# By the file a function is in and its name, both searched for; the first that fits.
+# By the file of a function and its name, both searched for; the first match counts.
 _KNOWN: tuple[tuple[Part, re.Pattern[str], re.Pattern[str]], ...] = tuple(
     (part, re.compile(file), re.compile(name))
     for part, file, name in (
@@ -83,14 +84,14 @@ _KNOWN: tuple[tuple[Part, re.Pattern[str], re.Pattern[str]], ...] = tuple(
         ),
     )
 )
-# What prepares a batch is written by the job, under names like these.
+# The job itself writes what prepares a batch, under names like these.
 _PREPARES = re.compile(
     r"^(__next__|__getitem__|get_?(next|batch|item)|next_?batch|load_?(batch|data|image)s?"
     r"|(sample|fetch|read|make|prepare)_?(a_)?batch(es)?|batches|collate(_fn)?|augment\w*"
     r"|preprocess\w*|decode_\w+|data_?generator|minibatch\w*)$"
 )
-# What makes the pipeline for a call of fit or predict, once, and what waits for other threads and
-# processes: nothing below it is the making of a batch.
+# Code that builds the pipeline once for a call of fit or predict, and code that waits for other
+# threads and processes: nothing below it makes a batch.
 _NO_INPUT: tuple[tuple[re.Pattern[str], re.Pattern[str]], ...] = tuple(
     (re.compile(file), re.compile(name))
     for file, name in (
@@ -101,33 +102,32 @@ _NO_INPUT: tuple[tuple[re.Pattern[str], re.Pattern[str]], ...] = tuple(
         (r"/(threading|multiprocessing/(process|pool))\.py$", r"^_?join\w*$"),
     )
 )
-# Functions of ops, those that make what is handed to a step, and what TensorFlow puts around
-# its functions.
+# Functions that make tensors to feed, files of ops, and TensorFlow's wrappers around functions.
 _MAKES = re.compile(r"^(zeros|ones|fill|eye|range|stack|constant|convert_\w+)(_v2|_v1)?$")
 _OPS = re.compile(r"tensorflow(_core)?/python/ops/")
 _WRAPS = re.compile(
     r"tensorflow(_core)?/python/(util/|profiler/|framework/ops\.py|ops/weak_tensor_ops\.py)|^$"
 )
-# What libraries put around a function: it cuts tracebacks, or asks who takes such arguments.
+# Wrappers that libraries put around functions, to shorten tracebacks or to dispatch by argument.
 _WRAPPERS = re.compile(r"^(_?wrap(per|ped)|error_handler|op_dispatch_handler|new_func|inner)$")
 _INPUT = frozenset({Part.INPUT_WAIT, Part.HOST_PREPROCESS, Part.FEED})
-# The generator that a loop over steps takes from goes on once between two of them; at the end of an
-# epoch it ends, and another one begins.
+# The generator that feeds a loop over steps is resumed once between two of them; at the end of an
+# epoch it ends and another one begins.
 _MOST_TURNS = 2
 _NEXT = re.compile(r"^(builtins\.)?(__)?next(__)?$")
-# With fewer gaps nobody knows what is usual.
+# With fewer gaps there is no saying what is usual.
 _FEWEST_GAPS = 8
-# The agent measures what an event costs on functions that do nothing; in a job it is more.
+# The agent measures the cost of an event on functions that do nothing; in a job it is higher.
 _MOST_TIMES_COST = 12
 _LONGEST_USUAL = 4
-# Gaps of a loop in C are so short that anything is many times longer.
+# Gaps of a loop in C are so short that anything would be many times longer.
 _SMALLEST_GAP_NS = 1_000_000
 _REMEMBERED = 10_000
 
 
 @dataclass(frozen=True, slots=True)
 class Usual:
-    """The gaps of a loop that nobody watched: median, mean of the usual, the longest of these."""
+    """The unwatched gaps of a loop: median, mean of the usual ones, and the longest usual one."""
 
     median_ns: float
     mean_ns: float
@@ -135,9 +135,12 @@ class Usual:
 
 
 class OwnTime(NamedTuple):
-    """The own time of a call of a gap: its part, and the call and the line that stand for it."""
+    """The own time of a call of a gap, with its part, and the call and line it is shown under.
 
-    at: int
+    `call` is the position of the call in the gap.
+    """
+
+    call: int
     part: Part
     what: str
     file: str
@@ -147,22 +150,22 @@ class OwnTime(NamedTuple):
 
 
 def own_times(gap: Gap, usual: Usual | None = None) -> Iterator[OwnTime]:
-    """Give the own time of each call of a gap, without what watching it cost; see `divide`."""
+    """Yield the own time of each call of a gap, without the cost of watching."""
     places: list[_Place] = []
     described: dict[int, tuple[str, str, int]] = {}
     total_ns = _total_ns(gap.calls)
-    for at, own_ns in enumerate(_without_cost(gap, added_ns(gap, usual))):
-        places.append(_place(gap.calls, at, places))
-        part, shown, _, in_callback = places[at]
+    for index, own_ns in enumerate(_without_cost(gap, added_ns(gap, usual))):
+        places.append(_place(gap.calls, index, places))
+        part, shown, _, in_callback = places[index]
         if shown not in described:
             described[shown] = _described(gap.calls, shown, total_ns)
-        yield OwnTime(at, part, *described[shown], own_ns, in_callback)
+        yield OwnTime(index, part, *described[shown], own_ns, in_callback)
 
 
 def added_ns(gap: Gap, usual: Usual | None) -> int:
-    """Return what watching added to a gap: what the agent says, or all beyond the `usual` gap.
+    """Return what watching added to a gap: the agent's estimate, or all beyond the `usual` gap.
 
-    Never more than its thread computed, nor many times what the agent says.
+    Never more than the thread computed, nor more than a multiple of the agent's estimate.
     """
     if usual is None:
         return min(gap.cost_ns, gap.duration_ns)
@@ -172,10 +175,10 @@ def added_ns(gap: Gap, usual: Usual | None) -> int:
 
 
 def usual_gaps(loop: Loop) -> Usual | None:
-    """Return what the gaps of a loop usually are, as far as nobody watched them; None unknown.
+    """Return how long the unwatched gaps of a loop usually are, None where that is unknown.
 
-    Where one gap in ten or more is long, long ones are usual: a checkpoint at each step, say. What
-    comes seldom, as the end of an epoch, would weigh too much in a mean of few traced steps.
+    Where at least one gap in ten is long, long ones are usual: a checkpoint at each step, say. Rare
+    ones such as the end of an epoch would weigh too much in a mean of few traced steps.
     """
     recent = loop.recent
     is_usual = recent.has_gap[1:] & ~recent.gap_is_ours[1:]
@@ -188,11 +191,10 @@ def usual_gaps(loop: Loop) -> Usual | None:
 
 
 def _without_cost(gap: Gap, cost_ns: int) -> list[int]:
-    """Return own times less what watching cost, which goes with the number of events.
+    """Return own times without the cost of watching, which grows with the number of events.
 
-    Of each call one lies in what is called, and one, the return, in the caller. Times sum to the
-    gap less that cost: what is more than the whole time of small calls is taken off all others,
-    in their shares.
+    Each call has one event inside and one, its return, in the caller. Times sum to the gap less
+    the cost: what exceeds the time of small calls is taken off the others in proportion.
     """
     events = [0 if call.parent is None else call.count for call in gap.calls]
     for call in gap.calls:
@@ -202,8 +204,8 @@ def _without_cost(gap: Gap, cost_ns: int) -> list[int]:
     costs = [cost_ns * count // all_events for count in events]
     own_ns = [max(call.self_ns - cost, 0) for call, cost in zip(gap.calls, costs, strict=True)]
     left_ns = max(sum(call.self_ns for call in gap.calls) - cost_ns, 0)
-    whole_ns = sum(own_ns) or 1
-    scaled_ns = [ns * left_ns // whole_ns for ns in own_ns]
+    total_ns = sum(own_ns) or 1
+    scaled_ns = [ns * left_ns // total_ns for ns in own_ns]
     if scaled_ns:
         largest = scaled_ns.index(max(scaled_ns))
         scaled_ns[largest] += left_ns - sum(scaled_ns)
@@ -211,10 +213,10 @@ def _without_cost(gap: Gap, cost_ns: int) -> list[int]:
 
 
 class _Place(NamedTuple):
-    """The part of a call, and the position of the call that stands for it.
+    """The part of a call, and the index of the call that it is shown under.
 
-    Where it `has_no_input`, whatever is called there makes no batch. What is called `in_callback`
-    is so by one, whatever its part.
+    Below a call that `has_no_input`, nothing makes a batch. `in_callback` says whether a callback
+    made the call, whatever its part.
     """
 
     part: Part
@@ -226,9 +228,9 @@ class _Place(NamedTuple):
 def _place(calls: tuple[Call, ...], at: int, places: Sequence[_Place]) -> _Place:
     """Return the place of a call.
 
-    Of unknown calls, the one made by the code around the step stands for all below; of known ones,
-    the first that the job wrote itself, or else the outermost. What a callback or a checkpoint
-    runs is theirs, even if it is written to make batches.
+    Unknown calls are shown under the one that the code around the step made; known ones under the
+    first that the job wrote itself, or else the outermost. What a callback or a checkpoint runs
+    belongs to it, even code that is written to make batches.
     """
     call = calls[at]
     known = _known(call.file, call.function)
@@ -254,7 +256,7 @@ def _place(calls: tuple[Call, ...], at: int, places: Sequence[_Place]) -> _Place
     return _Place(part, at if is_first or is_jobs_own else shown, has_no_input, in_callback)
 
 
-# Steps call the same functions, and so do processes.
+# All steps call the same functions, and so do all processes.
 @functools.lru_cache(maxsize=_REMEMBERED)
 def _known(file: str, function: str) -> Part | None:
     for part, files, names in _KNOWN:
@@ -269,10 +271,10 @@ def _has_no_input(file: str, function: str) -> bool:
 
 
 def _makes_batches(calls: tuple[Call, ...], at: int, places: Sequence[_Place]) -> bool:
-    """Say whether a call of the job's own code makes the next batch.
+    """Return whether a call of the job's own code makes the next batch.
 
-    A generator does where the loop over steps takes from it, itself or by other generators; not the
-    one in `sum(x for x in ...)`.
+    A generator does if the loop over steps takes from it, directly or through other generators, but
+    not one as in `sum(x for x in ...)`.
     """
     call, count = calls[at], calls[at].count
     if is_of_library(call.file) or call.parent is None:
@@ -295,9 +297,9 @@ def _makes_batches(calls: tuple[Call, ...], at: int, places: Sequence[_Place]) -
 
 
 def _is_of_op(calls: tuple[Call, ...], at: int | None) -> bool:
-    """Say whether a conversion is asked for by an op that the job computes between steps.
+    """Return whether an op that the job computes between steps makes this conversion.
 
-    Nothing is fed by that: it is part of computing.
+    Such a conversion feeds nothing: it is part of computing.
     """
     while at is not None:
         call = calls[at]
@@ -315,19 +317,19 @@ def _is_of_callback(call: Call) -> bool:
 
 
 def _in_module(call: Call) -> str:
-    """Return a function with its module, since all callbacks have functions of the same names."""
+    """Return a function with its module: the functions of all callbacks have the same names."""
     return f"{call.file.rpartition('/')[2].removesuffix('.py')}.{call.function}"
 
 
 def _is_list_of_callbacks(call: Call) -> bool:
-    """Say whether a call only hands on to the callbacks that Keras was given."""
+    """Return whether a call only dispatches to the callbacks that Keras was given."""
     return call.file.endswith(
         ("/callback_list.py", "/keras/callbacks.py", "/keras/src/callbacks.py")
     )
 
 
 def _total_ns(calls: tuple[Call, ...]) -> list[int]:
-    """Return the time of each call with all that it called; callers come before what they call."""
+    """Return the time of each call with its callees; callers come before their callees."""
     total_ns = [call.self_ns for call in calls]
     for at in range(len(calls) - 1, -1, -1):
         parent = calls[at].parent
@@ -337,7 +339,7 @@ def _total_ns(calls: tuple[Call, ...]) -> list[int]:
 
 
 def _wrapped(calls: tuple[Call, ...], at: int, total_ns: Sequence[int]) -> Call:
-    """Return the call that TensorFlow's and Keras' wrappers are around, such as that of an op."""
+    """Return the call inside the wrappers of TensorFlow and Keras, such as that of an op."""
     while _WRAPPERS.match(calls[at].function) and is_of_library(calls[at].file):
         inside = [
             below
@@ -351,11 +353,11 @@ def _wrapped(calls: tuple[Call, ...], at: int, total_ns: Sequence[int]) -> Call:
 
 
 def _described(calls: tuple[Call, ...], at: int, total_ns: Sequence[int]) -> tuple[str, str, int]:
-    """Return what is called, and the innermost line of the job on the way there.
+    """Return the name of a call, and the innermost line of the job on the way there.
 
-    What only wraps another function is told by the name of that. Where no code of the job is on the
-    way, the line of the library that calls it. Code around the step is told by the line it was at,
-    that of the step; by its first line in older recordings.
+    A wrapper has the name of the function it wraps. Where no code of the job is on the way, the
+    line is that of the calling library. Code around the step has the line it was at, which is of
+    the step; in older recordings, its first line.
     """
     call = calls[at]
     named = _wrapped(calls, at, total_ns)

@@ -1,7 +1,7 @@
-"""Say which lines of the job the Python between steps is spent in, and on what kind of thing.
+"""Say which lines of the job take the time between steps, and what kind of work they do.
 
-The line is that of the code around the step; the kind that of the innermost call with a known one.
-Gaps that watching made longer tell of shares all the same: how long gaps are, all steps tell.
+The line is that of the code around the step; the kind is that of the innermost call whose kind is
+known. Watched gaps give the shares, even where watching made them longer.
 """
 
 from __future__ import annotations
@@ -79,9 +79,9 @@ _OF_LOOP = (Part.IDLE, Part.FETCH, Part.SYNC_WAIT)
 
 @dataclass(frozen=True, slots=True)
 class PythonLine:
-    """A line of the job that Python between steps is spent in: `ratio` of the time between them.
+    """A line of the job that takes `ratio` of the time between steps.
 
-    `calls` is how often the line made the longest call in one gap.
+    `calls` is how often the line made its longest call in one gap.
     """
 
     what: str
@@ -98,40 +98,38 @@ class PythonLine:
 
 
 def python_lines(gaps: Sequence[Gap], usual: Usual | None = None) -> tuple[PythonLine, ...]:
-    """Return the lines of the job between the steps of a loop, dearest first.
+    """Return the lines of the job that run between the steps of a loop, most expensive first.
 
-    `usual` is the gap that nobody watched, where watching made these longer.
+    `usual` is the unwatched gap, where watching made these longer.
     """
     total_ns = 0
-    lines: dict[tuple[str, int], _Times] = {}
+    by_line: dict[tuple[str, int], _Times] = {}
     for gap in gaps:
         lock = _lock_line(gap.calls)
-        for each in own_times(gap, usual):
-            total_ns += each.own_ns
-            if each.part not in _OF_LOOP or is_of_library(each.file):
+        for own in own_times(gap, usual):
+            total_ns += own.own_ns
+            if own.part not in _OF_LOOP or is_of_library(own.file):
                 continue
-            place = _Place(each.what, each.file, each.line)
-            kind = LineKind.READS if each.part is not Part.IDLE else _kind_of(gap.calls, each.at)
-            # `with lock:` is no call that anybody sees, but its end is.
-            if kind is LineKind.PYTHON and gap.calls[each.at].parent is None and lock:
+            place = _Place(own.what, own.file, own.line)
+            kind = LineKind.READS if own.part is not Part.IDLE else _kind_of(gap.calls, own.call)
+            # `with lock:` is not recorded as a call when it acquires, only when it releases.
+            if kind is LineKind.PYTHON and gap.calls[own.call].parent is None and lock:
                 kind, place = LineKind.LOCK, place._replace(line=lock)
-            leaf, count = place, gap.calls[each.at].count
+            leaf, count = place, gap.calls[own.call].count
             if kind not in (LineKind.PYTHON, LineKind.LOCK):
-                leaf, count = _leaf(gap.calls, each.at, place)
-            of_line = lines.setdefault((place.file, place.line), _Times())
-            of_line.add(kind, leaf, each.own_ns, count)
-    found = [
+                leaf, count = _leaf(gap.calls, own.call, place)
+            times = by_line.setdefault((place.file, place.line), _Times())
+            times.add(kind, leaf, own.own_ns, count)
+    lines = [
         PythonLine(
-            what=of_line.place.what,
-            file=of_line.place.file,
-            line=of_line.place.line,
-            kind=of_line.main,
-            ratio=of_line.total_ns / (total_ns or 1),
-            calls=of_line.calls,
+            **times.place._asdict(),
+            kind=times.main,
+            ratio=times.total_ns / (total_ns or 1),
+            calls=times.calls,
         )
-        for of_line in lines.values()
+        for times in by_line.values()
     ]
-    return tuple(sorted(found, key=lambda each: -each.ratio))
+    return tuple(sorted(lines, key=lambda line: -line.ratio))
 
 
 class _Place(NamedTuple):
@@ -143,7 +141,7 @@ class _Place(NamedTuple):
 
 
 class _Times:
-    """What a line took, by kind and by what was called."""
+    """The time of a line, by kind and by what was called."""
 
     def __init__(self) -> None:
         self._by_kind: dict[LineKind, int] = {}
@@ -161,33 +159,31 @@ class _Times:
 
     @property
     def place(self) -> _Place:
-        return self._dearest[1]
+        return self._longest[1]
 
     @property
     def calls(self) -> int:
-        return self._by_place[self._dearest][1]
+        return self._by_place[self._longest][1]
 
     @property
     def main(self) -> LineKind:
-        """Return what more than half of the time is spent on, else that it is Python."""
-        kind = max(self._by_kind, key=lambda each: self._by_kind[each])
+        """Return the kind that more than half of the time is spent on, else Python."""
+        kind = max(self._by_kind, key=self._by_kind.__getitem__)
         return kind if 2 * self._by_kind[kind] > self.total_ns else LineKind.PYTHON
 
     @property
-    def _dearest(self) -> tuple[LineKind, _Place]:
-        own = [key for key in self._by_place if key[0] is self.main] or [*self._by_place]
-        return max(own, key=lambda key: self._by_place[key])
+    def _longest(self) -> tuple[LineKind, _Place]:
+        of_main = [key for key in self._by_place if key[0] is self.main] or [*self._by_place]
+        return max(of_main, key=self._by_place.__getitem__)
 
 
 def _leaf(calls: Sequence[Call], at: int, place: _Place) -> tuple[_Place, int]:
-    """Return the innermost line of the job that led to a call, with what it calls there, and how
-    often it does.
-    """
+    """Return the innermost line of the job that led to a call, what it calls, and how often."""
     call = calls[at]
     while call.parent is not None:
         caller = calls[call.parent]
         if not is_of_library(caller.file):
-            # TensorFlow wraps its functions in one that shortens stacks: no name to read.
+            # TensorFlow wraps its functions to shorten tracebacks: that name would say nothing.
             what = place.what if call.file.endswith("/traceback_utils.py") else call.function
             return _Place(what, caller.file, call.called_line or place.line), call.count
         call = caller
@@ -195,12 +191,12 @@ def _leaf(calls: Sequence[Call], at: int, place: _Place) -> tuple[_Place, int]:
 
 
 def _kind_of(calls: Sequence[Call], at: int) -> LineKind:
-    """Return the kind of the innermost call around this one, or itself, that has one."""
+    """Return the kind of the innermost call, this one or one around it, that has a kind."""
     position: int | None = at
     while position is not None:
         call = calls[position]
         kind = _known(call.file, call.function)
-        # Queues and events take locks, too: those are waits for others.
+        # Queues and events acquire locks, too: those are waits for others.
         if _ACQUIRES.search(call.function) and position == at and call.parent is not None:
             of_library = is_of_library(calls[call.parent].file)
             kind = kind if of_library else LineKind.LOCK
@@ -211,7 +207,7 @@ def _kind_of(calls: Sequence[Call], at: int) -> LineKind:
 
 
 def _lock_line(calls: Sequence[Call]) -> int:
-    """Return the line at which the code around a step gives a lock back, 0 where it has none."""
+    """Return the line at which the code around a step releases a lock, 0 where it has none."""
     lines = (
         call.called_line
         for call in calls

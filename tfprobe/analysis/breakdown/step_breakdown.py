@@ -1,4 +1,4 @@
-"""Divide traced steps themselves: each moment is charged to the first of its active parts."""
+"""Divide traced steps into parts, from what each of their moments is charged to."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ from tfprobe.profile.capture_tables import Executions, Spans
 from tfprobe.profile.profile import Capture
 from tfprobe.profile.tables import Int64s, T
 
-# Converting and copying an array goes at some GB/s, at a tenth of memory's rate where its type and
-# layout are turned; an array of a few bytes takes some 10 us in Python.
+# Converting and copying an array runs at some GB/s, at a tenth of the memory's rate where its type
+# or layout changes; an array of a few bytes takes some 10 us in Python.
 _FEED_NS_A_BYTE = 2
 _FEED_NS = 20_000
 
 
 @dataclass(frozen=True, slots=True)
 class StepBreakdown:
-    """The parts of one step in ns, summing to `duration_ns`; in which order its idle time lay.
+    """The parts of one step in ns, which sum to `duration_ns`.
 
-    `before_ns` of the idle time passed before the first op began, the rest between ops.
-    `collectives` are, by device, the moments that are charged to collectives, by the clock of the
-    rows; none where no device has any.
+    `late_ns` is how long its last kernel ran on after the call returned. `idle_before_ns` of the
+    idle time passed before the first op began, the rest between ops. `collectives` are, by device,
+    the moments charged to collectives, on the clock of the rows; empty where no device has any.
     """
 
     duration_ns: int
@@ -48,11 +48,11 @@ class StepBreakdown:
 
 @dataclass(frozen=True, slots=True)
 class Moments:
-    """When each part was the one that a moment of a step is charged to, by device, in unix ns.
+    """The moments of a step that are charged to each part, by device, in unix ns.
 
     Without an accelerator there is one device, "". The sets of a device are disjoint and fill the
-    `window`. `first_ns` is when the first op or driver call began. What recording added to a step
-    stands where it was: as feed, fetch or idle time.
+    `window`. `first_ns` is when the first op or driver call began. Time that recording added is not
+    separated: it stays in feed, fetch or idle.
     """
 
     window: tuple[int, int]
@@ -61,26 +61,25 @@ class Moments:
 
 
 def divide_steps(steps: StepWindows, known: PartNames) -> tuple[StepBreakdown, ...]:
-    """Return the parts of each step.
+    """Return the parts of each step, as the mean of its devices.
 
-    A step lasts until the last kernel it launched has ended, which may be after it returned:
-    `late_ns` later. Several devices are averaged.
+    A step lasts until the last kernel it launched ends, which may be after the call returned.
     """
     if not steps.captures:
         return ()
-    found = charge_steps(steps, known)
-    of_step = found.segments.step[found.stretches.segment]
+    charged = charge_steps(steps, known)
+    of_step = charged.segments.step[charged.intervals.segment]
     total = np.zeros((len(steps.captures), len(ORDER)), dtype=np.int64)
-    np.add.at(total, (of_step, found.part), found.stretches.length_ns)
-    mean = total // np.bincount(found.segments.step)[:, None]
+    np.add.at(total, (of_step, charged.part), charged.intervals.length_ns)
+    mean = total // np.bincount(charged.segments.step)[:, None]
     return tuple(
         map(
             _inside,
             steps.captures,
-            (found.high_ns - found.low_ns).tolist(),
+            (charged.high_ns - charged.low_ns).tolist(),
             mean.tolist(),
-            _idle_before_ns(found).tolist(),
-            _in_collectives(found),
+            _idle_before_ns(charged).tolist(),
+            _in_collectives(charged),
         )
     )
 
@@ -95,48 +94,47 @@ def part_moments(
     fed_ns: int,
 ) -> Moments:
     """Return when a step did what; `rows` and `spans` are those of its capture alone."""
-    mine = StepWindows((capture,), _as_first(rows), _as_first(spans), (traced,), (fed_ns,))
-    found = charge_steps(mine, known)
-    low_ns = int(found.low_ns[0])
+    step = StepWindows((capture,), _as_first(rows), _as_first(spans), (traced,), (fed_ns,))
+    charged = charge_steps(step, known)
+    low_ns = int(charged.low_ns[0])
     by_device: dict[str, dict[Part, Intervals]] = {}
-    for at, name in enumerate(found.segments.names):
-        own = found.stretches.segment == at
+    for segment, name in enumerate(charged.segments.names):
+        own = charged.intervals.segment == segment
         by_device[name] = {
             ORDER[number]: union(
-                low_ns + found.stretches.start_ns[own & (found.part == number)],
-                low_ns + found.stretches.end_ns[own & (found.part == number)],
+                low_ns + charged.intervals.start_ns[own & (charged.part == number)],
+                low_ns + charged.intervals.end_ns[own & (charged.part == number)],
             )
-            for number in np.unique(found.part[own]).tolist()
+            for number in np.unique(charged.part[own]).tolist()
         }
-    return Moments((low_ns, int(found.high_ns[0])), int(found.first_ns[0]), by_device)
+    return Moments((low_ns, int(charged.high_ns[0])), int(charged.first_ns[0]), by_device)
 
 
-def _idle_before_ns(found: ChargedSteps) -> Int64s:
-    """Return the idle time of each step, of its first device, that passed before its first op."""
-    stretches, segments = found.stretches, found.segments
-    is_first = np.zeros(len(segments.step), dtype=np.bool_)
-    is_first[segments.first] = True
-    chosen = np.flatnonzero((found.part == IDLE) & is_first[stretches.segment])
-    step = segments.step[stretches.segment[chosen]]
-    until_ns = np.minimum(stretches.end_ns[chosen], (found.first_ns - found.low_ns)[step])
-    before_ns = np.zeros(len(found.low_ns), dtype=np.int64)
-    np.add.at(before_ns, step, np.maximum(until_ns - stretches.start_ns[chosen], 0))
+def _idle_before_ns(charged: ChargedSteps) -> Int64s:
+    """Return how long the first device of each step was idle before the first op."""
+    intervals, segments = charged.intervals, charged.segments
+    is_first = np.isin(intervals.segment, segments.first)
+    chosen = np.flatnonzero((charged.part == IDLE) & is_first)
+    step = segments.step[intervals.segment[chosen]]
+    until_ns = np.minimum(intervals.end_ns[chosen], (charged.first_ns - charged.low_ns)[step])
+    before_ns = np.zeros(len(charged.low_ns), dtype=np.int64)
+    np.add.at(before_ns, step, np.maximum(until_ns - intervals.start_ns[chosen], 0))
     return before_ns
 
 
-def _in_collectives(found: ChargedSteps) -> list[tuple[Intervals, ...]]:
+def _in_collectives(charged: ChargedSteps) -> list[tuple[Intervals, ...]]:
     """Return the moments of each step that are charged to collectives, by device."""
-    stretches, step = found.stretches, found.segments.step
-    moments: list[tuple[Intervals, ...]] = [()] * len(found.low_ns)
-    chosen = np.flatnonzero(found.part == COLLECTIVES)
-    chosen = chosen[np.argsort(stretches.segment[chosen], kind="stable")]
-    segment = stretches.segment[chosen]
-    base_ns = (found.low_ns - found.shift_ns)[step[segment]]
-    start_ns, end_ns = base_ns + stretches.start_ns[chosen], base_ns + stretches.end_ns[chosen]
-    for at in np.unique(step[segment]).tolist():
-        devices = np.flatnonzero(step == at)
+    intervals, step = charged.intervals, charged.segments.step
+    moments: list[tuple[Intervals, ...]] = [()] * len(charged.low_ns)
+    chosen = np.flatnonzero(charged.part == COLLECTIVES)
+    chosen = chosen[np.argsort(intervals.segment[chosen], kind="stable")]
+    segment = intervals.segment[chosen]
+    base_ns = (charged.low_ns - charged.shift_ns)[step[segment]]
+    start_ns, end_ns = base_ns + intervals.start_ns[chosen], base_ns + intervals.end_ns[chosen]
+    for index in np.unique(step[segment]).tolist():
+        devices = np.flatnonzero(step == index)
         edges = np.searchsorted(segment, [*devices, devices[-1] + 1]).tolist()
-        moments[at] = tuple(
+        moments[index] = tuple(
             union(start_ns[low:high], end_ns[low:high]) for low, high in itertools.pairwise(edges)
         )
     return moments
@@ -166,10 +164,10 @@ def _inside(
 
 
 def _take_out_recording(parts: dict[Part, int], capture: Capture, *, idle_before_ns: int) -> int:
-    """Call recording what a traced step took beyond the usual, before its first op and after all.
+    """Move to recording what a traced step took beyond the usual, before its first op or after all.
 
-    There a Session begins its trace and gathers it, and the first events of a window cost most.
-    Return how much of it was idle time before the first op.
+    There a Session starts and collects its trace, and the first events of a trace cost most. Return
+    how much of that was idle time before the first op.
     """
     if isinstance(capture.plain_ns, Missing):
         return 0
@@ -191,7 +189,7 @@ def _take_out_recording(parts: dict[Part, int], capture: Capture, *, idle_before
 
 
 def shift_ns(capture: Capture, rows: Executions) -> int:
-    """Return by how much the rows of a step are to be moved for its clock, mostly 0."""
+    """Return how far the rows of a step must be shifted to its clock, usually 0."""
     return int(shifts_ns((capture,), _as_first(rows))[0])
 
 
@@ -200,7 +198,7 @@ def _as_first(rows: T) -> T:
 
 
 def traced_in(activities: Sequence[Activity], capture: Capture) -> Iterator[Activity]:
-    """Give the functions that were traced during a step, in its process."""
+    """Yield the functions that TensorFlow traced during a step, in its process."""
     end_ns = capture.start_ns + capture.duration_ns
     for activity in activities:
         overlaps = activity.start_ns < end_ns and activity.end_ns > capture.start_ns
@@ -209,10 +207,10 @@ def traced_in(activities: Sequence[Activity], capture: Capture) -> Iterator[Acti
 
 
 def fed_ns(capture: Capture, kind: str) -> int:
-    """Return how long handing arrays to a step may have taken before its first op.
+    """Return the longest time that feeding arrays to a step may have taken before its first op.
 
-    What is longer than that is no feed, but Python and the start of the executor. Lists, whose
-    bytes nobody counted, are converted one number at a time: they may have taken all of it.
+    Anything longer is Python and the start of the executor. Lists, whose bytes are not counted, are
+    converted number by number: they may have taken all of the time.
     """
     if isinstance(capture.fed_bytes, Missing):
         return capture.duration_ns if kind in ("session_run", "callable") else 0

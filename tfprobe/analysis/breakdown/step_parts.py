@@ -1,4 +1,7 @@
-"""Name the parts of a step's cycle, where they belong, and which goes first where two overlap."""
+"""Name the parts of a step's cycle, their priority where they overlap, and the part of each op row.
+
+Rows are classified by their names: which ops read input, wait or save, how wide a kernel computes.
+"""
 
 from __future__ import annotations
 
@@ -17,14 +20,14 @@ from tfprobe.profile.tables import Flags, Int8s, Int32s, used
 class Part(Enum):
     """What a moment of a step's cycle was spent on. The value is its name in documents."""
 
-    # Before the accelerator: the step waits for tf.data or a queue; arrays are converted and
-    # handed over; Python makes the next batch; bytes go to the device.
+    # Before the accelerator: the step waits for tf.data or a queue; arrays are converted and fed;
+    # Python makes the next batch; bytes are copied to the device.
     INPUT_WAIT = "input_wait"
     FEED = "feed"
     HOST_PREPROCESS = "host_preprocess"
     HOST_TO_DEVICE = "host_to_device"
-    # On it: kernels by their precision; copies within and between devices; collectives; the host
-    # puts kernels on streams; and what the host itself computes, for a CPU job nearly all.
+    # On it: kernels by precision; copies within and between devices; collectives; the host launches
+    # kernels; and what the host computes itself, for a CPU job nearly everything.
     DEVICE_COMPUTE_16BIT = "device_compute_16bit"
     DEVICE_COMPUTE_32BIT = "device_compute_32bit"
     DEVICE_COMPUTE_OTHER = "device_compute_other"
@@ -39,17 +42,17 @@ class Part(Enum):
     SUMMARIES = "summaries"
     CHECKPOINTS = "checkpoints"
     # None of the three: a function is traced or compiled; the host waits for a device or another
-    # process; the trace of this very step is begun and gathered; nothing of the above.
+    # process; the trace of this step is started and collected; none of the above.
     COMPILE = "compile"
     SYNC_WAIT = "sync_wait"
     RECORDING = "recording"
     IDLE = "idle"
 
-    # Sums by part are everywhere, and an Enum's own hash takes longer than the sum.
+    # Sums by part are everywhere, and Enum's own hash takes longer than the sum.
     __hash__ = object.__hash__
 
 
-# What people call them.
+# Their names in text.
 LABELS: Mapping[Part, str] = {
     Part.INPUT_WAIT: "input wait",
     Part.FEED: "feed",
@@ -99,7 +102,7 @@ DEVICE_COMPUTE: tuple[Part, ...] = (
     Part.DEVICE_COMPUTE_32BIT,
     Part.DEVICE_COMPUTE_OTHER,
 )
-# What is charged to a moment at which a device does something.
+# Parts of moments at which a device does something.
 ON_DEVICE: tuple[Part, ...] = (
     *DEVICE_COMPUTE,
     Part.COLLECTIVES,
@@ -107,8 +110,8 @@ ON_DEVICE: tuple[Part, ...] = (
     Part.DEVICE_TO_HOST,
     Part.HOST_TO_DEVICE,
 )
-# With an accelerator the host's own work matters only while no device works; waiting for input
-# outranks it, for what runs meanwhile is mostly scheduling.
+# With an accelerator the host's own work matters only while no device works. Waiting for input
+# outranks it: what runs meanwhile is mostly scheduling.
 WITH_ACCELERATOR: tuple[Part, ...] = (
     *ON_DEVICE,
     Part.COMPILE,
@@ -122,7 +125,7 @@ WITH_ACCELERATOR: tuple[Part, ...] = (
     Part.FEED,
     Part.FETCH,
 )
-# Without one, the host is the accelerator: where it computes, the step is not waiting.
+# Without one, the host is the accelerator: while it computes, the step is not waiting.
 WITHOUT_ACCELERATOR: tuple[Part, ...] = (
     Part.COMPILE,
     Part.CHECKPOINTS,
@@ -151,17 +154,17 @@ _INPUT = (
     "ReaderRead",
     "InfeedDequeue",
 )
-# Ops whose time is waiting for another device, process or thread.
+# Ops that wait for another device, process or thread.
 _WAITS = frozenset({"_Recv", "_HostRecv", "_Send", "_HostSend", "RecvTensor", "Barrier"})
-# Queues of tokens, not of data: SyncReplicasOptimizer takes one when all gradients of a step are
-# in, and a parameter server waits for one of each worker's end.
+# Queues of tokens, not of data: SyncReplicasOptimizer takes a token when all gradients of a step
+# are in, and a parameter server waits for one from each worker at its end.
 _TOKENS = re.compile(r"(?<![^/])(sync_token_q|dummy_queue|done_queue|shutdown_queue|sync_queue)")
 _PYTHON = frozenset({"PyFunc", "EagerPyFunc", "PyFuncStateless", "NumpyFunction"})
 _SUMMARY = re.compile(r".*Summary(V2)?\Z|(Create|Flush|Close)SummaryWriter|SummaryWriter")
 _CHECKPOINT = re.compile(
     r"Save(V2|Slices)?\Z|MergeV2Checkpoints|ShardedFilename|Restore(V2|Slice)?\Z"
 )
-# Widths as kernels spell them. Products of 16-bit numbers that add up in 32 bits have both.
+# Widths as kernel names spell them. 16-bit products summed in 32 bits have both.
 _BITS_16 = re.compile(
     r"fp16|f16(?!\d)|bf16|half|bfloat|h884|h1688|h16816|hgemm|hmma|s884|e4m3|e5m2|fp8",
     re.IGNORECASE,
@@ -169,14 +172,14 @@ _BITS_16 = re.compile(
 _BITS_32 = re.compile(r"fp32|f32|float|sgemm|s1688|scudnn|ffma", re.IGNORECASE)
 
 
-# Longer than the name of any kernel, templates and all; names may be a megabyte long.
+# Longer than any kernel's name with its templates; damaged names may have a megabyte.
 _MOST_CHARACTERS = 10_000
 
 
 class PartNames(NamedTuple):
-    """What interned strings mean: as the op of a host row, as a kernel; all by position.
+    """What the interned strings of rows mean as host ops and as kernels, by position.
 
-    Those that no row uses so have any meaning.
+    Entries for strings that no row uses in that way are meaningless.
     """
 
     host: Int8s
@@ -186,25 +189,25 @@ class PartNames(NamedTuple):
 
 
 def part_names(rows: Executions) -> PartNames:
-    """Return what the strings of rows mean, each that they use looked at once."""
+    """Return what the strings of rows mean; each string is classified once."""
     texts = rows.strings.values
     host, kernel = np.zeros(len(texts), dtype=np.int8), np.zeros(len(texts), dtype=np.int8)
     is_collective = np.zeros(len(texts), dtype=np.bool_)
-    for at in used(rows.op_type):
-        host[at] = _NUMBER[_host_part(texts[at])]
-        is_collective[at] = is_named_so(texts[at])
-    for at in used(rows.detail):
-        is_collective[at] = is_named_so(texts[at])
+    for index in used(rows.op_type):
+        host[index] = _NUMBER[_host_part(texts[index])]
+        is_collective[index] = is_named_so(texts[index])
+    for index in used(rows.detail):
+        is_collective[index] = is_named_so(texts[index])
     is_token = np.zeros(len(texts), dtype=np.bool_)
-    for at in used(rows.name[np.isin(host, _NUMBER[Part.INPUT_WAIT])[rows.op_type]]):
-        is_token[at] = takes_token(texts[at])
-    for at in used(_kernel_names(rows)[rows.place == Place.ACCELERATOR]):
-        kernel[at] = _NUMBER[_precision(texts[at])]
+    for index in used(rows.name[np.isin(host, _NUMBER[Part.INPUT_WAIT])[rows.op_type]]):
+        is_token[index] = takes_token(texts[index])
+    for index in used(_kernel_names(rows)[rows.place == Place.ACCELERATOR]):
+        kernel[index] = _NUMBER[_precision(texts[index])]
     return PartNames(host, is_collective, kernel, is_token)
 
 
 def takes_token(name: str) -> bool:
-    """Say whether an op of this name waits for others by a queue of tokens, not for input."""
+    """Return whether an op of this name waits for a token in a queue, not for input."""
     return _TOKENS.search(name) is not None
 
 
@@ -227,28 +230,28 @@ def parts_of(rows: Executions, known: PartNames) -> Int8s:
 
 
 def is_part(part: Int8s, wanted: Part) -> Flags:
-    """Say which rows are of a part."""
+    """Return which rows are of a part."""
     chosen: Flags = part == _NUMBER[wanted]
     return chosen
 
 
 def _schedules_kernels(rows: Executions) -> Flags:
-    """Say which host rows only put kernels of their op on a device, in the same capture."""
+    """Return which host rows only launch kernels of their op on a device, in the same capture."""
     on_device = rows.place != Place.HOST
-    there = used(rows.name[on_device])
-    if not there:
+    names = used(rows.name[on_device])
+    if not names:
         return np.zeros(len(rows), dtype=np.bool_)
     number = np.full(len(rows.strings.values), -1)
-    number[there] = np.arange(len(there))
+    number[names] = np.arange(len(names))
     number = number[rows.name]
-    ran = np.zeros((int(rows.capture.max()) + 1, len(there)), dtype=np.bool_)
+    ran = np.zeros((int(rows.capture.max()) + 1, len(names)), dtype=np.bool_)
     ran[rows.capture[on_device], number[on_device]] = True
     chosen: Flags = ~on_device & (number >= 0) & ran[rows.capture, number]
     return chosen
 
 
 def _kernel_names(rows: Executions) -> Int32s:
-    """Return the names of kernels; a trace without them may still carry them as the op's name."""
+    """Return the names of kernels; a trace without details may carry them as the op's name."""
     named: Int32s = np.where(rows.detail > 0, rows.detail, rows.name)
     return named
 
