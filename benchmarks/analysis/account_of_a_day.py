@@ -18,7 +18,7 @@ sys.path[:0] = [str(ROOT)]
 
 from tests.support.profiles import HOOKS, process, profile, timed_loop  # noqa: E402
 from tests.support.rundir import MONO_NS, UNIX_NS  # noqa: E402
-from tfprobe.analysis.account.account import Account, accounts  # noqa: E402
+from tfprobe.analysis.account.account import Account, process_accounts  # noqa: E402
 from tfprobe.profile.activities import Activity, Call, Gap  # noqa: E402
 
 DAY_NS = 86_400_000_000_000
@@ -66,7 +66,7 @@ def main() -> None:
     told = profile(loops=[loop], processes=[one], activities=activities, gaps=gaps)
     before_kib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     began_s = time.perf_counter()
-    (account,) = accounts(told)
+    (account,) = process_accounts(told)
     took_s = time.perf_counter() - began_s
     more_mib = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before_kib) / 1024
     assert isinstance(account, Account)

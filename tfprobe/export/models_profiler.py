@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from tfprobe.analysis.steps.step_times import recent_steps, summarise
+from tfprobe.analysis.steps.step_times import recent_steps, step_time_summary
 from tfprobe.errors import Missing
 from tfprobe.export.step_timeline import step_timeline
 from tfprobe.export.tier_tables import cell, tables
@@ -200,7 +200,7 @@ def _page(
     lines = [f"# {tiers.run.id}", "", "## Steps", "", "| model | kind | steps | mean ms | p95 ms |",
              "|---|---|---:|---:|---:|"]  # fmt: skip
     for process, loop in loops:
-        times = summarise(loop)
+        times = step_time_summary(loop)
         if isinstance(times, Missing):
             continue
         name = cell(models[process.index, loop.index])

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from tfprobe.analysis.account.account import Account, accounts
+from tfprobe.analysis.account.account import Account, process_accounts
 from tfprobe.analysis.account.categories import Category
 from tfprobe.analysis.breakdown.cycles import LoopParts, parts_by_loop
 from tfprobe.analysis.breakdown.python_lines import gap_python, tensor_reads
@@ -23,7 +23,7 @@ from tfprobe.analysis.ops.device_ops import data_layout, precision
 from tfprobe.analysis.ops.step_ops import is_pytorch, step_ops
 from tfprobe.analysis.steps.cycle_shares import cycle_shares, save_source
 from tfprobe.analysis.steps.loop_timing import LoopTiming, loop_timings
-from tfprobe.analysis.steps.recent_steps import measure
+from tfprobe.analysis.steps.recent_steps import recording_overhead
 from tfprobe.analysis.steps.unexpected_steps import unexpected_steps
 from tfprobe.analysis.system.application import (
     ActivityInSteps,
@@ -140,7 +140,7 @@ def analyse_processes(
         _process(results, process, account, memory.get(process.process.index, ()))
         for process, account in zip(
             activities(profile) if did is None else did,
-            accounts(profile, cycles) if known_accounts is None else known_accounts,
+            process_accounts(profile, cycles) if known_accounts is None else known_accounts,
             strict=True,
         )
     )
@@ -193,7 +193,7 @@ def _process(
     memory: tuple[DeviceMemory, ...],
 ) -> ProcessAnalysis:
     profile, process = results.profile, did.process
-    overhead = measure(process, profile.loops)
+    overhead = recording_overhead(process, profile.loops)
     threads_ns = (
         timing.thread_ns for key, timing in results.timings.items() if key[0] == process.index
     )

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tfprobe.analysis.account.account import Account, of_process
+from tfprobe.analysis.account.account import Account, process_account
 from tfprobe.analysis.breakdown.cycles import LoopParts, mean_cycle, merge_cycles, parts_by_loop
 from tfprobe.errors import Missing, UnreadableInput
 from tfprobe.profile.profile import Profile
@@ -186,7 +186,7 @@ def _wall_time(folder: ProcessFolder, loops: Sequence[LoopParts]) -> WallTime | 
         profile = noted(folder)
     except UnreadableInput as exc:
         return Missing(str(exc))
-    found = of_process(profile, profile.processes[0], loops)
+    found = process_account(profile, profile.processes[0], loops)
     return found if isinstance(found, Missing) else _of_account(found)
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from tfprobe.analysis.account.account import accounts
+from tfprobe.analysis.account.account import process_accounts
 from tfprobe.analysis.breakdown.cycles import parts_by_loop
 from tfprobe.analysis.distributed.rank_lateness import rank_lateness
 from tfprobe.analysis.system import application
@@ -227,7 +227,7 @@ def tell(profile: Profile, shard: Shard, *, limits: Thresholds, is_joined: bool)
     """Return what a process tells, by its profile."""
     loops = parts_by_loop(profile)
     did = application.activities(profile)
-    found = accounts(profile, loops)
+    found = process_accounts(profile, loops)
     joined = dearest(RunFolder(Path(shard.run)), profile) if is_joined else ()
     return ProcessSummary(
         report=run_report.part(profile, loops, found),

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Hashable
 from typing import Any, TypeVar, cast
 
-from tfprobe.analysis.core.main_loop import by_cost
+from tfprobe.analysis.core.main_loop import main_loop_first
 from tfprobe.errors import Missing, NoAnswer
 from tfprobe.profile.graph import TracedLoop
 from tfprobe.profile.profile import Loop, Profile
@@ -79,7 +79,7 @@ class Reading:
 
     def loops(self) -> tuple[Loop, ...]:
         """Return all loops, the main loop first."""
-        return by_cost(self.profile.loops)
+        return main_loop_first(self.profile.loops)
 
     def loop(self, question: Params) -> Loop:
         """Return the loop that `work=` names by its place in the profile, else the first sampled.

@@ -9,7 +9,7 @@ import numpy as np
 from tfprobe.analysis.steps import outliers
 from tfprobe.analysis.steps.outliers import Outlier, Outliers
 from tfprobe.analysis.steps.phases import life
-from tfprobe.analysis.steps.slow_step_causes import Cause, told
+from tfprobe.analysis.steps.slow_step_causes import Cause, describe_cause
 from tfprobe.analysis.steps.step_series import StepSeries, Trend, bands
 from tfprobe.analysis.steps.step_window import StepWindow
 from tfprobe.errors import Missing
@@ -92,7 +92,7 @@ def outlier_document(each: Outlier) -> Document:
 def cause_document(cause: Cause | Missing) -> Document:
     """Return why something took long, in words; its kind is None where that is not known."""
     kind = None if isinstance(cause, Missing) else cause.kind
-    return {"cause": kind, "why": told(cause)[:_CAUSE_CHARACTERS]}
+    return {"cause": kind, "why": describe_cause(cause)[:_CAUSE_CHARACTERS]}
 
 
 def marked_steps(remembered: StepWindow, flags: np.ndarray[Any, Any]) -> list[int]:

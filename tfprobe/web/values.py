@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tfprobe.analysis.core.statistics import SampleCurve, silences
+from tfprobe.analysis.core.statistics import SampleCurve, sampling_gaps
 from tfprobe.errors import Missing
 
 # Any: JSON values.
@@ -41,7 +41,7 @@ def _told(fact: object) -> object:
 def curve(found: SampleCurve) -> Document:
     """Return an amount over time; a null begins a time without samples."""
     at_ns = np.array([point.at_ns for point in found.points], dtype=np.int64)
-    last, begin_ns = silences(at_ns)
+    last, begin_ns = sampling_gaps(at_ns)
     # Six digits are more than any sample is good for, and halve the document.
     values: list[float | None] = [float(f"{point.value:.6g}") for point in found.points]
     for place in reversed(last.tolist()):

@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.profiles import process, profile
 from tests.support.stacks import MAIN, MS, sampled
-from tfprobe.analysis.system.stack_samples import trees
+from tfprobe.analysis.system.stack_samples import process_trees
 from tfprobe.export.speedscope import stacks_pprof, stacks_speedscope
 from tfprobe.formats.schema import message_class
 from tfprobe.profile.activities import SampledThread
@@ -24,7 +24,7 @@ def found():
     stacks = sampled(
         {MAIN: [(0, "main fit"), (60, "main load"), (90, "")], POOL: [(0, "work")]}, end_ms=100
     )
-    return trees(replace(profile(loops=[], processes=[process()]), stacks=(stacks,)))
+    return process_trees(replace(profile(loops=[], processes=[process()]), stacks=(stacks,)))
 
 
 def test_speedscope_has_a_profile_for_each_thread(found) -> None:

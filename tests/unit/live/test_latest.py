@@ -18,7 +18,7 @@ from tests.support.rundir import (
     regular_steps,
     write_run,
 )
-from tfprobe.analysis.account.account import Account, accounts
+from tfprobe.analysis.account.account import Account, process_accounts
 from tfprobe.analysis.breakdown.cycles import Breakdown, run_breakdown
 from tfprobe.errors import Missing
 from tfprobe.live import breakdown_cache
@@ -337,7 +337,7 @@ def test_a_process_that_is_gone_keeps_nobody_waiting(tmp_path, clock):
 def told_of(root: Path) -> tuple[int, tuple[tuple[str, int], ...]]:
     """Return wall time and parts as the report has them."""
     profile = load(RunFolder(root), Machine("elsewhere", None))
-    (account,) = accounts(profile)
+    (account,) = process_accounts(profile)
     assert isinstance(account, Account)
     return account.wall_ns, tuple((part.category.value, part.ns) for part in account.parts)
 

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from tests.support.profiles import process, profile
 from tests.support.stacks import sampled
-from tfprobe.analysis.system.stack_lines import StackSummary, summaries
-from tfprobe.analysis.system.stack_samples import trees
+from tfprobe.analysis.system.stack_lines import StackSummary, stack_summaries
+from tfprobe.analysis.system.stack_samples import process_trees
 from tfprobe.profile.profile import Profile
 from tfprobe.report.text.stacks import lay_out, sentence
 
@@ -23,7 +23,7 @@ def test_the_report_says_samples_rate_and_the_hottest_lines() -> None:
     """In one sentence."""
     told = made((0, "main fit execute"), (48_800, "main load"))
 
-    assert sentence(summaries(told)) == (
+    assert sentence(stack_summaries(told)) == (
         "stacks: 1,204 samples of 61.0 s at 20 a second; hottest: "
         "80.0 % work/train.py:3 (in execute, tf/execute.py:53); 20.0 % work/train.py:9"
     )
@@ -39,7 +39,7 @@ def test_installed_calls_that_only_pass_on_are_left_out() -> None:
     """The program's own lines stay, and so does what takes time itself."""
     told = made((0, "main fit execute"), (59_000, ""))
 
-    page = lay_out(trees(told), by_thread=True, least_ratio=0.03, width=100, colour=False)
+    page = lay_out(process_trees(told), by_thread=True, least_ratio=0.03, width=100, colour=False)
 
     lines = [line.strip() for line in page.splitlines()]
     assert "1,204 samples of 61.0 s at 20 a second, 1 thread; 4 more failed" in page

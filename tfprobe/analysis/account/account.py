@@ -8,15 +8,22 @@ from dataclasses import dataclass
 import numpy as np
 
 from tfprobe.analysis.account.categories import SETUP, Category
-from tfprobe.analysis.account.division import fill
-from tfprobe.analysis.account.gaps import Gaps, LoopRoles, LoopSteps, divide, gaps_of, steps_of
-from tfprobe.analysis.account.ledger import AccountPart, Item, merged
+from tfprobe.analysis.account.division import divide_time
+from tfprobe.analysis.account.gaps import (
+    Gaps,
+    LoopRoles,
+    LoopSteps,
+    gaps_between,
+    loop_roles,
+    loop_steps,
+)
+from tfprobe.analysis.account.ledger import AccountPart, Item, merge_parts
 from tfprobe.analysis.account.timeline import (
     AccountFacts,
     LifeBounds,
     Timeline,
     TimelineLayer,
-    draw,
+    life_timeline,
 )
 from tfprobe.analysis.breakdown.cycles import LoopParts, parts_by_loop
 from tfprobe.analysis.core.intervals import within_ns
@@ -72,15 +79,15 @@ class Account:
         return self.ns(category) / self.wall_ns if self.wall_ns else 0.0
 
 
-def accounts(
+def process_accounts(
     profile: Profile, loops: Sequence[LoopParts] | None = None
 ) -> tuple[Account | Missing, ...]:
     """Return the account of each process; `works` are the traced steps, where they are at hand."""
     parts = parts_by_loop(profile) if loops is None else loops
-    return tuple(of_process(profile, process, parts) for process in profile.processes)
+    return tuple(process_account(profile, process, parts) for process in profile.processes)
 
 
-def merge(found: Iterable[Account | Missing]) -> Account | Missing:
+def merge_accounts(found: Iterable[Account | Missing]) -> Account | Missing:
     """Return the account of a run: the sum of those of its processes."""
     told = list(found)
     known = [each for each in told if isinstance(each, Account)]
@@ -93,7 +100,7 @@ def merge(found: Iterable[Account | Missing]) -> Account | Missing:
     return Account(
         wall_ns=sum(each.wall_ns for each in known),
         processes=sum(each.processes for each in known),
-        parts=merged(each.parts for each in known),
+        parts=merge_parts(each.parts for each in known),
         steps=sum(each.steps for each in known),
         loop=names.pop() if len(names) == 1 else None,
         strip=None,
@@ -101,7 +108,9 @@ def merge(found: Iterable[Account | Missing]) -> Account | Missing:
     )
 
 
-def of_process(profile: Profile, process: Process, parts: Sequence[LoopParts]) -> Account | Missing:
+def process_account(
+    profile: Profile, process: Process, parts: Sequence[LoopParts]
+) -> Account | Missing:
     """Return the account of a process, or why there can be none."""
     clock = process_clock(process)
     if isinstance(clock, Missing):
@@ -109,7 +118,7 @@ def of_process(profile: Profile, process: Process, parts: Sequence[LoopParts]) -
     shift_ns = clock.shift_ns
     loops = [loop for loop in profile.loops if loop.process == process.index]
     activities = [activity for activity in profile.activities if activity.process == process.index]
-    roles = divide(loops)
+    roles = loop_roles(loops)
     steps = _steps(roles, loops, shift_ns)
     bounds = _bounds(process, roles, steps, activities, clock)
     gaps = _gaps(roles, steps, activities, bounds)
@@ -127,11 +136,11 @@ def of_process(profile: Profile, process: Process, parts: Sequence[LoopParts]) -
         resource_samples=resource_samples,
         parts=[part for part in parts if _is_of(part, process)],
         bounds=bounds,
-        timeline=draw(roles, steps, gaps, activities, resource_samples, bounds, shift_ns),
+        timeline=life_timeline(roles, steps, gaps, activities, resource_samples, bounds, shift_ns),
         shift_ns=shift_ns,
     )
     main = roles.main[0] if roles.main else None
-    filled = fill(facts)
+    filled = divide_time(facts)
     return Account(
         wall_ns=facts.timeline.wall_ns,
         processes=1,
@@ -151,7 +160,7 @@ def _is_of(parts: LoopParts, process: Process) -> bool:
 
 def _steps(roles: LoopRoles, loops: Sequence[Loop], shift_ns: int) -> LoopSteps:
     if roles.main:
-        return steps_of(roles.main, loops, shift_ns)
+        return loop_steps(roles.main, loops, shift_ns)
     return LoopSteps(_NO_INTS, _NO_INTS, _NO_INTS, _NO_INTS, _NO_FLAGS, _NO_FLAGS, _NO_FLAGS)
 
 
@@ -159,7 +168,7 @@ def _gaps(
     roles: LoopRoles, steps: LoopSteps, activities: Sequence[Activity], bounds: LifeBounds
 ) -> Gaps:
     if roles.main:
-        return gaps_of(steps, roles.main, activities, bounds.forgotten[1])
+        return gaps_between(steps, roles.main, activities, bounds.forgotten[1])
     return Gaps(_NO_INTS, _NO_INTS, _NO_INTS, _NO_INTS, _NO_INTS)
 
 

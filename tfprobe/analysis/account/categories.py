@@ -113,7 +113,7 @@ OF_KIND: Mapping[str, Category] = {
 }
 
 
-def of_step(part: Part, *, has_accelerator: bool) -> Category:
+def step_category(part: Part, *, has_accelerator: bool) -> Category:
     """Return the category of a part of a step.
 
     Without an accelerator the host waits for other processes, not for a device.
@@ -123,6 +123,6 @@ def of_step(part: Part, *, has_accelerator: bool) -> Category:
     return _OF_STEP.get(part, Category.PRODUCTIVE)
 
 
-def of_gap(part: Part) -> Category:
+def gap_category(part: Part) -> Category:
     """Return the category of a part of the time between two steps."""
     return _OF_GAP.get(part, Category.PYTHON)

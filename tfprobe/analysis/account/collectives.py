@@ -12,11 +12,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tfprobe.analysis.account.account import Account, accounts
+from tfprobe.analysis.account.account import Account, process_accounts
 from tfprobe.analysis.account.categories import Category
-from tfprobe.analysis.account.gaps import divide
+from tfprobe.analysis.account.gaps import loop_roles
 from tfprobe.analysis.account.ledger import Item, Ledger
-from tfprobe.analysis.account.shares import bounds, label
+from tfprobe.analysis.account.shares import label, ratio_bounds
 from tfprobe.analysis.breakdown.cycles import LoopParts, StepParts, parts_by_loop
 from tfprobe.analysis.breakdown.step_parts import Part
 from tfprobe.analysis.core.intervals import NONE, Intervals, joined, within_ns
@@ -80,13 +80,13 @@ class _Waited(NamedTuple):
     unseen_ns: int
 
 
-def of_run(
+def run_accounts(
     profile: Profile, loops: Sequence[LoopParts] | None = None
 ) -> tuple[Account | Missing, ...]:
     """Return the account of each process, which knows of the others."""
     loops = parts_by_loop(profile) if loops is None else loops
-    alone = accounts(profile, loops)
-    told = part(profile, loops)
+    alone = process_accounts(profile, loops)
+    told = process_collectives(profile, loops)
     return (
         with_waits(alone, told, profile.processes, synchronization_events.part(profile))
         if any(told)
@@ -94,7 +94,9 @@ def of_run(
     )
 
 
-def part(profile: Profile, loops: Sequence[LoopParts]) -> tuple[ProcessCollectives, ...]:
+def process_collectives(
+    profile: Profile, loops: Sequence[LoopParts]
+) -> tuple[ProcessCollectives, ...]:
     """Return what each process did in collectives; mostly nothing."""
     # Most jobs have none, and pay nothing.
     found = [loop for loop in loops if any(step.collectives for step in loop.steps)]
@@ -138,7 +140,7 @@ def _of_loops(
     profile: Profile, process: Process, loops: Sequence[LoopParts]
 ) -> Iterator[LoopCollectives]:
     own = [loop for loop in profile.loops if loop.process == process.index]
-    main = {loop.index for loop in divide(own).main}
+    main = {loop.index for loop in loop_roles(own).main}
     for each in loops:
         loop = each.loop
         if isinstance(loop, Loop) and loop.process == process.index and loop.index in main:
@@ -245,7 +247,7 @@ def _of_loop(
         if not ratio:
             continue
         ns = all_ns * _ratio(by_step, in_ns)
-        low, high = bounds((by_step / np.maximum(step_ns, 1)).tolist(), ratio)
+        low, high = ratio_bounds((by_step / np.maximum(step_ns, 1)).tolist(), ratio)
         yield _Wait(
             op=joint.strings[op].partition("(")[0],
             whom=process,

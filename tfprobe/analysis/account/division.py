@@ -11,7 +11,13 @@ from collections.abc import Mapping
 import numpy as np
 
 from tfprobe.analysis.account import shares
-from tfprobe.analysis.account.categories import BEFORE_STEPS, OF_KIND, SETUP, Category, of_step
+from tfprobe.analysis.account.categories import (
+    BEFORE_STEPS,
+    OF_KIND,
+    SETUP,
+    Category,
+    step_category,
+)
 from tfprobe.analysis.account.gap_division import add_gaps
 from tfprobe.analysis.account.ledger import AccountPart, Item, Ledger
 from tfprobe.analysis.account.shares import add_lines, item_of, label
@@ -25,7 +31,7 @@ from tfprobe.analysis.account.timeline import (
 )
 from tfprobe.analysis.core.intervals import NONE, Intervals, difference, joined, one
 from tfprobe.analysis.core.no_data_reasons import SERVER_ROLE
-from tfprobe.analysis.steps.recent_steps import measure
+from tfprobe.analysis.steps.recent_steps import recording_overhead
 from tfprobe.errors import Missing
 from tfprobe.profile.profile import Loop
 from tfprobe.profile.tables import Int64s
@@ -55,7 +61,7 @@ _SPREAD = (Category.PRODUCTIVE, Category.INPUT_WAIT, Category.PYTHON, Category.N
 _EVERYWHERE = tuple(each for each in Category if each is not Category.COLLECTION)
 
 
-def fill(facts: AccountFacts) -> tuple[AccountPart, ...]:
+def divide_time(facts: AccountFacts) -> tuple[AccountPart, ...]:
     """Return all categories of a process; they sum to its wall time."""
     ledger = Ledger()
     if facts.roles.main:
@@ -196,7 +202,7 @@ def _divide_steps(facts: AccountFacts, ledger: Ledger, loop: Loop, ns: int) -> N
     found = (
         parts
         if isinstance(parts, Missing)
-        else shares.of_steps(parts, with_compile=not knows_traces)
+        else shares.step_shares(parts, with_compile=not knows_traces)
     )
     if isinstance(found, Missing):
         ledger.add(Category.PRODUCTIVE, Item(f"{title(loop)}: {found.reason}", "", ns))
@@ -206,13 +212,13 @@ def _divide_steps(facts: AccountFacts, ledger: Ledger, loop: Loop, ns: int) -> N
     for share in found.shares:
         item = item_of(share, label(share.part), ns, found.samples)
         left_ns -= item.ns
-        ledger.add(of_step(share.part, has_accelerator=has_accelerator), item)
+        ledger.add(step_category(share.part, has_accelerator=has_accelerator), item)
     ledger.add(Category.PRODUCTIVE, Item("", "", left_ns))
 
 
 def _take_recording(facts: AccountFacts, ledger: Ledger) -> None:
     """Give recording what it took by the agent's own measure, and the rest back to the job."""
-    cost = measure(facts.process, facts.loops)
+    cost = recording_overhead(facts.process, facts.loops)
     if isinstance(cost, Missing):
         return
     took_ns = cost.traced_ns + cost.hook_ns

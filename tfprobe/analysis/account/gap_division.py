@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from tfprobe.analysis.account import shares
-from tfprobe.analysis.account.categories import OF_KIND, Category, of_gap
+from tfprobe.analysis.account.categories import OF_KIND, Category, gap_category
 from tfprobe.analysis.account.gaps import GapKind
 from tfprobe.analysis.account.ledger import Item, Ledger
 from tfprobe.analysis.account.shares import Shares, add_lines, item_of, label
@@ -16,7 +16,7 @@ from tfprobe.analysis.account.timeline import AccountFacts, TimelineLayer, title
 from tfprobe.analysis.breakdown.gap_breakdown import WatchedGaps, watched_gaps
 from tfprobe.analysis.breakdown.step_parts import Part
 from tfprobe.analysis.core.intervals import union
-from tfprobe.analysis.steps.slow_step_causes import OF_MACHINE, Causes, told
+from tfprobe.analysis.steps.slow_step_causes import OF_MACHINE, Causes, describe_cause
 from tfprobe.errors import Missing
 from tfprobe.profile.activities import Gap
 from tfprobe.profile.profile import Loop
@@ -71,7 +71,7 @@ def _divide_usual(
     loop = facts.roles.main[at]
     key = (loop.process, loop.index)
     watched = watched_gaps(facts.profile, {key: loop}).get(key, WatchedGaps({}))
-    found = shares.of_gaps(
+    found = shares.gap_shares(
         watched.by_step.values(),
         has_accelerator=shares.on_device(facts.parts),
         usual=watched.usual,
@@ -86,7 +86,7 @@ def _divide_usual(
     if covered > 0:
         # Callbacks, summaries and saves in each gap are accounted for by their own times.
         done = dict.fromkeys((Part.CALLBACKS, Part.SUMMARIES, Part.CHECKPOINTS), covered)
-        found = shares.without(found, done)
+        found = shares.without_parts(found, done)
     _divide_gap(ledger, found, ns, None)
 
 
@@ -99,7 +99,7 @@ def _divide_gap(
         what = share.what or label(share.part)
         item = replace(item_of(share, what, ns, found.samples), times=times)
         left_ns -= item.ns
-        ledger.add(category or of_gap(share.part), item)
+        ledger.add(category or gap_category(share.part), item)
     ledger.add(category or Category.PYTHON, Item("", "", left_ns))
 
 
@@ -130,10 +130,10 @@ def _add_long(facts: AccountFacts, ledger: Ledger, left_ns: Int64s) -> None:
             ns = int(left_ns[row])
             if not isinstance(cause, Missing):
                 category = Category.OTHERS if cause.kind in OF_MACHINE else OF_KIND[cause.kind]
-                ledger.add(category, Item(told(cause), "", ns))
+                ledger.add(category, Item(describe_cause(cause), "", ns))
                 continue
             alike = _alike(watched, int(gaps.end_ns[row] - gaps.start_ns[row]))
-            divided = shares.of_gaps(alike, has_accelerator=shares.on_device(facts.parts))
+            divided = shares.gap_shares(alike, has_accelerator=shares.on_device(facts.parts))
             if isinstance(divided, Missing):
                 unknown.append(row)
             else:
@@ -164,7 +164,7 @@ def _add_epoch_ends(facts: AccountFacts, ledger: Ledger) -> None:
     """Add the ends of epochs, divided by those that were watched."""
     ns = facts.timeline.total_ns(TimelineLayer.EPOCH_END)
     watched = [gap for loop in facts.roles.main for gap in _watched(facts, loop, GapKind.EPOCH_END)]
-    found = shares.of_gaps(watched, has_accelerator=shares.on_device(facts.parts))
+    found = shares.gap_shares(watched, has_accelerator=shares.on_device(facts.parts))
     ends = int((facts.gaps.kind == GapKind.EPOCH_END).sum())
     if isinstance(found, Missing):
         what = "outside of callbacks: the data set ends, the next iterator begins"

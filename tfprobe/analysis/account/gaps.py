@@ -11,10 +11,10 @@ import numpy.typing as npt
 
 from tfprobe.analysis.breakdown.gap_calls import usual_gaps
 from tfprobe.analysis.core.intervals import Intervals, union
-from tfprobe.analysis.core.main_loop import by_cost, fills_queue
+from tfprobe.analysis.core.main_loop import fills_queue, main_loop_first
 from tfprobe.analysis.steps.phases import EVALUATION_KINDS, is_training
 from tfprobe.analysis.steps.slow_step_causes import ends_epoch
-from tfprobe.analysis.steps.step_window import remember, warm_up_steps
+from tfprobe.analysis.steps.step_window import recent_window, warm_up_steps
 from tfprobe.errors import Missing
 from tfprobe.profile.activities import Activity
 from tfprobe.profile.profile import Loop
@@ -74,11 +74,11 @@ class Gaps:
         return Intervals(self.start_ns[chosen], self.end_ns[chosen])
 
 
-def steps_of(main: Sequence[Loop], loops: Sequence[Loop], shift_ns: int) -> LoopSteps:
+def loop_steps(main: Sequence[Loop], loops: Sequence[Loop], shift_ns: int) -> LoopSteps:
     """Return the remembered steps of main loops, which are among the loops of the process."""
     columns: list[tuple[npt.NDArray[np.generic], ...]] = []
     for at, loop in enumerate(main):
-        steps = remember(loop, loops)
+        steps = recent_window(loop, loops)
         warm_up = warm_up_steps(steps)
         warm = np.arange(len(steps)) < (0 if isinstance(warm_up, Missing) else warm_up)
         place = np.full(len(steps), at, dtype=np.int64)
@@ -99,7 +99,7 @@ def steps_of(main: Sequence[Loop], loops: Sequence[Loop], shift_ns: int) -> Loop
     )
 
 
-def gaps_of(
+def gaps_between(
     steps: LoopSteps, main: Sequence[Loop], activities: Sequence[Activity], remembered_from_ns: int
 ) -> Gaps:
     """Return the gaps between steps; those before `remembered_from_ns` hold forgotten steps."""
@@ -151,11 +151,13 @@ class LoopRoles:
     helping: tuple[Loop, ...]
 
 
-def divide(loops: Sequence[Loop]) -> LoopRoles:
+def loop_roles(loops: Sequence[Loop]) -> LoopRoles:
     """Sort the loops of one process; without steps there is no main loop."""
     stepped = [loop for loop in loops if len(loop.recent.start_ns)]
     beside = is_training(stepped)
-    ordered = by_cost(loop for loop in stepped if not beside or loop.kind not in EVALUATION_KINDS)
+    ordered = main_loop_first(
+        loop for loop in stepped if not beside or loop.kind not in EVALUATION_KINDS
+    )
     if not ordered:
         return LoopRoles((), (), (), ())
     main: list[Loop] = []

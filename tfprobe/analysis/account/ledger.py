@@ -117,7 +117,7 @@ class Ledger:
         return [item for item in items if item.ns][:MOST_ITEMS]
 
 
-def merged(accounts: Iterable[Iterable[AccountPart]]) -> tuple[AccountPart, ...]:
+def merge_parts(accounts: Iterable[Iterable[AccountPart]]) -> tuple[AccountPart, ...]:
     """Return the sums of the parts of several accounts."""
     parts = [part for account in accounts for part in account]
     return Ledger.of(parts).parts(sum(part.ns for part in parts))

@@ -50,7 +50,7 @@ class Shares:
     samples: int
 
 
-def of_steps(parts: LoopParts, *, with_compile: bool) -> Shares | Missing:
+def step_shares(parts: LoopParts, *, with_compile: bool) -> Shares | Missing:
     """Return the shares of a loop's step, without what recording it took.
 
     Without `with_compile` compiling is left out: what was traced is known from its own intervals.
@@ -67,12 +67,12 @@ def of_steps(parts: LoopParts, *, with_compile: bool) -> Shares | Missing:
     found: list[Share] = []
     for part in {part for row in rows for part in row}:
         ratio = sum(row.get(part, 0) for row in rows) / total_ns
-        low, high = bounds([row.get(part, 0) / sum(row.values()) for row in rows], ratio)
+        low, high = ratio_bounds([row.get(part, 0) / sum(row.values()) for row in rows], ratio)
         found.append(Share(part, "", "", ratio, low, high))
     return Shares(_largest_first(found), len(rows))
 
 
-def of_gaps(
+def gap_shares(
     gaps: Iterable[Gap], *, has_accelerator: bool, usual: Usual | None = None
 ) -> Shares | Missing:
     """Return the shares of watched gaps, by call and line; `usual` as in `gap_breakdown.divide`."""
@@ -89,7 +89,7 @@ def of_gaps(
     return Shares(_largest_first(shares), len(rows))
 
 
-def without(shares: Shares, ratios: Mapping[Part, float]) -> Shares:
+def without_parts(shares: Shares, ratios: Mapping[Part, float]) -> Shares:
     """Return the shares of what is left when so much of some parts is accounted for already."""
     left: list[Share] = []
     for part in {share.part for share in shares.shares}:
@@ -144,7 +144,7 @@ def _scaled(each: Share, factor: float) -> Share:
     return Share(each.part, each.what, each.source, each.ratio * factor, low, high)
 
 
-def bounds(ratios: Sequence[float], ratio: float) -> tuple[float | None, float | None]:
+def ratio_bounds(ratios: Sequence[float], ratio: float) -> tuple[float | None, float | None]:
     """Return what bounds a mean ratio of samples, of about 95 %; None where one alone tells it."""
     if len(ratios) < 2:
         return None, None

@@ -24,7 +24,7 @@ from tfprobe.analysis.core.intervals import (
     union,
     within_ns,
 )
-from tfprobe.analysis.steps.phases import TRACED_TIMES, is_training, of_steps
+from tfprobe.analysis.steps.phases import TRACED_TIMES, is_training, step_phases
 from tfprobe.errors import Missing
 from tfprobe.profile.activities import Activity, Gap, ResourceSample
 from tfprobe.profile.profile import Loop, Process, Profile
@@ -147,7 +147,7 @@ class LifeBounds:
     forgotten: tuple[int, int]
 
 
-def draw(
+def life_timeline(
     loops: LoopRoles,
     steps: LoopSteps,
     gaps: Gaps,
@@ -194,7 +194,7 @@ def _of_steps(
     for each in loops.single:
         recent = each.recent
         yield TimelineLayer.SINGLE_STEP, union(recent.start_ns + shift_ns, recent.end_ns + shift_ns)
-    for spans in of_steps((*loops.main, *loops.evaluating)):
+    for spans in step_phases((*loops.main, *loops.evaluating)):
         if spans.phase == "evaluation":
             yield (
                 TimelineLayer.EVALUATION,

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tfprobe.analysis.core.collective_ops import is_named_so
+from tfprobe.analysis.core.collective_ops import names_collective
 from tfprobe.profile.capture_tables import Executions, Place
 from tfprobe.profile.tables import Flags, Int8s, Int32s, used
 
@@ -195,9 +195,9 @@ def part_names(rows: Executions) -> PartNames:
     is_collective = np.zeros(len(texts), dtype=np.bool_)
     for index in used(rows.op_type):
         host[index] = _NUMBER[_host_part(texts[index])]
-        is_collective[index] = is_named_so(texts[index])
+        is_collective[index] = names_collective(texts[index])
     for index in used(rows.detail):
-        is_collective[index] = is_named_so(texts[index])
+        is_collective[index] = names_collective(texts[index])
     is_token = np.zeros(len(texts), dtype=np.bool_)
     for index in used(rows.name[np.isin(host, _NUMBER[Part.INPUT_WAIT])[rows.op_type]]):
         is_token[index] = takes_token(texts[index])

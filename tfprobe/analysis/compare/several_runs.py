@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from statistics import fmean, variance
 
-from tfprobe.analysis.account.account import merge
-from tfprobe.analysis.account.collectives import of_run
+from tfprobe.analysis.account.account import merge_accounts
+from tfprobe.analysis.account.collectives import run_accounts
 from tfprobe.analysis.compare.change_cause import ChangeCause
 from tfprobe.analysis.compare.comparison import Diff, LoopDiff, diff
 from tfprobe.analysis.compare.measurements import (
@@ -250,7 +250,7 @@ def _row(line: RunLine, profile: Profile | Missing, before: Profile | None) -> T
 
 
 def _goodput_ratio(profile: Profile) -> float | Missing:
-    found = merge(of_run(profile))
+    found = merge_accounts(run_accounts(profile))
     if isinstance(found, Missing):
         return found
     return found.goodput_ratio if found.steps else Missing("no step made progress")

@@ -20,7 +20,7 @@ from tfprobe.analysis.compare.measurements import (
     sample,
 )
 from tfprobe.analysis.compare.op_changes import LEAST_SHARE_RATIO, CostChange, too_few
-from tfprobe.analysis.steps.step_window import remember, warm_up_steps
+from tfprobe.analysis.steps.step_window import recent_window, warm_up_steps
 from tfprobe.errors import Missing
 from tfprobe.profile.capture_tables import Place
 from tfprobe.profile.profile import Loop, Profile
@@ -101,7 +101,7 @@ def step_changes(before: Profile, after: Profile, matches: Matches) -> tuple[Ste
 
 def times_of(profile: Profile, loop: Loop) -> Times:
     """Return the samples of the regular steps of a loop after the warm-up."""
-    window = remember(loop, profile.loops)
+    window = recent_window(loop, profile.loops)
     warm_up = warm_up_steps(window)
     is_warm = window.numbers >= (0 if isinstance(warm_up, Missing) else warm_up)
     steps = window.counts & is_warm

@@ -42,7 +42,7 @@ CARRIERS = "collective_ops"
 _DEEPEST = 64
 
 
-def is_named_so(text: str) -> bool:
+def names_collective(text: str) -> bool:
     """Say whether this is the name of a collective op or of a kernel of one."""
     return bool(_OPS.match(text) or _KERNELS.match(text))
 

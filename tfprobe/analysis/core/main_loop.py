@@ -12,7 +12,7 @@ RUNNER_THREAD = "QueueRunnerThread"
 _ENQUEUES = re.compile(r"_enqueue(_?many)?(_\d+)?\Z", re.IGNORECASE)
 
 
-def by_cost(loops: Iterable[Loop]) -> tuple[Loop, ...]:
+def main_loop_first(loops: Iterable[Loop]) -> tuple[Loop, ...]:
     """Return loops by the time of their steps without the longest, the main loop first.
 
     The longest step of a function that runs once or twice traces, compiles or initialises: by its

@@ -12,11 +12,11 @@ SERVER_ROLE = "ps"
 def explain(profile: Profile) -> tuple[str, ...]:
     """Return one paragraph per reason; none when every process traced steps."""
     if profile.processes:
-        return stepless(profile)
-    return of_nothing(profile.run, profile.interpreters)
+        return explain_no_steps(profile)
+    return explain_no_process(profile.run, profile.interpreters)
 
 
-def of_nothing(run: Run, interpreters: tuple[Interpreter, ...]) -> tuple[str, ...]:
+def explain_no_process(run: Run, interpreters: tuple[Interpreter, ...]) -> tuple[str, ...]:
     """Return why a run has no process."""
     if run.is_live:
         return (f"The job is {run.state}, and no process has imported TensorFlow yet.",)
@@ -30,7 +30,7 @@ def of_nothing(run: Run, interpreters: tuple[Interpreter, ...]) -> tuple[str, ..
     )
 
 
-def stepless(profile: Profile) -> tuple[str, ...]:
+def explain_no_steps(profile: Profile) -> tuple[str, ...]:
     """Return why processes have no steps, one paragraph for each that has none and might have."""
     busy = {loop.process for loop in profile.loops if loop.executed}
     reasons = []

@@ -169,7 +169,7 @@ class Samples(NamedTuple):
     values: Float64s
 
 
-def told(at_ns: Sequence[int], values: Sequence[float | Missing]) -> Samples | Missing:
+def known_samples(at_ns: Sequence[int], values: Sequence[float | Missing]) -> Samples | Missing:
     """Return those samples that tell something, or why none does."""
     pairs = [(t, v) for t, v in zip(at_ns, values, strict=True) if not isinstance(v, Missing)]
     if not pairs:
@@ -204,7 +204,7 @@ def rate(samples: Samples | Missing, *, unit_ns: float = 1e9) -> SampleCurve | M
     return _curve(samples.at_ns[1:][good], grown[good] * unit_ns / passed_ns, passed_ns)
 
 
-def silences(at_ns: Int64s) -> tuple[Int64s, Int64s]:
+def sampling_gaps(at_ns: Int64s) -> tuple[Int64s, Int64s]:
     """Return the positions of samples that a silence follows, and when (ns) each silence begins.
 
     Samples are taken while steps run: between two that are far apart nobody knows what was.

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from tfprobe.analysis.core.collective_ops import is_named_so
+from tfprobe.analysis.core.collective_ops import names_collective
 from tfprobe.analysis.transfers.collective_runs import CollectiveRuns, collective_runs, turn_of_each
 from tfprobe.analysis.transfers.sends import Ends, ends_of, is_sent, tensor_of
 from tfprobe.errors import Missing
@@ -203,7 +203,7 @@ def _of_rows(profile: Profile, at: Int64s, texts: Interner) -> dict[str, Any]:
 def _op(rows: Executions, at: Int64s) -> Int32s:
     """Return what names the kind of a row best: its kernel, if that is one of a collective."""
     detail = rows.detail[at]
-    return np.where(having(rows.strings, detail, is_named_so), detail, rows.op_type[at])
+    return np.where(having(rows.strings, detail, names_collective), detail, rows.op_type[at])
 
 
 def _of_captures(values: Sequence[int]) -> Int64s:

@@ -12,7 +12,7 @@ from tfprobe.analysis.steps.recent_steps import (
     RecentStepTimes,
     busiest,
     last_end_ns,
-    measure,
+    recording_overhead,
     step_times,
     steps_per_s,
 )
@@ -161,7 +161,7 @@ def _process_row(look: ProcessLook, machines: Sequence[ResourceSample]) -> Proce
     busy = busiest(loops)
     times_of = {loop.index: step_times([loop]) for loop in loops}
     times = times_of[busy[0].index] if len(busy) == 1 else step_times(busy) if busy else NO_STEP
-    cost = measure(process, loops)
+    cost = recording_overhead(process, loops)
     live = process.state in (*LIVE_STATES, "unknown")
     devices = devices_of(process.host, machines)
     return ProcessRow(

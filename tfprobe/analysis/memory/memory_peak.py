@@ -10,7 +10,7 @@ from typing import Literal
 
 import numpy as np
 
-from tfprobe.analysis.core.collective_ops import is_named_so
+from tfprobe.analysis.core.collective_ops import names_collective
 from tfprobe.analysis.core.source_lines import BYS, By, Origins
 from tfprobe.analysis.core.tensor_sizes import dtype_bytes, output_bytes
 from tfprobe.analysis.memory.allocator_levels import Pieces
@@ -246,7 +246,7 @@ def role_of(op: str, op_type: str) -> Role:
         return Role.OPTIMIZER_STATE if is_optimizers(op) else Role.PARAMETERS
     if _APPLY.match(op_type):
         return Role.UPDATE
-    if is_named_so(op_type):
+    if names_collective(op_type):
         return Role.COMMUNICATION
     if op_type in _INPUTS or op_type.startswith(_INPUT_PREFIXES):
         return Role.INPUT

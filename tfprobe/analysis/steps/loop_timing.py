@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tfprobe.analysis.core.statistics import spread
-from tfprobe.analysis.steps.step_window import gaps_around_traces, remember
+from tfprobe.analysis.steps.step_window import gaps_around_traces, recent_window
 from tfprobe.profile.profile import Durations, Loop, Profile, bucket_bounds_ns
 from tfprobe.profile.tables import Flags, Int64s
 
@@ -251,7 +251,7 @@ class Apart:
 
 def apart(loop: Loop, loops: tuple[Loop, ...]) -> Apart:
     """Return what is to be set apart of a loop, as far as its steps are remembered."""
-    remembered = remember(loop, loops)
+    remembered = recent_window(loop, loops)
     steps, gaps = remembered.step_ns, remembered.gap_ns
     disturbed = ~remembered.gap_counts
     disturbed[:1] = False

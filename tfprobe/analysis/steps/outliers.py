@@ -72,12 +72,12 @@ class Outliers:
     periods: tuple[Period, ...]
 
 
-def of_steps(remembered: StepWindow, causes: Causes) -> Outliers | Missing:
+def step_outliers(remembered: StepWindow, causes: Causes) -> Outliers | Missing:
     """Return the steps that took too long."""
     return _outliers(remembered, causes, is_gap=False)
 
 
-def of_gaps(remembered: StepWindow, causes: Causes) -> Outliers | Missing:
+def gap_outliers(remembered: StepWindow, causes: Causes) -> Outliers | Missing:
     """Return the gaps that took too long; each has the number of the step after it."""
     return _outliers(remembered, causes, is_gap=True)
 

@@ -24,7 +24,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tfprobe.analysis.steps.step_window import StepWindow, overlaps, remember, warm_up_steps
+from tfprobe.analysis.steps.step_window import StepWindow, overlaps, recent_window, warm_up_steps
 from tfprobe.errors import Missing
 from tfprobe.profile.profile import Loop, Process, Profile
 from tfprobe.profile.tables import Int64s
@@ -171,7 +171,7 @@ def _of_activities(
 
 
 def _of_loops(loops: Sequence[Loop], shift_ns: int) -> Iterator[PhaseIntervals]:
-    for each in of_steps(loops):
+    for each in step_phases(loops):
         yield PhaseIntervals(each.phase, each.start_ns + shift_ns, each.end_ns + shift_ns)
 
 
@@ -260,13 +260,13 @@ def is_training(loops: Sequence[Loop]) -> bool:
     return any(loop.kind not in EVALUATION_KINDS for loop in loops)
 
 
-def of_steps(loops: Sequence[Loop]) -> Iterator[PhaseIntervals]:
+def step_phases(loops: Sequence[Loop]) -> Iterator[PhaseIntervals]:
     """Give the stretches of the loops of one process, in monotonic ns."""
     beside = [loop for loop in loops if is_training(loops) and loop.kind in EVALUATION_KINDS]
     main = [loop for loop in loops if loop not in beside]
     between = _all_steps(main)
     for loop in loops:
-        remembered = remember(loop, loops)
+        remembered = recent_window(loop, loops)
         yield from _first_step(remembered)
         if loop in beside:
             yield PhaseIntervals("evaluation", *_spans(remembered, 0, len(remembered), between))

@@ -47,7 +47,7 @@ class ProcessTimeline:
     bars: tuple[TimelineBar, ...]
 
 
-def lives(profile: Profile) -> tuple[ProcessTimeline, ...]:
+def process_timelines(profile: Profile) -> tuple[ProcessTimeline, ...]:
     """Return the life of each process of which a beginning is known."""
     parts = max(min(_PARTS, _MOST_BARS // max(len(profile.processes), 1)), 20)
     found = {each.index: list(_kinds(profile, each)) for each in profile.processes}

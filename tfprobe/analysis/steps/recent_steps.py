@@ -182,7 +182,7 @@ class Overhead:
     unmeasured_calls: int
 
 
-def measure(process: Process, loops: Iterable[Loop]) -> Overhead | Missing:
+def recording_overhead(process: Process, loops: Iterable[Loop]) -> Overhead | Missing:
     """Return the overhead of one process, from its own works."""
     hooks = process.hooks
     if isinstance(hooks, Missing):

@@ -85,7 +85,7 @@ COLLECTION = Cause("gc", "garbage collection")
 _METHODS: Mapping[str, str] = {"fit": "train", "evaluate": "evaluate", "predict": "predict"}
 
 
-def told(cause: Cause | Missing) -> str:
+def describe_cause(cause: Cause | Missing) -> str:
     """Say in words why something took long."""
     if isinstance(cause, Missing):
         return cause.reason

@@ -59,7 +59,7 @@ class Distribution:
         return self.quantiles_ns[QUANTILES.index(0.50)]
 
 
-def of_steps(loop: Loop, remembered: StepWindow) -> Distribution | Missing:
+def step_distribution(loop: Loop, remembered: StepWindow) -> Distribution | Missing:
     """Return the distribution of step times, or why there is none."""
     if remembered.is_whole and remembered.counts.any():
         return _exact(remembered.step_ns, remembered.counts)
@@ -68,7 +68,7 @@ def of_steps(loop: Loop, remembered: StepWindow) -> Distribution | Missing:
     return _from_histogram(loop.times)
 
 
-def of_gaps(loop: Loop, remembered: StepWindow) -> Distribution | Missing:
+def gap_distribution(loop: Loop, remembered: StepWindow) -> Distribution | Missing:
     """Return the distribution of gaps between steps, or why there is none."""
     if remembered.is_whole and remembered.gap_counts.any():
         # Steps without a gap leave none out.
@@ -160,7 +160,7 @@ class RecentStep:
     raised: bool
 
 
-def summarise(loop: Loop) -> StepTimeSummary | Missing:
+def step_time_summary(loop: Loop) -> StepTimeSummary | Missing:
     """Return the step times of a loop, or why there are none."""
     if loop.count == 0:
         raised = f"all {loop.raised} steps raised" if loop.raised else "no step was completed"

@@ -52,7 +52,7 @@ class StepWindow:
         return np.arange(self.first_step, self.first_step + len(self), dtype=np.int64)
 
 
-def remember(loop: Loop, loops: Sequence[Loop]) -> StepWindow:
+def recent_window(loop: Loop, loops: Sequence[Loop]) -> StepWindow:
     """Return what is remembered of `work`, one of the `works` of a profile."""
     recent = loop.recent
     start_ns, end_ns = recent.start_ns, np.maximum(recent.end_ns, recent.start_ns)

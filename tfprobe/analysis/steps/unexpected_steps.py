@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tfprobe.analysis.steps.outliers import Outlier, Outliers, of_gaps, of_steps
-from tfprobe.analysis.steps.slow_step_causes import BY_OTHERS, Cause, Causes, told
-from tfprobe.analysis.steps.step_window import remember
+from tfprobe.analysis.steps.outliers import Outlier, Outliers, gap_outliers, step_outliers
+from tfprobe.analysis.steps.slow_step_causes import BY_OTHERS, Cause, Causes, describe_cause
+from tfprobe.analysis.steps.step_window import recent_window
 from tfprobe.errors import Missing
 from tfprobe.profile.profile import Loop, Profile
 
@@ -59,9 +59,9 @@ def unexpected_steps(profile: Profile, loop: Loop) -> UnexpectedSteps | Missing:
 
     Of a long run only the latest steps are remembered: what those took is scaled to all.
     """
-    remembered = remember(loop, profile.loops)
+    remembered = recent_window(loop, profile.loops)
     causes = Causes(profile, loop)
-    found = [of_steps(remembered, causes), of_gaps(remembered, causes)]
+    found = [step_outliers(remembered, causes), gap_outliers(remembered, causes)]
     known = [each for each in found if not isinstance(each, Missing)]
     if not known:
         return Missing("there are too few steps to know what is usual")
@@ -77,7 +77,7 @@ def unexpected_steps(profile: Profile, loop: Loop) -> UnexpectedSteps | Missing:
         excess_ns=round(sum(each.excess_ns for each in unexpected) * scale),
         looked_at=known[0].looked_at,
         every=_every(known, unexpected),
-        cause="" if isinstance(cause, Missing) else told(cause),
+        cause="" if isinstance(cause, Missing) else describe_cause(cause),
         is_own=not isinstance(cause, Missing) and cause not in _BY_OTHERS,
         known_step_ns=round(sum(each.excess_ns for each in expected if not each.is_gap) * scale),
         known_gap_ns=round(sum(each.excess_ns for each in expected if each.is_gap) * scale),

@@ -16,12 +16,12 @@ _REPLACED = "replaced itself by another program, in the same process (os.exec)"
 _NOBODY = "cannot be determined from here"
 
 
-def of_process(process: Process) -> str:
+def process_state(process: Process) -> str:
     """Return the state of a process, of one that failed or was ended with the cause."""
     return _words(process.state, process.ending)
 
 
-def of_run(run: Run, processes: Iterable[Process]) -> str:
+def run_state(run: Run, processes: Iterable[Process]) -> str:
     """Return the state of a run; of one that failed or was killed with the process and the cause.
 
     Of several such processes it is the first that ended by an exception, else the first.
@@ -39,7 +39,7 @@ def of_run(run: Run, processes: Iterable[Process]) -> str:
     return f"{run.state}{who}{_cause(run.state, ending) or _GONE.get(run.state, '')}"
 
 
-def document(ending: Ending) -> dict[str, Any]:
+def ending_document(ending: Ending) -> dict[str, Any]:
     """Return what documents have of an ending. Any: a JSON document."""
     raised = ending.exception
     told = raised and {
@@ -51,7 +51,7 @@ def document(ending: Ending) -> dict[str, Any]:
     return {"exit_status": ending.status, "exit_signal": ending.signal, "exception": told}
 
 
-def exception(raised: Raised) -> str:
+def exception_line(raised: Raised) -> str:
     """Return an exception in one line, with its place."""
     said = f"{raised.type}: {raised.message}" if raised.message else raised.type
     return said if raised.file is None else f"{said} ({raised.file}:{raised.line})"
@@ -70,7 +70,7 @@ def _words(state: str, ending: Ending, why_unknown: str = "") -> str:
 def _cause(state: str, ending: Ending) -> str:
     """Return why a process failed, or what killed it, as it stands behind the state."""
     if state == "failed" and ending.exception is not None:
-        return f": {exception(ending.exception)}"
+        return f": {exception_line(ending.exception)}"
     if state == "failed" and ending.status is not None:
         return f" with exit status {ending.status}"
     if state == "killed" and ending.signal is not None:

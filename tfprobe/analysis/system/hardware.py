@@ -6,7 +6,14 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from tfprobe.analysis.core.statistics import SampleCurve, Samples, growth, level, rate, told
+from tfprobe.analysis.core.statistics import (
+    SampleCurve,
+    Samples,
+    growth,
+    known_samples,
+    level,
+    rate,
+)
 from tfprobe.analysis.system.thread_times import ProcessThreads, thread_times
 from tfprobe.errors import Missing
 from tfprobe.profile.activities import DeviceSample, ResourceSample
@@ -141,7 +148,7 @@ def _of_process(
         return process.hooks if isinstance(process.hooks, Missing) else NOT_SAMPLED
 
     def samples(field: Callable[[ResourceSample], float | Missing]) -> Samples | Missing:
-        return told(
+        return known_samples(
             [resource_sample.at_ns for resource_sample in resource_samples],
             [field(resource_sample) for resource_sample in resource_samples],
         )
@@ -256,7 +263,7 @@ def _devices(
 
 def _device(host: str, told_of: Sequence[tuple[int, DeviceSample]]) -> DeviceHardware:
     def curve(field: Callable[[DeviceSample], float | Missing]) -> SampleCurve | Missing:
-        return level(told([at for at, _ in told_of], [field(each) for _, each in told_of]))
+        return level(known_samples([at for at, _ in told_of], [field(each) for _, each in told_of]))
 
     latest = told_of[-1][1]
     return DeviceHardware(

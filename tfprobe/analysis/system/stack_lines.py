@@ -53,7 +53,7 @@ class StackSummary:
     refusals: tuple[str, ...]
 
 
-def summaries(profile: Profile) -> tuple[StackSummary, ...]:
+def stack_summaries(profile: Profile) -> tuple[StackSummary, ...]:
     """Return a summary of each process that was sampled, or that could not be."""
     return tuple(_summary(profile, stack) for stack in profile.stacks)
 
@@ -63,7 +63,7 @@ def is_of_program(frame: SampledFrame) -> bool:
     return not frame.file.startswith("<") and not any(part in frame.file for part in _INSTALLED)
 
 
-def document(run: str, trees: Sequence[ProcessTrees], least_ratio: float) -> Document:
+def stacks_document(run: str, trees: Sequence[ProcessTrees], least_ratio: float) -> Document:
     """Return the tfprobe.stacks/1 document; calls below this share of their tree are left out."""
     return {
         "schema": SCHEMA,

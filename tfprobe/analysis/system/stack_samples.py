@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tfprobe.analysis.core.intervals import NONE, Intervals, joined, one, union, within_ns
-from tfprobe.analysis.core.main_loop import by_cost
+from tfprobe.analysis.core.main_loop import main_loop_first
 from tfprobe.analysis.steps.phases import PHASES, Life, life
 from tfprobe.errors import Missing
 from tfprobe.profile.activities import NO_STACK, Int64s, SampledFrame, SampledThread, StackSamples
@@ -84,7 +84,7 @@ class ProcessTrees:
     threads: tuple[ThreadTree, ...]
 
 
-def trees(profile: Profile) -> tuple[ProcessTrees, ...]:
+def process_trees(profile: Profile) -> tuple[ProcessTrees, ...]:
     """Return what stacks tell of each process that was sampled, in the order of processes."""
     return tuple(_of_process(profile, stack) for stack in profile.stacks if stack.chunks)
 
@@ -131,7 +131,7 @@ def in_step(stacks: StackSamples) -> Flags:
 
 def main_thread(profile: Profile, stacks: StackSamples) -> SampledThread | Missing:
     """Return the thread that runs the main loop of a process; its first thread if nobody steps."""
-    loops = by_cost(loop for loop in profile.loops if loop.process == stacks.process)
+    loops = main_loop_first(loop for loop in profile.loops if loop.process == stacks.process)
     name = loops[0].thread if loops else "MainThread"
     named = [thread for thread in stacks.threads if name in (thread.name, str(thread.id))]
     if not named:
@@ -178,7 +178,7 @@ def _by_phase(stacks: StackSamples, rows: Flags, known: Life) -> Iterator[StackP
 def _by_step(
     profile: Profile, stacks: StackSamples, rows: Flags, known: Life
 ) -> tuple[StackPart, ...] | Missing:
-    loop = by_cost(each for each in profile.loops if each.process == stacks.process)[0]
+    loop = main_loop_first(each for each in profile.loops if each.process == stacks.process)[0]
     if loop.kind in _KINDS_WITHOUT_WRAPPER:
         return Missing(f"{loop.kind} steps follow each other without a gap")
     stepping, inside = _of_phases(known, _STEPPING), in_step(stacks)

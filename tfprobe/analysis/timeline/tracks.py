@@ -12,7 +12,7 @@ import numpy as np
 
 from tfprobe.analysis.breakdown.step_breakdown import shift_ns
 from tfprobe.analysis.breakdown.step_parts import PartNames
-from tfprobe.analysis.core.collective_ops import is_named_so
+from tfprobe.analysis.core.collective_ops import names_collective
 from tfprobe.analysis.timeline import lanes
 from tfprobe.analysis.timeline.slice_categories import (
     NUMBER,
@@ -372,7 +372,7 @@ def _collectives(
 ) -> Iterator[Other]:
     mine = np.flatnonzero(rows.capture == capture.index)
     texts = np.unique(rows.op_type[mine]).tolist()
-    wanted = [at for at in texts if is_named_so(rows.strings[at])]
+    wanted = [at for at in texts if names_collective(rows.strings[at])]
     chosen = mine[np.isin(rows.op_type[mine], wanted)][:_MOST_COLLECTIVES_OF_A_RANK]
     shift = shift_ns(capture, rows.at(mine)) - zero_ns if len(chosen) else 0
     for at in chosen.tolist():

@@ -30,18 +30,18 @@ def command(
     `tfprobe run --stacks`. Phases and steps are those of the thread that runs the main loop. Calls
     into installed packages that only pass their time on are left out.
     """
-    from tfprobe.analysis.system.stack_lines import document
-    from tfprobe.analysis.system.stack_samples import trees
+    from tfprobe.analysis.system.stack_lines import stacks_document
+    from tfprobe.analysis.system.stack_samples import process_trees
     from tfprobe.profile.reader.run_reader import load
     from tfprobe.runs.liveness import this_machine
 
     folder = common.chosen_run(run, output)
     profile = load(folder, this_machine(), rank=rank, with_captures=False)
-    found = trees(profile)
+    found = process_trees(profile)
     default = _LEAST_OF_JSON if as_json else _LEAST_OF_TEXT
     least_ratio = (default if least is None else least) / 100
     if as_json:
-        common.show_json(document(profile.run.id, found, least_ratio))
+        common.show_json(stacks_document(profile.run.id, found, least_ratio))
     common.warn_of_problems(profile)
     if not found:
         reasons = [text for stack in profile.stacks for text in stack.refusals]

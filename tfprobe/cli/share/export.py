@@ -276,13 +276,13 @@ def _stacks(asked: _Asked) -> tuple[Sequence[ProcessTrees], str]:
 
     Raises UsageError for a loop or a step, NoAnswer where nothing was read.
     """
-    from tfprobe.analysis.system.stack_samples import trees
+    from tfprobe.analysis.system.stack_samples import process_trees
     from tfprobe.report.text.stacks import counted
 
     if asked.loop or asked.step is not None:
         raise UsageError("Stacks are those of the whole run.", hint="Leave --loop and --step out.")
     run = _whole_run(asked).profile
-    found = trees(run)
+    found = process_trees(run)
     if not found:
         hint = "Record with `tfprobe run --stacks -- COMMAND`."
         raise NoAnswer(f"Run {run.run.id} has no stacks.", hint=hint)

@@ -12,7 +12,12 @@ from typing import Generic, Protocol, TypeVar
 
 from tfprobe.analysis.jobs.fleet import run_row
 from tfprobe.analysis.jobs.job_totals import slowness
-from tfprobe.analysis.steps.recent_steps import Overhead, last_end_ns, longest_interval_ns, measure
+from tfprobe.analysis.steps.recent_steps import (
+    Overhead,
+    last_end_ns,
+    longest_interval_ns,
+    recording_overhead,
+)
 from tfprobe.errors import Missing
 from tfprobe.live.metrics.family import Family, FamilyKind, Series, Value, histogram, label
 from tfprobe.live.metrics.subjects import (
@@ -150,7 +155,7 @@ def _process_info(process: ProcessSubject) -> Points:
 
 
 def _overhead(process: ProcessSubject) -> Overhead | Missing:
-    return measure(process.look.process, process.look.loops)
+    return recording_overhead(process.look.process, process.look.loops)
 
 
 def _overhead_parts(process: ProcessSubject) -> Points:

@@ -110,7 +110,7 @@ def process_rows(profile: Profile, place: RowPlace) -> Iterator[Row]:
         *_costs(process.hooks),
         _settings(process.settings),
         process.ending.status,
-        None if raised is None else endings.exception(raised),
+        None if raised is None else endings.exception_line(raised),
     )
 
 

@@ -25,8 +25,8 @@ from tfprobe.analysis.distributed import synchronization_events
 from tfprobe.analysis.distributed.synchronization_events import SynchronizationEvents
 from tfprobe.analysis.ops import op_stats
 from tfprobe.analysis.ops.op_stats import OpTable
-from tfprobe.analysis.steps.recent_steps import Overhead, measure
-from tfprobe.analysis.steps.step_times import StepTimeSummary, summarise
+from tfprobe.analysis.steps.recent_steps import Overhead, recording_overhead
+from tfprobe.analysis.steps.step_times import StepTimeSummary, step_time_summary
 from tfprobe.analysis.system import endings, hardware
 from tfprobe.analysis.system.hardware import (
     NO_ACCELERATOR,
@@ -34,7 +34,7 @@ from tfprobe.analysis.system.hardware import (
     Hardware,
     ProcessHardware,
 )
-from tfprobe.analysis.system.stack_lines import StackSummary, summaries, summary_document
+from tfprobe.analysis.system.stack_lines import StackSummary, stack_summaries, summary_document
 from tfprobe.errors import Missing
 from tfprobe.profile.profile import Interpreter, Loop, Problem, Process, Profile, Run, in_sum
 from tfprobe.profile.programs import RANKS
@@ -132,15 +132,15 @@ def part(
     reports = (process_report(process, profile) for process in profile.processes)
     return ReportPart(
         processes=tuple(map(_without_steps, reports)),
-        accounts=account.accounts(profile, loops) if accounts is None else accounts,
+        accounts=account.process_accounts(profile, loops) if accounts is None else accounts,
         cycles=tuple(map(mean_cycle, loops)),
         ops=op_stats.op_sums(profile),
         hardware=hardware.processes(profile),
-        silences=no_data_reasons.stepless(profile),
+        silences=no_data_reasons.explain_no_steps(profile),
         problems=tuple(problem for problem in profile.problems if not _is_beside(problem)),
-        collectives=collectives.part(profile, loops),
+        collectives=collectives.process_collectives(profile, loops),
         meetings=synchronization_events.part(profile),
-        stacks=summaries(profile),
+        stacks=stack_summaries(profile),
     )
 
 
@@ -169,7 +169,7 @@ def merge(run: Run, parts: Sequence[ReportPart], rest: ProcessFacts) -> Report:
     )
     return Report(
         run=run,
-        account=account.merge(accounts),
+        account=account.merge_accounts(accounts),
         accounts=accounts,
         processes=tuple(map(_placed, reports, placed)),
         breakdown=merge_cycles(
@@ -184,7 +184,9 @@ def merge(run: Run, parts: Sequence[ReportPart], rest: ProcessFacts) -> Report:
             ),
             rest.devices or NO_ACCELERATOR,
         ),
-        silences=silences if reports else no_data_reasons.of_nothing(run, rest.interpreters),
+        silences=silences
+        if reports
+        else no_data_reasons.explain_no_process(run, rest.interpreters),
         problems=(*of_run, *(problem for part in parts for problem in part.problems), *of_hosts),
         stacks=tuple(stack for part in parts for stack in part.stacks),
     )
@@ -258,11 +260,11 @@ def loop_document(item: LoopReport) -> Document:
 def process_report(process: Process, profile: Profile) -> ProcessReport:
     """Return a process with its works, longest first, and what recording cost it."""
     loops = [w for w in profile.loops if w.process == process.index]
-    reports = [LoopReport(loop, summarise(loop)) for loop in loops]
+    reports = [LoopReport(loop, step_time_summary(loop)) for loop in loops]
     return ProcessReport(
         process=process,
         loops=tuple(sorted(reports, key=lambda item: (-item.loop.times.sum_ns, item.loop.index))),
-        overhead=measure(process, loops),
+        overhead=recording_overhead(process, loops),
     )
 
 
@@ -294,7 +296,7 @@ def _process_document(item: ProcessReport, account: Account | Missing) -> Docume
         "python": _or_missing(process.python),
         "tensorflow": _or_missing(process.tensorflow),
         "state": process.state,
-        **endings.document(process.ending),
+        **endings.ending_document(process.ending),
         "devices": _or_missing(process.devices),
         "work": [loop_document(loop) for loop in item.loops],
         "captures": process.captures,

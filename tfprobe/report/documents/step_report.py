@@ -14,9 +14,9 @@ from tfprobe.analysis.steps.step_times import (
     Distribution,
     RecentStep,
     recent_steps,
-    summarise,
+    step_time_summary,
 )
-from tfprobe.analysis.steps.step_window import StepWindow, remember, warm_up_steps
+from tfprobe.analysis.steps.step_window import StepWindow, recent_window, warm_up_steps
 from tfprobe.errors import Missing
 from tfprobe.profile.profile import Loop, Process, Profile, Run
 from tfprobe.report.documents import run_report
@@ -70,13 +70,13 @@ def gather(profile: Profile, *, last: int, named: str = "") -> StepsReport:
 
 def of_loop(profile: Profile, loop: Loop, *, last: int = 0) -> LoopStepReport:
     """Return what there is to say of one loop of a profile."""
-    item = LoopReport(loop, summarise(loop))
+    item = LoopReport(loop, step_time_summary(loop))
     return _of(profile, profile.processes[loop.process], item, last)
 
 
 def _of(profile: Profile, process: Process, item: LoopReport, last: int) -> LoopStepReport:
     loop = item.loop
-    remembered = remember(loop, profile.loops)
+    remembered = recent_window(loop, profile.loops)
     causes = Causes(profile, loop)
     warm_up = warm_up_steps(remembered)
     is_warm = remembered.numbers >= (0 if isinstance(warm_up, Missing) else warm_up)
@@ -84,10 +84,10 @@ def _of(profile: Profile, process: Process, item: LoopReport, last: int) -> Loop
         process=process,
         item=item,
         remembered=remembered,
-        steps=step_times.of_steps(loop, remembered),
-        gaps=step_times.of_gaps(loop, remembered),
-        slow_steps=outliers.of_steps(remembered, causes),
-        long_gaps=outliers.of_gaps(remembered, causes),
+        steps=step_times.step_distribution(loop, remembered),
+        gaps=step_times.gap_distribution(loop, remembered),
+        slow_steps=outliers.step_outliers(remembered, causes),
+        long_gaps=outliers.gap_outliers(remembered, causes),
         trend=trend(remembered.numbers, remembered.step_ns, remembered.counts & is_warm),
         warm_up_steps=warm_up,
         recent=recent_steps(loop, last=last),

@@ -43,7 +43,7 @@ def _lines(report: Report, advice: Advice) -> Iterator[str]:
     yield f"# {run.id if isinstance(run.command, Missing) else code(shlex.join(run.command))}"
     yield ""
     started = "" if isinstance(run.started, Missing) else f", started {run.started}"
-    state = endings.of_run(run, (item.process for item in report.processes))
+    state = endings.run_state(run, (item.process for item in report.processes))
     yield f"Run {code(run.id)}: {plain(state)}{started}."
     if isinstance(report.account, Account):
         yield from _account(report.account)
@@ -90,7 +90,7 @@ def _process(item: ProcessReport) -> Iterator[str]:
     process = item.process
     rank = "" if process.rank is None else f", rank {process.rank}"
     yield from ("", f"## {process.host}, {process.label}{rank}: {process.state}", "")
-    told = endings.of_process(process)
+    told = endings.process_state(process)
     if told != process.state:
         yield from (f"{plain(told)}.", "")
     headings = ("kind", "name", "count", "traced", "mean", "p50", "p95", "max", "total")

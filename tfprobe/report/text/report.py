@@ -73,7 +73,7 @@ def _run(report: Report) -> Iterator[RenderableType]:
     else:
         yield page.heading(shlex.join(run.command))
     started = "" if isinstance(run.started, Missing) else f" · started {_moment(run.started)}"
-    state = endings.of_run(run, (item.process for item in report.processes))
+    state = endings.run_state(run, (item.process for item in report.processes))
     yield page.paragraph(f"{state}{started}")
     labels = runs.labels(run)
     if labels:
@@ -111,7 +111,7 @@ def _process(item: ProcessReport, width: int) -> Iterator[RenderableType]:
         facts.append(f"Python {process.python}")
     facts.append(process.state)
     yield page.heading(" · ".join(facts))
-    told = endings.of_process(process)
+    told = endings.process_state(process)
     if told != process.state:
         yield page.paragraph(told)
     if item.loops:

@@ -12,7 +12,7 @@ from rich.text import Text
 from tfprobe.analysis.steps.outliers import Outlier, Outliers, Period, by_cause
 from tfprobe.analysis.steps.phases import PHASES, Life
 from tfprobe.analysis.steps.slow_step_causes import Cause
-from tfprobe.analysis.steps.slow_step_causes import told as told_of
+from tfprobe.analysis.steps.slow_step_causes import describe_cause as told_of
 from tfprobe.analysis.steps.step_series import Trend
 from tfprobe.analysis.steps.step_times import QUANTILES, Distribution, RecentStep, StepTimeSummary
 from tfprobe.errors import Missing

@@ -10,8 +10,8 @@ from tfprobe.analysis.jobs import rank_steps
 from tfprobe.analysis.jobs.rank_steps import MEASURES, Lane, Measure, Ranks
 from tfprobe.analysis.steps import process_timeline
 from tfprobe.analysis.steps.process_timeline import ProcessTimeline, TimelineBar
-from tfprobe.analysis.steps.recent_steps import Overhead, measure
-from tfprobe.analysis.steps.step_times import summarise
+from tfprobe.analysis.steps.recent_steps import Overhead, recording_overhead
+from tfprobe.analysis.steps.step_times import step_time_summary
 from tfprobe.analysis.system.hardware import ProcessHardware
 from tfprobe.errors import Missing
 from tfprobe.profile.profile import LIVE_STATES, Loop, Process, Profile
@@ -134,9 +134,9 @@ def _process(
 ) -> Document:
     process = profile.processes[at]
     own = [loop for _, loop in loops]
-    cost = measure(process, own)
+    cost = recording_overhead(process, own)
     place, main = max(loops, key=lambda each: each[1].times.sum_ns, default=(None, None))
-    times = Missing("no step was completed") if main is None else summarise(main)
+    times = Missing("no step was completed") if main is None else step_time_summary(main)
     rate = Missing("no step was completed") if main is None else _steps_per_s(main)
     machine = _machine(used)
     facts: dict[str, Any] = {
@@ -252,7 +252,7 @@ def _lane(lane: Lane) -> Document:
 
 
 def _lives(profile: Profile) -> tuple[int | None, list[Document]]:
-    found = process_timeline.lives(profile)
+    found = process_timeline.process_timelines(profile)
     if not found:
         return None, []
     start_ns = min(each.start_ns for each in found)

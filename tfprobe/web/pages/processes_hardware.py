@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tfprobe.analysis.core.statistics import SampleCurve, silences
+from tfprobe.analysis.core.statistics import SampleCurve, sampling_gaps
 from tfprobe.analysis.system.hardware import (
     NO_ACCELERATOR,
     DeviceHardware,
@@ -212,7 +212,7 @@ def _at(each: Measured, ends: Int64s) -> list[float | None]:
     filled = most[before].tolist()
     known = np.zeros(len(ends), dtype=np.bool_)
     known[here[0] : here[-1] + 1] = True
-    last, begin_ns = silences(each.at_ns)
+    last, begin_ns = sampling_gaps(each.at_ns)
     for begin, end in zip(begin_ns.tolist(), each.at_ns[last + 1].tolist(), strict=True):
         known &= (ends < begin) | (ends >= end) | np.isfinite(most)
     return [value if is_known else None for value, is_known in zip(filled, known, strict=True)]
@@ -220,4 +220,4 @@ def _at(each: Measured, ends: Int64s) -> list[float | None]:
 
 def _silent_ns(each: Measured) -> Int64s:
     """Return a moment in each silence, so that a chart has a place to break its line."""
-    return silences(each.at_ns)[1]
+    return sampling_gaps(each.at_ns)[1]

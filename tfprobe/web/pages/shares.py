@@ -59,7 +59,7 @@ def _document(run: OpenRun) -> Document:
 
 
 def _account(profile: Profile, cycles: Sequence[LoopParts]) -> Document:
-    found = account.merge(collectives.of_run(profile, cycles))
+    found = account.merge_accounts(collectives.run_accounts(profile, cycles))
     if isinstance(found, Missing):
         return {"missing": found.reason}
     return {

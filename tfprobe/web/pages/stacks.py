@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from tfprobe.analysis.system.stack_lines import without_importers
-from tfprobe.analysis.system.stack_samples import CallTree, ProcessTrees, StackCall, trees
+from tfprobe.analysis.system.stack_samples import CallTree, ProcessTrees, StackCall, process_trees
 from tfprobe.errors import Missing, UsageError
 from tfprobe.profile.activities import StackSamples
 from tfprobe.web.opened import OpenRun
@@ -27,7 +27,7 @@ def document(run: OpenRun, question: Params) -> Document:
 
     A tree lacks calls of less than LEAST_RATIO of it.
     """
-    found = run.made("stacks", lambda: trees(run.profile))
+    found = run.made("stacks", lambda: process_trees(run.profile))
     at = question.whole("process", default=0)
     if at and at >= len(found):
         raise UsageError(f"There is no process {at:,}; {len(found):,} were sampled.")

@@ -11,7 +11,7 @@ import pytest
 
 from tests.support.profiles import HOOKS, process, profile, timed_loop
 from tests.support.rundir import MONO_NS, UNIX_NS
-from tfprobe.analysis.account.account import Account, accounts, merge
+from tfprobe.analysis.account.account import Account, merge_accounts, process_accounts
 from tfprobe.analysis.account.categories import Category
 from tfprobe.errors import Missing
 from tfprobe.profile.activities import Activity, Call, Gap
@@ -34,7 +34,7 @@ def account(loops: list[Loop], wall_ns: int = 60 * S, cost: Any = NO_COST, **fac
         exec_ns=exec_ns,
         role=role,
     )
-    (found,) = accounts(profile(loops=loops, processes=[one], **facts))
+    (found,) = process_accounts(profile(loops=loops, processes=[one], **facts))
     assert isinstance(found, Account)
     assert sum(part.ns for part in found.parts) == found.wall_ns
     assert all(part.ns >= 0 for part in found.parts)
@@ -264,7 +264,7 @@ def test_a_recording_without_clock_has_no_account():
     """The reason is told, and no number."""
     one = process(hooks=replace(HOOKS, wall_ns=S))
 
-    (found,) = accounts(profile(loops=[timed_loop([MS] * 10, 0)], processes=[one]))
+    (found,) = process_accounts(profile(loops=[timed_loop([MS] * 10, 0)], processes=[one]))
 
     assert isinstance(found, Missing)
     assert document(found)["goodput_ratio"] is None
@@ -276,7 +276,7 @@ def test_processes_add_up():
     loop = timed_loop([100 * MS] * 20, 0, start_ns=MONO_NS, kind="fit")
     one, other = account([loop], 2 * S), account([loop], 4 * S)
 
-    both = merge([one, other, Missing("no clock")])
+    both = merge_accounts([one, other, Missing("no clock")])
 
     assert isinstance(both, Account)
     assert (both.wall_ns, both.processes, both.steps) == (6 * S, 2, 40)

@@ -10,9 +10,9 @@ import pytest
 from tests.support.profiles import HOOKS, Step, op, process, profile, timed_loop
 from tests.support.rundir import MONO_NS, UNIX_NS
 from tests.unit.analysis.distributed.test_collectives import REDUCE, reduce
-from tfprobe.analysis.account.account import Account, accounts, merge
+from tfprobe.analysis.account.account import Account, merge_accounts, process_accounts
 from tfprobe.analysis.account.categories import Category
-from tfprobe.analysis.account.collectives import of_run
+from tfprobe.analysis.account.collectives import run_accounts
 from tfprobe.analysis.account.ledger import Item
 from tfprobe.analysis.distributed.rank_comparison import merge as beside
 from tfprobe.analysis.distributed.rank_parts import parts_of
@@ -71,7 +71,7 @@ def job(
 def told(made: Profile) -> list[Account]:
     """Return the account of each rank; whatever is moved, its sum is the wall time."""
     found = []
-    for each in of_run(made):
+    for each in run_accounts(made):
         assert isinstance(each, Account)
         assert sum(part.ns for part in each.parts) == each.wall_ns
         assert all(sum(item.ns for item in part.items) <= part.ns for part in each.parts)
@@ -82,7 +82,7 @@ def told(made: Profile) -> list[Account]:
 
 def steady_ns(made: Profile) -> int:
     """Return how long the steps of rank 0 are productive as far as it knows alone."""
-    alone = accounts(made)[0]
+    alone = process_accounts(made)[0]
     assert isinstance(alone, Account)
     return alone.ns(Category.PRODUCTIVE)
 
@@ -102,7 +102,7 @@ def test_time_in_which_a_rank_waits_is_not_productive() -> None:
     assert (item.source, item.samples) == ("", 3)
     assert item.ns == early.ns(Category.OTHERS) == pytest.approx(0.6 * steady_ns(made), rel=1e-6)
     assert early.ns(Category.PRODUCTIVE) == steady_ns(made) - item.ns
-    assert late == accounts(made)[1]
+    assert late == process_accounts(made)[1]
 
 
 def test_the_sum_of_all_ranks_has_it_too() -> None:
@@ -110,7 +110,7 @@ def test_the_sum_of_all_ranks_has_it_too() -> None:
     made = job({0: [[reduce(100, 800)]] * 3, 1: [[reduce(700, 200)]] * 3})
 
     early, late = told(made)
-    found = merge([early, late])
+    found = merge_accounts([early, late])
 
     assert isinstance(found, Account)
     assert found.ns(Category.OTHERS) == early.ns(Category.OTHERS)
@@ -146,7 +146,7 @@ def test_steps_that_differ_bound_what_was_waited() -> None:
 )
 def test_what_cannot_be_known_is_not_made_up(made: Profile) -> None:
     """Nothing moves where no collective was recorded of one step in two ranks."""
-    assert of_run(made) == accounts(made)
+    assert run_accounts(made) == process_accounts(made)
 
 
 def test_a_wait_behind_which_a_rank_computes_costs_nothing() -> None:
@@ -198,7 +198,7 @@ def test_a_rank_that_recorded_other_steps_keeps_its_account() -> None:
     found = told(made)
 
     assert [len(waited(each)) for each in found] == [1, 0, 0]
-    assert found[2] == accounts(made)[2]
+    assert found[2] == process_accounts(made)[2]
 
 
 def test_a_collective_that_is_all_hidden_is_not_lost() -> None:

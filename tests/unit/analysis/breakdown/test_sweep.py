@@ -6,7 +6,7 @@ import random
 
 import numpy as np
 
-from tfprobe.analysis.breakdown.attribution import NOBODY, Claims, charge_claims
+from tfprobe.analysis.breakdown.attribution import UNCLAIMED, Claims, charge_moments
 
 
 def claims(*rows: tuple[int, int, int, int]) -> Claims:
@@ -17,7 +17,7 @@ def claims(*rows: tuple[int, int, int, int]) -> Claims:
 
 def charged(lengths: list[int], *rows: tuple[int, int, int, int]) -> list[list[int]]:
     """Return for each ns of each segment who has it."""
-    found = charge_claims(np.array(lengths, dtype=np.int64), claims(*rows))
+    found = charge_moments(np.array(lengths, dtype=np.int64), claims(*rows))
     told: list[list[int]] = [[] for _ in lengths]
     for segment, rank, start_ns, end_ns in zip(*(each.tolist() for each in found), strict=True):
         assert len(told[segment]) == start_ns
@@ -42,7 +42,10 @@ def test_any_claims_are_charged_as_if_counted_one_by_one():
 
         expected = [
             [
-                min((r for s, r, low, high in rows if s == at and low <= ns < high), default=NOBODY)
+                min(
+                    (r for s, r, low, high in rows if s == at and low <= ns < high),
+                    default=UNCLAIMED,
+                )
                 for ns in range(length)
             ]
             for at, length in enumerate(lengths)
@@ -53,7 +56,7 @@ def test_any_claims_are_charged_as_if_counted_one_by_one():
 
 def test_what_lasts_to_the_end_of_a_segment_does_not_go_on_in_the_next():
     """Steps are strangers to each other, whatever was active when one ended."""
-    assert charged([3, 3], (0, 0, 0, 3), (1, 1, 1, 3)) == [[0, 0, 0], [NOBODY, 1, 1]]
+    assert charged([3, 3], (0, 0, 0, 3), (1, 1, 1, 3)) == [[0, 0, 0], [UNCLAIMED, 1, 1]]
 
 
 def test_without_segments_there_is_nothing():
@@ -66,13 +69,13 @@ def test_segments_longer_than_all_numbers_together_are_charged():
     longest = 2**62
     rows = ((0, 0, 0, longest), (1, 3, 5, longest), (2, 1, 0, 7))
 
-    found = charge_claims(np.array([longest] * 3), claims(*rows))
+    found = charge_moments(np.array([longest] * 3), claims(*rows))
 
     told = list(zip(*(each.tolist() for each in found), strict=True))
     assert told == [
         (0, 0, 0, longest),
-        (1, NOBODY, 0, 5),
+        (1, UNCLAIMED, 0, 5),
         (1, 3, 5, longest),
         (2, 1, 0, 7),
-        (2, NOBODY, 7, longest),
+        (2, UNCLAIMED, 7, longest),
     ]

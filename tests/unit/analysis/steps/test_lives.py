@@ -5,7 +5,12 @@ from __future__ import annotations
 from tests.support.profiles import loop, process, profile, timed_loop
 from tests.support.rundir import MONO_NS, UNIX_NS
 from tests.support.tiers import activity
-from tfprobe.analysis.steps.process_timeline import EVALUATION, STEPS, ProcessTimeline, lives
+from tfprobe.analysis.steps.process_timeline import (
+    EVALUATION,
+    STEPS,
+    ProcessTimeline,
+    process_timelines,
+)
 from tfprobe.errors import Missing
 from tfprobe.profile.profile import Process
 
@@ -17,7 +22,7 @@ def on_the_clock(**changes) -> Process:
 
 
 def only(**changes) -> ProcessTimeline:
-    (life,) = lives(profile(**{"processes": [on_the_clock()], **changes}))
+    (life,) = process_timelines(profile(**{"processes": [on_the_clock()], **changes}))
     return life
 
 
@@ -82,4 +87,4 @@ def test_what_is_not_known_to_have_begun_is_no_life() -> None:
     """A file from elsewhere tells nothing of its process."""
     unknown = process(started_unix_ns=0, hooks=Missing("a file"))
 
-    assert lives(profile(processes=[unknown])) == ()
+    assert process_timelines(profile(processes=[unknown])) == ()

@@ -14,7 +14,7 @@ from tests.support.rundir import MONO_NS, UNIX_NS
 from tfprobe.analysis.steps import outliers
 from tfprobe.analysis.steps.outliers import Outliers
 from tfprobe.analysis.steps.slow_step_causes import Cause, Causes
-from tfprobe.analysis.steps.step_window import remember
+from tfprobe.analysis.steps.step_window import recent_window
 from tfprobe.errors import Missing
 from tfprobe.profile.activities import Activity, Call, Gap, ResourceSample
 from tfprobe.profile.profile import Loop
@@ -28,8 +28,8 @@ def found(loop: Loop, *more: Loop, gaps: bool = False, **facts: Any) -> Outliers
     placed = profile(
         loops=[loop, *more], processes=[process(unix_minus_monotonic_ns=SHIFT_NS)], **facts
     )
-    remembered = remember(loop, placed.loops)
-    look = outliers.of_gaps if gaps else outliers.of_steps
+    remembered = recent_window(loop, placed.loops)
+    look = outliers.gap_outliers if gaps else outliers.step_outliers
     answer = look(remembered, Causes(placed, loop))
     assert isinstance(answer, Outliers)
     return answer
@@ -344,7 +344,7 @@ def test_few_steps_have_no_outliers():
     loop = timed_loop([10 * MS] * 4 + [900 * MS])
     placed = profile(loops=[loop])
 
-    answer = outliers.of_steps(remember(loop, placed.loops), Causes(placed, loop))
+    answer = outliers.step_outliers(recent_window(loop, placed.loops), Causes(placed, loop))
 
     assert answer == Missing("it takes 8 steps to know what is usual")
 
@@ -376,7 +376,7 @@ def test_our_own_sums_every_1024_steps_are_not_the_jobs(excess_us: int, is_ours:
         loops=[slow], processes=[process(unix_minus_monotonic_ns=SHIFT_NS, hooks=hooks)]
     )
 
-    answer = outliers.of_gaps(remember(slow, placed.loops), Causes(placed, slow))
+    answer = outliers.gap_outliers(recent_window(slow, placed.loops), Causes(placed, slow))
 
     assert isinstance(answer, Outliers)
     assert [each.step % 1024 for each in answer.found] == [0] * 7
@@ -405,7 +405,7 @@ def test_a_long_gap_is_named_by_the_line_that_took_it():
         processes=[process(unix_minus_monotonic_ns=SHIFT_NS)],
         gaps=(_watched(99, 80 * MS), _watched(149, 80 * MS)),
     )
-    long = outliers.of_gaps(remember(slow, placed.loops), Causes(placed, slow))
+    long = outliers.gap_outliers(recent_window(slow, placed.loops), Causes(placed, slow))
 
     assert isinstance(long, Outliers)
     assert len(long.found) == 7
@@ -435,7 +435,7 @@ def test_a_line_at_the_end_of_an_epoch_is_still_the_end_of_an_epoch():
         activities=tuple(ends),
         gaps=(_watched(99, 80 * MS), _watched(149, 80 * MS)),
     )
-    long = outliers.of_gaps(remember(slow, placed.loops), Causes(placed, slow))
+    long = outliers.gap_outliers(recent_window(slow, placed.loops), Causes(placed, slow))
 
     assert isinstance(long, Outliers)
     (cause,) = {each.cause for each in long.found}

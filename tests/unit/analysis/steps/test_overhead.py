@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from tests.support.profiles import HOOKS, loop, process
-from tfprobe.analysis.steps.recent_steps import Overhead, measure
+from tfprobe.analysis.steps.recent_steps import Overhead, recording_overhead
 from tfprobe.errors import Missing
 
 
 def test_hooks_and_traces_are_charged():
     """Mean hook call times steps, folds, what is done once, and traced steps."""
-    found = measure(process(), [loop([5] * 200)])
+    found = recording_overhead(process(), [loop([5] * 200)])
 
     assert isinstance(found, Overhead)
     assert (found.hook_ns, found.traced_ns) == (200 * 500 + 1_000 + 4_000, 1_000_000)
@@ -20,7 +20,7 @@ def test_hooks_and_traces_are_charged():
 
 def test_works_of_other_processes_are_not_charged():
     """Each process carries its own cost."""
-    found = measure(process(), [loop([5] * 200, process=1)])
+    found = recording_overhead(process(), [loop([5] * 200, process=1)])
 
     assert isinstance(found, Overhead)
     assert found.hook_ns == 5_000
@@ -30,7 +30,7 @@ def test_unmeasured_calls_are_said():
     """A short job ends before the agent has measured a call: the report says how many."""
     hooks = HOOKS.__class__(0, 0, 1_000, 4_000, 0, 10**9)
 
-    found = measure(process(hooks=hooks), [loop([5] * 20)])
+    found = recording_overhead(process(hooks=hooks), [loop([5] * 20)])
 
     assert isinstance(found, Overhead)
     assert (found.hook_ns, found.unmeasured_calls) == (5_000, 20)
@@ -38,12 +38,12 @@ def test_unmeasured_calls_are_said():
 
 def test_without_steps_bin_there_is_a_reason():
     """A process whose steps.bin is lost has no overhead, and says why."""
-    assert measure(process(hooks=Missing("gone")), []) == Missing("gone")
+    assert recording_overhead(process(hooks=Missing("gone")), []) == Missing("gone")
 
 
 @pytest.mark.parametrize(("state", "is_known"), [("finished", True), ("killed", False)])
 def test_a_process_without_steps_has_a_cost_only_if_its_end_is_known(state, is_known):
     """A parameter server that is killed noted no end: 28 ms of 23 ms is no cost."""
-    found = measure(process(state=state), [])
+    found = recording_overhead(process(state=state), [])
 
     assert isinstance(found, Overhead) is is_known

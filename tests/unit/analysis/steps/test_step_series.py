@@ -10,7 +10,7 @@ from tests.support.profiles import loop, process, profile, timed_loop
 from tests.support.rundir import MONO_NS, UNIX_NS
 from tfprobe.analysis.steps.phases import life
 from tfprobe.analysis.steps.step_series import PhaseBand, bands, series, usual_most_ns
-from tfprobe.analysis.steps.step_window import StepWindow, remember
+from tfprobe.analysis.steps.step_window import StepWindow, recent_window
 from tfprobe.errors import Missing
 from tfprobe.profile.activities import Activity
 from tfprobe.profile.profile import RecentSteps
@@ -23,7 +23,7 @@ def remembered(times_ns: list[int], first_step: int = 0) -> StepWindow:
     recent = timed_loop(times_ns).recent
     moved = RecentSteps(first_step, recent.start_ns, recent.end_ns, recent.sampled, recent.raised)
     told = timed_loop(times_ns, recent=moved)
-    return remember(told, [told])
+    return recent_window(told, [told])
 
 
 def test_few_steps_are_all_there():
@@ -69,7 +69,7 @@ def test_no_step_is_no_point():
     """Nothing remembered, or nothing in the part that is asked for."""
     nothing = loop(())
 
-    assert len(series(remember(nothing, [nothing])).first_steps) == 0
+    assert len(series(recent_window(nothing, [nothing])).first_steps) == 0
     assert len(series(remembered([1, 2]), first=50).first_steps) == 0
 
 
@@ -78,7 +78,7 @@ def test_steps_have_the_phase_in_which_they_began():
     told = timed_loop([100 * MS] * 10 + [10 * MS] * 90)
     made = profile(loops=[told], processes=[process(unix_minus_monotonic_ns=SHIFT_NS)])
 
-    found = bands(remember(told, [told]), life(made, made.processes[0]), SHIFT_NS)
+    found = bands(recent_window(told, [told]), life(made, made.processes[0]), SHIFT_NS)
 
     assert [each.phase for each in found][-1] == "steady"
     assert found[0].first_step == 0
@@ -97,7 +97,7 @@ def test_a_function_that_is_traced_makes_a_band():
         activities=(again,),
     )
 
-    found = bands(remember(told, [told]), life(made, made.processes[0]), SHIFT_NS)
+    found = bands(recent_window(told, [told]), life(made, made.processes[0]), SHIFT_NS)
 
     assert PhaseBand("compile", 50, 50) in found
 

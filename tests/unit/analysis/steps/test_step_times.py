@@ -10,14 +10,14 @@ import pytest
 from tests.support.profiles import durations, loop, timed_loop
 from tfprobe.analysis.steps import step_times
 from tfprobe.analysis.steps.step_times import QUANTILES, Distribution
-from tfprobe.analysis.steps.step_window import remember
+from tfprobe.analysis.steps.step_window import recent_window
 from tfprobe.errors import Missing
 
 VALUES_NS = [random.Random(9).randrange(1_000, 50_000_000) for _ in range(5_000)]
 
 
 def steps_of(one) -> Distribution:
-    found = step_times.of_steps(one, remember(one, [one]))
+    found = step_times.step_distribution(one, recent_window(one, [one]))
     assert isinstance(found, Distribution)
     return found
 
@@ -57,7 +57,7 @@ def test_gaps_have_a_distribution_of_their_own():
     """The time between steps is told like that of steps; the first step has none before it."""
     one = timed_loop([10] * 4, [999, 1, 2, 3])
 
-    found = step_times.of_gaps(one, remember(one, [one]))
+    found = step_times.gap_distribution(one, recent_window(one, [one]))
 
     assert isinstance(found, Distribution)
     assert (found.count, found.left_out, found.total_ns) == (3, 0, 6)
@@ -67,6 +67,6 @@ def test_a_single_step_has_no_gap():
     """That is said, and is no gap of 0."""
     one = timed_loop([10], gaps=durations([]))
 
-    found = step_times.of_gaps(one, remember(one, [one]))
+    found = step_times.gap_distribution(one, recent_window(one, [one]))
 
     assert found == Missing("there is no gap: fewer than two steps")

@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 
 from tests.support.profiles import loop
-from tfprobe.analysis.steps.step_times import StepTimeSummary, recent_steps, summarise
+from tfprobe.analysis.steps.step_times import StepTimeSummary, recent_steps, step_time_summary
 from tfprobe.errors import Missing
 
 VALUES_NS = [random.Random(9).randrange(1_000, 50_000_000) for _ in range(5_000)]
 
 
 def times(*args, **kwargs) -> StepTimeSummary:
-    found = summarise(loop(*args, **kwargs))
+    found = step_time_summary(loop(*args, **kwargs))
     assert isinstance(found, StepTimeSummary)
     return found
 
@@ -53,8 +53,8 @@ def test_quantiles_never_leave_the_extremes():
 
 def test_no_completed_step_has_a_reason():
     """A loop whose steps all raised has no step time."""
-    assert summarise(loop([5, 5], raised=[0, 1])) == Missing("all 2 steps raised")
-    assert summarise(loop([])) == Missing("no step was completed")
+    assert step_time_summary(loop([5, 5], raised=[0, 1])) == Missing("all 2 steps raised")
+    assert step_time_summary(loop([])) == Missing("no step was completed")
 
 
 def test_recent_steps_are_numbered_from_the_start_of_the_work():

@@ -6,7 +6,7 @@ import numpy as np
 
 from tests.support.profiles import timed_loop
 from tfprobe.analysis.steps.step_series import Trend, trend
-from tfprobe.analysis.steps.step_window import remember, warm_up_steps
+from tfprobe.analysis.steps.step_window import recent_window, warm_up_steps
 from tfprobe.errors import Missing
 
 
@@ -20,7 +20,7 @@ def noisy(count: int, *, seed: int = 3) -> np.ndarray:
 
 def of(times) -> Trend | Missing:
     loop = timed_loop(times.astype(np.int64))
-    remembered = remember(loop, [loop])
+    remembered = recent_window(loop, [loop])
     return trend(remembered.numbers, remembered.step_ns, remembered.counts)
 
 
@@ -62,18 +62,18 @@ def test_the_warm_up_is_where_steps_have_come_down():
     times[50] = 80_000_000
     loop = timed_loop(times)
 
-    assert warm_up_steps(remember(loop, [loop])) == 5
+    assert warm_up_steps(recent_window(loop, [loop])) == 5
 
 
 def test_steps_that_are_always_the_same_need_no_warm_up():
     """Where the first step is as fast as the last there is no warm-up."""
     loop = timed_loop([10_000_000] * 100)
 
-    assert warm_up_steps(remember(loop, [loop])) == 0
+    assert warm_up_steps(recent_window(loop, [loop])) == 0
 
 
 def test_a_run_that_only_gets_slower_has_no_warm_up():
     """A slowdown is a trend and no warm-up."""
     loop = timed_loop(np.linspace(10_000_000, 20_000_000, 300).astype(np.int64))
 
-    assert warm_up_steps(remember(loop, [loop])) == 0
+    assert warm_up_steps(recent_window(loop, [loop])) == 0

@@ -19,7 +19,7 @@ def ended(state: str, ending: Ending = NOTHING, **facts: Any) -> Process:
 
 
 def words(state: str, *processes: Process, ending: Ending = NOTHING) -> str:
-    return endings.of_run(Run("r", "/r", ("job.sh",), "", state, ending), processes)
+    return endings.run_state(Run("r", "/r", ("job.sh",), "", state, ending), processes)
 
 
 def test_of_several_programs_the_one_that_failed_is_named() -> None:

@@ -7,7 +7,7 @@ import pytest
 from tests.support.profiles import process, profile
 from tests.support.rundir import UNIX_NS
 from tests.support.tiers import SECOND_NS, UNKNOWN, device_resource_sample, resource_sample
-from tfprobe.analysis.core.statistics import MOST_POINTS, ONE_SAMPLE, SampleCurve, told
+from tfprobe.analysis.core.statistics import MOST_POINTS, ONE_SAMPLE, SampleCurve, known_samples
 from tfprobe.analysis.core.statistics import level as level_of
 from tfprobe.analysis.core.statistics import rate as rate_of
 from tfprobe.analysis.system import hardware as view
@@ -160,7 +160,7 @@ def test_a_process_without_samples_has_a_reason():
 
 def test_a_counter_that_fell_gives_no_wrong_rate():
     """A process that was restored counts from 0 again: that time is left out."""
-    samples = told([0, SECOND_NS, 2 * SECOND_NS, 2 * SECOND_NS], [5.0, 1.0, 4.0, 9.0])
+    samples = known_samples([0, SECOND_NS, 2 * SECOND_NS, 2 * SECOND_NS], [5.0, 1.0, 4.0, 9.0])
 
     assert curve(rate_of(samples)).points[0].value == 3
     assert len(curve(rate_of(samples)).points) == 1
@@ -217,7 +217,9 @@ def test_a_device_tells_what_holds_its_clocks_down():
 def test_a_long_curve_has_few_points_of_the_same_mean():
     """A week of samples is no larger than a minute's, and its mean and extremes stay."""
     count = 10_000
-    samples = told([UNIX_NS + at for at in range(count)], [float(at) for at in range(count)])
+    samples = known_samples(
+        [UNIX_NS + at for at in range(count)], [float(at) for at in range(count)]
+    )
 
     long = curve(level_of(samples))
 

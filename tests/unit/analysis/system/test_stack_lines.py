@@ -8,14 +8,14 @@ from dataclasses import replace
 from tests.support.profiles import process, profile
 from tests.support.stacks import FRAMES, sampled
 from tfprobe.analysis.system.stack_lines import (
-    document,
     hottest,
     is_of_program,
+    stack_summaries,
+    stacks_document,
     stacks_of,
-    summaries,
     without_importers,
 )
-from tfprobe.analysis.system.stack_samples import samples_within, trees
+from tfprobe.analysis.system.stack_samples import process_trees, samples_within
 
 
 def test_the_hottest_line_is_the_programs_own() -> None:
@@ -65,7 +65,7 @@ def test_a_summary_has_the_samples_and_the_rate() -> None:
         start_ns=stacks.start_ns[:0], end_ns=stacks.end_ns[:0],
     )  # fmt: skip
 
-    found = summaries(replace(profile(processes=[process()]), stacks=(stacks, refused)))
+    found = stack_summaries(replace(profile(processes=[process()]), stacks=(stacks, refused)))
 
     assert [(each.samples, each.lasted_ns, each.most_rate_per_s) for each in found] == [
         (19, 1_000_000_000, 20), (0, 0, 0),
@@ -76,9 +76,9 @@ def test_a_summary_has_the_samples_and_the_rate() -> None:
 def test_a_document_has_each_call_with_its_share() -> None:
     """Calls below the least share are left out."""
     stacks = sampled([(0, "main fit"), (99, "main load")], end_ms=100)
-    found = trees(replace(profile(loops=[], processes=[process()]), stacks=(stacks,)))
+    found = process_trees(replace(profile(loops=[], processes=[process()]), stacks=(stacks,)))
 
-    written = json.loads(json.dumps(document("r1", found, 0.05)))
+    written = json.loads(json.dumps(stacks_document("r1", found, 0.05)))
 
     assert written["schema"] == "tfprobe.stacks/1"
     (thread,) = written["processes"][0]["threads"]

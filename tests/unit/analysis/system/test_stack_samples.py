@@ -15,8 +15,8 @@ from tfprobe.analysis.system.stack_samples import (
     StackCall,
     in_step,
     of_thread,
+    process_trees,
     samples_within,
-    trees,
 )
 from tfprobe.errors import Missing
 from tfprobe.profile.activities import SampledThread
@@ -128,7 +128,7 @@ def told():
     stacks = sampled(
         {POOL: [(0, "work")], MAIN: [*reads, (2950, "")]}, end_ms=3200, start_ns=UNIX_NS - S
     )
-    (found,) = trees(replace(profile(loops=[loop], processes=[this]), stacks=(stacks,)))
+    (found,) = process_trees(replace(profile(loops=[loop], processes=[this]), stacks=(stacks,)))
     return found
 
 
@@ -157,7 +157,7 @@ def test_a_process_whose_life_is_not_known_has_threads() -> None:
     """And the reason."""
     stacks = sampled([(0, "main")], end_ms=10)
 
-    (found,) = trees(replace(profile(loops=[], processes=[process()]), stacks=(stacks,)))
+    (found,) = process_trees(replace(profile(loops=[], processes=[process()]), stacks=(stacks,)))
 
     assert isinstance(found.phases, Missing)
     assert [lasted(each.tree.calls) for each in found.threads] == [{"main 10 10": {}}]
