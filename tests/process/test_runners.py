@@ -12,7 +12,7 @@ from tests.support.questions import COUNT, DIES, DIES_ONCE, ELSEWHERE, write_ran
 from tfprobe.query import process_pool
 from tfprobe.query.cluster import Cluster
 from tfprobe.query.process_pool import Here, LocalProcesses
-from tfprobe.query.queries import FailedShard, ask
+from tfprobe.query.queries import FailedShard, run_query
 from tfprobe.query.shards import Shard, shards_of
 from tfprobe.runs.layout import RunFolder
 
@@ -27,17 +27,17 @@ def shards(tmp_path) -> tuple[Shard, ...]:
 
 def test_processes_answer_as_this_one_does(shards):
     """--workers 2 gives what --workers 1 gives, and leaves no process behind."""
-    parts = ask(COUNT, shards, LocalProcesses(2))
+    parts = run_query(COUNT, shards, LocalProcesses(2))
 
-    assert parts == ask(COUNT, shards, Here())
+    assert parts == run_query(COUNT, shards, Here())
     assert multiprocessing.active_children() == []
 
 
 def test_a_worker_that_is_killed_costs_nothing(shards):
     """A worker that the kernel kills is replaced, and what it worked on is done by another."""
-    parts = ask(DIES_ONCE, shards, LocalProcesses(2))
+    parts = run_query(DIES_ONCE, shards, LocalProcesses(2))
 
-    assert parts == ask(COUNT, shards, Here())
+    assert parts == run_query(COUNT, shards, Here())
 
 
 def test_a_worker_whose_asker_is_gone_ends_quietly(tmp_path):
@@ -61,9 +61,9 @@ def test_a_worker_whose_asker_is_gone_ends_quietly(tmp_path):
 
 def test_a_shard_that_kills_twice_is_lost_alone(shards):
     """A process that cannot be read without dying is said to be missing, with how it died."""
-    parts = ask(DIES, shards, LocalProcesses(2))
+    parts = run_query(DIES, shards, LocalProcesses(2))
 
-    expected = list(ask(COUNT, shards, Here()))
+    expected = list(run_query(COUNT, shards, Here()))
     reason = (
         "two processes that worked on it died, the last one by signal 9, as when memory runs out"
     )
@@ -80,22 +80,22 @@ def clusters() -> None:
 
 def test_a_dask_cluster_answers_as_this_process_does(shards, clusters):
     """--dask local gives what --workers 1 gives."""
-    parts = ask(COUNT, shards, Cluster("local", 2))
+    parts = run_query(COUNT, shards, Cluster("local", 2))
 
-    assert parts == ask(COUNT, shards, Here())
+    assert parts == run_query(COUNT, shards, Here())
 
 
 def test_a_dask_worker_that_is_killed_costs_nothing(shards, clusters):
     """What a killed worker of a cluster worked on is done by another one, once."""
-    parts = ask(DIES_ONCE, shards, Cluster("local", 2))
+    parts = run_query(DIES_ONCE, shards, Cluster("local", 2))
 
-    assert parts == ask(COUNT, shards, Here())
+    assert parts == run_query(COUNT, shards, Here())
 
 
 def test_a_shard_that_kills_dask_workers_is_lost_alone(shards, clusters):
     """A cluster gives an item up that takes two workers with it, and answers the rest."""
-    parts = ask(DIES, shards, Cluster("local", 2))
+    parts = run_query(DIES, shards, Cluster("local", 2))
 
-    expected = list(ask(COUNT, shards, Here()))
+    expected = list(run_query(COUNT, shards, Here()))
     expected[1] = FailedShard(shards[1], "two workers of the cluster that worked on it died")
     assert list(parts) == expected

@@ -1,4 +1,4 @@
-"""Keep answers below RUN/derived for as long as the files that they come from stay the same."""
+"""Cache answers below RUN/derived for as long as the files that they come from do not change."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _MOST_BYTES = 1 << 29
 
 
 def read(path: Path, key: str, kind: Any) -> Any:
-    """Return the value that was kept under this key, or None. Any: of the type `kind`."""
+    """Return the value that was cached under this key, or None. Any: of the type `kind`."""
     try:
         content = content_of(path, most_bytes=_MOST_BYTES)
         document = json.loads(content, parse_float=_finite, parse_constant=_finite)
@@ -44,14 +44,14 @@ def read(path: Path, key: str, kind: Any) -> Any:
 
 
 def write(run: RunFolder, path: Path, key: str, value: Any, kind: Any) -> None:
-    """Keep a value, of the type `kind`, in a file below `derived`; two that do so do not mix."""
+    """Write a value of the type `kind` to a file below `derived`; concurrent writers do not mix."""
     if not is_ours(run):
         return
     try:
         document = {"schema": SCHEMA, "key": key, "value": plain(kind).write(value)}
         content = json.dumps(document, allow_nan=False, separators=(",", ":")).encode()
     except (NotEncodable, TypeError, ValueError):
-        return  # a text that no file can hold, for one
+        return  # such as a text that no file can hold
     try:
         safe_files.write(run.root, path, content)
     except OSError:
@@ -60,16 +60,16 @@ def write(run: RunFolder, path: Path, key: str, value: Any, kind: Any) -> None:
 
 def _finite(text: str) -> float:
     """Refuse NaN and Infinity, also as 1e999: no answer has them, and no document can show them."""
-    found = float(text)
-    if not math.isfinite(found):
+    number = float(text)
+    if not math.isfinite(number):
         raise ValueError(f"{text} is no number of an answer")
-    return found
+    return number
 
 
 def is_ours(run: RunFolder) -> bool:
-    """Say whether this user may leave files in a run: in that of another they would be in the way.
+    """Say whether this user may write caches into a run: not into that of another user.
 
-    A link in the place of `derived` leads who knows where.
+    A link in the place of `derived` could lead anywhere.
     """
     try:
         owner = os.stat(run.root).st_uid
@@ -92,10 +92,11 @@ _UNSEEN = (-1, -1, -1)
 
 @dataclass(frozen=True, slots=True)
 class Files:
-    """What tells the files of a process from what they were, and how much there is to decode."""
+    """The fingerprint of a process's files, and how much there is to decode and to parse."""
 
-    identity: str
+    fingerprint: str
     capture_bytes: int
+    line_bytes: int
 
 
 def files_of(folder: ProcessFolder) -> Files:
@@ -103,8 +104,9 @@ def files_of(folder: ProcessFolder) -> Files:
     root = os.fspath(folder.root)
     captures = list(_facts(os.fspath(folder.captures)))
     facts = [*_facts(root), *_facts(os.fspath(folder.graphs)), *_facts(os.fspath(folder.code))]
-    identity = digest(sorted(captures), sorted(facts), _steps_head(folder.steps))
-    return Files(identity, _capture_bytes(captures))
+    fingerprint = digest(sorted(captures), sorted(facts), _steps_head(folder.steps))
+    line_bytes = sum(size for name, size, _, _ in facts if name.endswith(".jsonl") and size > 0)
+    return Files(fingerprint, _capture_bytes(captures), line_bytes)
 
 
 def capture_bytes(folder: ProcessFolder) -> int:
@@ -112,9 +114,10 @@ def capture_bytes(folder: ProcessFolder) -> int:
     return _capture_bytes(_facts(os.fspath(folder.captures)))
 
 
-def identity_beside(run: RunFolder) -> str:
-    """Look at what a run has beside its processes: its manifest and those of further launches,
-    interpreters, accelerators.
+def run_fingerprint(run: RunFolder) -> str:
+    """Return the fingerprint of what a run has besides its processes.
+
+    That is its manifest and those of further launches, interpreters, and accelerators.
     """
     manifest = [fact for fact in _facts(os.fspath(run.root)) if fact[0] == run.manifest.name]
     directories = (run.launches, run.boot, run.machine("").parent)
@@ -123,9 +126,9 @@ def identity_beside(run: RunFolder) -> str:
 
 @functools.cache
 def this_program() -> str:
-    """Return what tells this tfprobe from another: its version, and its files as they are.
+    """Return the fingerprint of this tfprobe: its version, and its files as they are.
 
-    A checkout changes without a new version, and what was kept before must not hide it.
+    A checkout changes without a new version, and an older cache must not hide that.
     """
     root = Path(tfprobe.__file__).parent
     files = sorted(root.rglob("*.py"))
@@ -139,12 +142,12 @@ def _seen(path: Path) -> tuple[int, int]:
 
 
 def digest(*things: object) -> str:
-    """Return a short text that another value does not have."""
+    """Return a short text that differs for other values."""
     return hashlib.blake2b(repr(things).encode(), digest_size=16).hexdigest()
 
 
 def _facts(directory: str) -> Iterator[_Fact]:
-    """Give what is known of the files in a directory; none where it is absent or not ours."""
+    """Give the facts of the files in a directory; none if it is absent or not ours to read."""
     try:
         with os.scandir(directory) as entries:
             for entry in entries:
@@ -152,13 +155,11 @@ def _facts(directory: str) -> Iterator[_Fact]:
                 if fact is not None:
                     yield fact
     except OSError:
-        return  # whoever reads it says so
+        return  # whoever reads it reports that
 
 
 def _fact(entry: os.DirEntry[str]) -> _Fact | None:
-    """Return what is known of an entry, its name alone where it leads nowhere; None for what is
-    not read.
-    """
+    """Return the facts of an entry: its name alone if it leads nowhere, None if it is not read."""
     try:
         if entry.name.startswith(TEMPORARY_PREFIX) or entry.is_dir():
             return None

@@ -1,6 +1,6 @@
-"""Put a question to each shard of a run, and give what they tell. Merging is the asker's.
+"""Run a query on each shard of a run and return the parts. Merging them is up to the caller.
 
-A part is made of one process alone, so that it is the same whoever makes it, and in whatever order.
+A part is made from one process alone, so it is the same whoever makes it, and in whatever order.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from tfprobe.runs.liveness import Machine
 
 P = TypeVar("P")
 
-# Characters by which the files of one question's details differ from another's.
-_TOLD_BY = 8
+# Characters by which files of queries with other details have other names.
+_DIGEST_CHARACTERS = 8
 
 
 @dataclass(frozen=True, slots=True)
 class Needs:
-    """What of a process a question looks at, beside its steps and notes."""
+    """What a query needs of a process besides its steps and notes."""
 
     captures: bool = True
     memory: bool = True
@@ -42,23 +42,23 @@ class Needs:
 
 @dataclass(frozen=True, slots=True)
 class Query(Generic[P]):
-    """What is made of one process: `part` is a function of a module, or a partial of one.
+    """What is computed from one process: `part` is a function of a module, or a partial of one.
 
-    `version` is another number whenever parts mean something else than before. Parts are kept
-    where `kept_as` tells their type; `details` is what else they depend on.
+    Increase `version` whenever parts mean something else than before. Parts are cached if
+    `cached_as` is their type; `details` is what else they depend on.
     """
 
     name: str
     version: int
     part: Callable[[Profile, Shard], P]
     needs: Needs = field(default_factory=Needs)
-    kept_as: type[P] | None = None
+    cached_as: type[P] | None = None
     details: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class FailedShard:
-    """Stand in the place of a part that could not be had."""
+    """Stand in for a part that could not be computed."""
 
     shard: Shard
     reason: str
@@ -70,95 +70,96 @@ class FailedShard:
 
 @dataclass(frozen=True, slots=True)
 class Task(Generic[P]):
-    """A question to one shard. The part is kept where `identity` tells its files from others, and
-    the program that reads them.
+    """A query on one shard. The part is cached if there is a `fingerprint`, of the shard's files
+    and of the program that reads them.
     """
 
-    question: Query[P]
+    query: Query[P]
     shard: Shard
-    identity: str | None = None
+    fingerprint: str | None = None
 
 
-def ask(
-    question: Query[P],
+def run_query(
+    query: Query[P],
     shards: Sequence[Shard],
     runner: Runner,
     watch: Callable[[int, int], None] | None = None,
 ) -> tuple[P | FailedShard, ...]:
-    """Return the part of each shard, in their order, whoever is ready first.
+    """Return the part of each shard, in their order.
 
-    `watch(done, all)` is told how many shards have answered; of one that is read here, how many of
-    its captures have been read.
+    `watch(done, all)` gets the number of shards that are done; for one that is read here, the
+    number of its captures.
     """
-    return ask_each([Task(question, shard) for shard in shards], runner, watch)
+    return run_tasks([Task(query, shard) for shard in shards], runner, watch)
 
 
-def ask_each(
-    items: Sequence[Task[P]],
+def run_tasks(
+    tasks: Sequence[Task[P]],
     runner: Runner,
     watch: Callable[[int, int], None] | None = None,
 ) -> tuple[P | FailedShard, ...]:
-    """Return the part of each shard, each with a question of its own, and keep what is to be
-    kept; see `ask`. Whoever may find it kept looks with `kept_part` first.
+    """Return the part of each task, and cache it if the task says so; see `run_query`.
+
+    Parts that may be cached already are looked up with `cached_part` before.
     """
-    # Of one process, read here, who waits is told of captures.
-    if len(items) == 1 and isinstance(runner, Here):
-        return (_answer(items[0], watch),)
-    answers: list[P | FailedShard] = []
-    # A runner that was begun ends its workers, whatever ends this.
-    with closing(runner.run(_answer, items)) as results:
-        for item, result in zip(items, results, strict=True):
-            answers.append(
-                FailedShard(item.shard, result.reason) if isinstance(result, Died) else result
+    # One process is read here without a pool, and its progress is that of its captures.
+    if len(tasks) == 1 and isinstance(runner, Here):
+        return (_run(tasks[0], watch),)
+    parts: list[P | FailedShard] = []
+    # However this ends, the runner's workers end with it.
+    with closing(runner.run(_run, tasks)) as results:
+        for task, result in zip(tasks, results, strict=True):
+            parts.append(
+                FailedShard(task.shard, result.reason) if isinstance(result, Died) else result
             )
             if watch is not None:
-                watch(len(answers), len(items))
-    return tuple(answers)
+                watch(len(parts), len(tasks))
+    return tuple(parts)
 
 
-def kept_part(item: Task[P]) -> P | None:
-    """Return the part that was kept of these very files, or None."""
-    if item.identity is None or item.question.kept_as is None:
+def cached_part(task: Task[P]) -> P | None:
+    """Return the part that was cached for these very files, or None."""
+    if task.fingerprint is None or task.query.cached_as is None:
         return None
-    found: P | None = cache.read(*_place(item, item.identity), item.question.kept_as)
-    return found
-
-
-# Any: a part of whatever question it is.
-def _answer(item: Task[Any], watch: Callable[[int, int], None] | None = None) -> Any:
-    """Return the part of one shard; what goes wrong with it is no other's trouble."""
-    try:
-        return _made_part(item, watch)
-    except TfprobeError as exc:
-        return FailedShard(item.shard, str(exc))
-    except OSError as exc:
-        return FailedShard(item.shard, f"{exc.strerror or exc}.")
-    except MemoryError:
-        return FailedShard(item.shard, "It needs more memory than there is.")
-    except Exception as exc:
-        return FailedShard(item.shard, _unexpected(exc))
-
-
-def _made_part(item: Task[P], watch: Callable[[int, int], None] | None) -> P:
-    """Make the part of a shard, and keep it where that is wanted."""
-    part = _part(item.question, item.shard, watch)
-    if item.identity is not None and item.question.kept_as is not None:
-        run = RunFolder(Path(item.shard.run))
-        cache.write(run, *_place(item, item.identity), part, item.question.kept_as)
+    part: P | None = cache.read(*_place(task, task.fingerprint), task.query.cached_as)
     return part
 
 
-def _place(item: Task[P], identity: str) -> tuple[Path, str]:
-    """Return the file that a part is kept in, and its key there."""
-    question, shard = item.question, item.shard
-    about = digest(question.name, question.version, question.details)
-    name = f"{shard.folder}.{question.name}-{about[:_TOLD_BY]}.json"
+# Any: the part of any query.
+def _run(task: Task[Any], watch: Callable[[int, int], None] | None = None) -> Any:
+    """Return the part of one shard; an error in it does not affect the others."""
+    try:
+        return _cache_part(task, watch)
+    except TfprobeError as exc:
+        return FailedShard(task.shard, str(exc))
+    except OSError as exc:
+        return FailedShard(task.shard, f"{exc.strerror or exc}.")
+    except MemoryError:
+        return FailedShard(task.shard, "It needs more memory than there is.")
+    except Exception as exc:
+        return FailedShard(task.shard, _unexpected(exc))
+
+
+def _cache_part(task: Task[P], watch: Callable[[int, int], None] | None) -> P:
+    """Compute the part of a shard, and cache it if the task says so."""
+    part = _part(task.query, task.shard, watch)
+    if task.fingerprint is not None and task.query.cached_as is not None:
+        run = RunFolder(Path(task.shard.run))
+        cache.write(run, *_place(task, task.fingerprint), part, task.query.cached_as)
+    return part
+
+
+def _place(task: Task[P], fingerprint: str) -> tuple[Path, str]:
+    """Return the file that a part is cached in, and its key there."""
+    query, shard = task.query, task.shard
+    about = digest(query.name, query.version, query.details)
+    name = f"{shard.folder}.{query.name}-{about[:_DIGEST_CHARACTERS]}.json"
     derived = RunFolder(Path(shard.run)).derived
-    return derived / "parts" / shard.host / name, digest(about, identity, shard)
+    return derived / "parts" / shard.host / name, digest(about, fingerprint, shard)
 
 
-def _part(question: Query[P], shard: Shard, watch: Callable[[int, int], None] | None) -> P:
-    needs = question.needs
+def _part(query: Query[P], shard: Shard, watch: Callable[[int, int], None] | None) -> P:
+    needs = query.needs
     profile = load_shard(
         shard,
         with_captures=needs.captures,
@@ -167,11 +168,11 @@ def _part(question: Query[P], shard: Shard, watch: Callable[[int, int], None] | 
         with_host_allocations=needs.host_allocations,
         watch=watch,
     )
-    return question.part(profile, shard)
+    return query.part(profile, shard)
 
 
 def _unexpected(exc: Exception) -> str:
-    """Name the place, so that one line is enough for a bug report."""
+    """Say where it happened, so that one line is enough for a bug report."""
     last = traceback.extract_tb(exc.__traceback__)[-1]
     name = type(exc).__name__
     return f"{name}: {exc} (at {last.filename}:{last.lineno}). This is a bug of tfprobe."
@@ -179,13 +180,13 @@ def _unexpected(exc: Exception) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ProcessParts:
-    """The processes beside each other, and which of them could not be read."""
+    """The comparison of processes, and which of them could not be read."""
 
     across: RankComparison
     problems: tuple[Problem, ...]
 
 
-def beside(
+def compare_ranks(
     folder: RunFolder,
     here: Machine,
     choose: Callable[[int, int], Runner],
@@ -194,16 +195,17 @@ def beside(
     steps: tuple[int, int] | None = None,
     watch: Callable[[int, int], None] | None = None,
 ) -> ProcessParts:
-    """Return the processes of a run beside each other, by the work with `named` in its name; with
-    `steps` by these alone, the first and the last.
+    """Compare the processes of a run by the loop with `named` in its name.
+
+    With `steps`, the first and the last of a range, only these steps count.
     """
     shards = shards_of(folder, here)
     size_bytes = sum(capture_bytes(shard.process) for shard in shards)
-    told = ask(QUESTION, shards, choose(len(shards), size_bytes), watch)
-    parts = [each for each in told if not isinstance(each, FailedShard)]
+    answers = run_query(_RANKS, shards, choose(len(shards), size_bytes), watch)
+    parts = [part for part in answers if not isinstance(part, FailedShard)]
     if steps is not None:
         parts = [rank_parts.within(part, *steps) for part in parts]
-    lost = tuple(each.problem() for each in told if isinstance(each, FailedShard))
+    lost = tuple(part.problem() for part in answers if isinstance(part, FailedShard))
     return ProcessParts(rank_comparison.merge(parts, named=named), lost)
 
 
@@ -211,4 +213,4 @@ def _across_part(profile: Profile, _: Shard) -> RankPart:
     return rank_parts.part(profile)
 
 
-QUESTION: Query[RankPart] = Query("ranks", 1, _across_part, Needs(memory=False))
+_RANKS: Query[RankPart] = Query("ranks", 1, _across_part, Needs(memory=False))

@@ -1,12 +1,12 @@
-"""Answer what `report` and `advise` say of a run: parts of its processes, merged in their order.
+"""Compute what `report` and `advise` say of a run: summaries of its processes, merged in order.
 
-An answer about what has ended is kept, and read while no file of the run is another one.
+The answer about a run that has ended is cached until a file of the run changes.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -23,9 +23,9 @@ from tfprobe.findings.thresholds import DEFAULTS, Thresholds
 from tfprobe.profile.profile import Profile
 from tfprobe.profile.reader.traced_steps import dearest
 from tfprobe.query import cache
-from tfprobe.query.cache import Files, digest, files_of, identity_beside, this_program
+from tfprobe.query.cache import Files, digest, files_of, run_fingerprint, this_program
 from tfprobe.query.process_pool import Here, Runner
-from tfprobe.query.queries import FailedShard, Needs, Query, Task, ask_each, kept_part
+from tfprobe.query.queries import FailedShard, Needs, Query, Task, cached_part, run_tasks
 from tfprobe.query.shards import Shard, rest_of, shards_in
 from tfprobe.report.documents import run_report
 from tfprobe.report.documents.run_report import Report, ReportPart
@@ -34,59 +34,63 @@ from tfprobe.runs.layout import ProcessFolder, RunFolder
 from tfprobe.runs.liveness import LIVE, Machine
 from tfprobe.runs.process_folder.steps import read_steps
 
-# Another number whenever what is made of parts means something else.
+# Increase it whenever what is made of summaries means something else.
 _VERSION = 2
-# Of so few processes it pays to look first whose graph will be wanted.
+# With so few processes it pays to look first whose graph will be needed.
 _FEW = 8
-# Characters by which answers with other limits, or of another rank, have other files.
-_TOLD_BY = 8
+# Characters by which answers with other thresholds, or for another rank, have other files.
+_DIGEST_CHARACTERS = 8
+# Less than this in captures and lines of one process is read in less time than Python takes to
+# start: `tfprobe report` takes up to 1.3 times as long as with a cached answer, which therefore is
+# not worth a file in the run. From 2 MB of captures on it is 1.7 times, with 8 MB 3.5.
+UNCACHED_BYTES = 1 << 20
 _Watch = Callable[[int, int], None]
-# Who works, by the number of shards and the bytes of their captures.
+# Choose who works, by the number of shards and the bytes of their captures.
 Choice = Callable[[int, int], Runner]
 
 
 @dataclass(frozen=True, slots=True)
 class RunReport:
-    """What there is to say of a run."""
+    """What `report` and `advise` say of a run."""
 
     report: Report
     advice: Advice
 
 
 @dataclass(frozen=True, slots=True)
-class _Asking:
-    """What all questions of one answer have alike."""
+class _Queries:
+    """What all queries of one answer have in common."""
 
     program: str
     files: Mapping[ProcessFolder, Files]
     limits: Thresholds
     choose: Choice
 
-    def of(self, shard: Shard, *, is_joined: bool) -> Task[ProcessSummary]:
-        """Return what is asked of a shard. What may change unseen is not kept."""
-        # Of a run of one process the answer says all that its part would.
-        is_kept = len(self.files) > 1 and shard.state not in LIVE
-        found = self.files.get(shard.process) if is_kept else None
-        identity = None if found is None else digest(self.program, found.identity)
-        return Task(question(self.limits, is_joined=is_joined), shard, identity)
+    def task(self, shard: Shard, *, is_joined: bool) -> Task[ProcessSummary]:
+        """Return the task for a shard. What may change unnoticed is not cached."""
+        # In a run of one process the cached answer contains everything in the summary.
+        is_cached = len(self.files) > 1 and shard.state not in LIVE
+        files = self.files.get(shard.process) if is_cached else None
+        fingerprint = None if files is None else digest(self.program, files.fingerprint)
+        return Task(summary_query(self.limits, is_joined=is_joined), shard, fingerprint)
 
-    def ask(
-        self, asked: Sequence[Task[ProcessSummary]], watch: _Watch | None
+    def run(
+        self, tasks: Sequence[Task[ProcessSummary]], watch: _Watch | None
     ) -> list[ProcessSummary | FailedShard]:
-        """Return what each tells: what was kept, and the rest from whoever is chosen for it."""
-        found: dict[int, ProcessSummary | FailedShard] = {}
-        for at, each in enumerate(asked):
-            told = kept_part(each)
-            if told is not None:
-                found[at] = told
-        rest = [at for at in range(len(asked)) if at not in found]
+        """Return the summary of each task: cached ones, and the rest from the chosen workers."""
+        summaries: dict[int, ProcessSummary | FailedShard] = {}
+        for index, task in enumerate(tasks):
+            summary = cached_part(task)
+            if summary is not None:
+                summaries[index] = summary
+        rest = [index for index in range(len(tasks)) if index not in summaries]
         if rest:
-            folders = (asked[at].shard.process for at in rest)
+            folders = (tasks[index].shard.process for index in rest)
             known = [self.files[folder] for folder in folders if folder in self.files]
-            runner = self.choose(len(rest), sum(each.capture_bytes for each in known))
-            answers = ask_each([asked[at] for at in rest], runner, watch)
-            found.update(zip(rest, answers, strict=True))
-        return [found[at] for at in range(len(asked))]
+            runner = self.choose(len(rest), sum(files.capture_bytes for files in known))
+            computed = run_tasks([tasks[index] for index in rest], runner, watch)
+            summaries.update(zip(rest, computed, strict=True))
+        return [summaries[index] for index in range(len(tasks))]
 
 
 def answer(
@@ -100,75 +104,86 @@ def answer(
 ) -> RunReport:
     """Return the answer; `rank` keeps the processes of one rank.
 
-    `choose` says who works on what is not known yet, `watch(done, all)` is told how far they are.
+    `choose` returns who works on what is not cached; `watch(done, all)` gets their progress.
 
     Raises NoAnswer when no process has that rank.
     """
-    # Looked at before all else: what changes while it is read is another run at the next look.
+    # Looked at first: what changes while it is read has another fingerprint the next time.
     files = {process: files_of(process) for process in folder.processes()}
     program = digest(this_program(), here.host, here.boot_id, here.pid_namespace)
     about = digest(_VERSION, rank, limits)
-    beside = identity_beside(folder)
-    key = digest(program, about, str(folder.root), beside, list(files.items()))
-    path = folder.derived / "answers" / f"report-{about[:_TOLD_BY]}.json"
-    found: RunReport | None = cache.read(path, key, RunReport)
-    if found is not None:
-        return found
+    key = digest(program, about, str(folder.root), run_fingerprint(folder), list(files.items()))
+    path = folder.derived / "answers" / f"report-{about[:_DIGEST_CHARACTERS]}.json"
+    is_cached = _is_worth_caching(files.values())
+    cached: RunReport | None = cache.read(path, key, RunReport) if is_cached else None
+    if cached is not None:
+        return cached
     entry = glance(folder, here)
     shards = shards_in(entry, rank=rank)
-    told = _tell(_Asking(program, files, limits, choose), shards, watch)
-    made = _merged(entry, told, limits)
-    if _is_lasting(entry, told):
-        cache.write(folder, path, key, made, RunReport)
-    return made
+    summaries = _summaries(_Queries(program, files, limits, choose), shards, watch)
+    computed = _merged(entry, summaries, limits)
+    if is_cached and _is_final(entry, summaries):
+        cache.write(folder, path, key, computed, RunReport)
+    return computed
 
 
-def _is_lasting(entry: RunEntry, told: Sequence[ProcessSummary | FailedShard]) -> bool:
-    """Say whether nothing of an answer will be otherwise while no file is."""
+def _is_worth_caching(files: Collection[Files]) -> bool:
+    return len(files) > 1 or any(
+        each.capture_bytes + each.line_bytes >= UNCACHED_BYTES for each in files
+    )
+
+
+def _is_final(entry: RunEntry, summaries: Sequence[ProcessSummary | FailedShard]) -> bool:
+    """Say whether the answer stays the same as long as no file changes."""
     states = {entry.state, *(process.state for process in entry.processes)}
-    return not states.intersection(LIVE) and not any(isinstance(each, FailedShard) for each in told)
+    has_failed = any(isinstance(summary, FailedShard) for summary in summaries)
+    return not states.intersection(LIVE) and not has_failed
 
 
-def _tell(
-    asking: _Asking, shards: Sequence[Shard], watch: _Watch | None
+def _summaries(
+    queries: _Queries, shards: Sequence[Shard], watch: _Watch | None
 ) -> tuple[ProcessSummary | FailedShard, ...]:
-    """Return what each shard tells; the one with the dearest loop joins it with its graph.
+    """Return the summary of each shard; the costliest loop is joined with its graph.
 
-    Which one that is shows when all have told. Where it was not foreseen it is asked again.
+    Whose loop that is shows when all summaries are there. If the guess was wrong, the processes
+    that it concerns are summarized again.
     """
-    likely = _likely_dearest(shards)
-    asked = [asking.of(shard, is_joined=at == likely) for at, shard in enumerate(shards)]
-    told = asking.ask(asked, watch)
-    dearest = _dearest(told)
+    likely = _likely_costliest(shards)
+    tasks = [queries.task(shard, is_joined=index == likely) for index, shard in enumerate(shards)]
+    summaries = queries.run(tasks, watch)
+    costliest = _costliest(summaries)
     wrong = [
-        at
-        for at, each in enumerate(told)
-        if isinstance(each, ProcessSummary) and each.is_joined != (at == dearest)
+        index
+        for index, summary in enumerate(summaries)
+        if isinstance(summary, ProcessSummary) and summary.is_joined != (index == costliest)
     ]
-    again = asking.ask([asking.of(shards[at], is_joined=at == dearest) for at in wrong], None)
-    for at, each in zip(wrong, again, strict=True):
-        # What was told once is better than nothing: it lacks names of scopes and lines, no time.
-        told[at] = each if isinstance(each, ProcessSummary) else told[at]
-    return tuple(told)
+    tasks = [queries.task(shards[index], is_joined=index == costliest) for index in wrong]
+    for index, summary in zip(wrong, queries.run(tasks, None), strict=True):
+        # The first summary is better than none: it lacks names of scopes and lines, but no time.
+        if isinstance(summary, ProcessSummary):
+            summaries[index] = summary
+    return tuple(summaries)
 
 
-def _dearest(told: Sequence[ProcessSummary | FailedShard]) -> int | None:
+def _costliest(summaries: Sequence[ProcessSummary | FailedShard]) -> int | None:
     known = [
-        (at, each.analysis) for at, each in enumerate(told) if isinstance(each, ProcessSummary)
+        (index, summary.analysis)
+        for index, summary in enumerate(summaries)
+        if isinstance(summary, ProcessSummary)
     ]
     found = collect.with_costliest_loop([analysis for _, analysis in known])
     return None if found is None else known[found][0]
 
 
-def _likely_dearest(shards: Sequence[Shard]) -> int | None:
-    """Return the shard whose sampled loop takes most time, by steps.bin; None of many."""
+def _likely_costliest(shards: Sequence[Shard]) -> int | None:
+    """Return the shard whose traced loop takes most time, by steps.bin; None if there are many."""
     if len(shards) > _FEW:
         return None
-    times_ns = [_most_sampled_ns(shard) for shard in shards]
+    times_ns = [_longest_traced_ns(shard) for shard in shards]
     return times_ns.index(max(times_ns)) if any(times_ns) else None
 
 
-def _most_sampled_ns(shard: Shard) -> int:
+def _longest_traced_ns(shard: Shard) -> int:
     try:
         loops = read_steps(shard.process.steps).loops
     except UnreadableInput:
@@ -177,11 +192,11 @@ def _most_sampled_ns(shard: Shard) -> int:
 
 
 def _merged(
-    entry: RunEntry, told: Sequence[ProcessSummary | FailedShard], limits: Thresholds
+    entry: RunEntry, summaries: Sequence[ProcessSummary | FailedShard], limits: Thresholds
 ) -> RunReport:
-    """Return the answer of all that was told, in which what is lost is said to be."""
-    parts = [each for each in told if isinstance(each, ProcessSummary)]
-    lost = tuple(each.problem() for each in told if isinstance(each, FailedShard))
+    """Return the answer, with a problem for each process that could not be read."""
+    parts = [summary for summary in summaries if isinstance(summary, ProcessSummary)]
+    lost = tuple(each.problem() for each in summaries if isinstance(each, FailedShard))
     hosts = [process.process.host for part in parts for process in part.report.processes]
     rest = rest_of(entry, hosts)
     whole = run_report.merge(rest.run, [each.report for each in parts], run_report.beside(rest))
@@ -197,34 +212,36 @@ def _merged(
     return RunReport(whole, rules.judge(collect.merge(analyses, lateness), limits))
 
 
-# Another number whenever a process tells something else.
-_TOLD_VERSION = 5
+# Increase it whenever a summary means something else.
+_SUMMARY_VERSION = 5
 
 
 @dataclass(frozen=True, slots=True)
 class ProcessSummary:
-    """What a process tells. `is_joined`: its dearest loop is joined with its graph and code."""
+    """What `report` needs of a process. `is_joined`: the costliest loop has its graph and code."""
 
     report: ReportPart
     analysis: RunAnalysis
     is_joined: bool
 
 
-def question(limits: Thresholds, *, is_joined: bool) -> Query[ProcessSummary]:
-    """Return what each process is asked."""
+def summary_query(limits: Thresholds, *, is_joined: bool) -> Query[ProcessSummary]:
+    """Return the query that makes the summary of a process."""
     return Query(
         "report",
-        _TOLD_VERSION,
-        functools.partial(tell, limits=limits, is_joined=is_joined),
-        # Advice knows the memory of accelerators alone.
+        _SUMMARY_VERSION,
+        functools.partial(summarize, limits=limits, is_joined=is_joined),
+        # Findings use the memory of accelerators only.
         needs=Needs(host_allocations=False),
-        kept_as=ProcessSummary,
+        cached_as=ProcessSummary,
         details=repr((limits, is_joined)),
     )
 
 
-def tell(profile: Profile, shard: Shard, *, limits: Thresholds, is_joined: bool) -> ProcessSummary:
-    """Return what a process tells, by its profile."""
+def summarize(
+    profile: Profile, shard: Shard, *, limits: Thresholds, is_joined: bool
+) -> ProcessSummary:
+    """Return the summary of a process from its profile."""
     loops = parts_by_loop(profile)
     did = application.activities(profile)
     found = process_accounts(profile, loops)

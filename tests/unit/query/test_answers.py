@@ -21,7 +21,7 @@ from tfprobe.errors import Missing
 from tfprobe.findings import engine
 from tfprobe.profile.reader.run_reader import load
 from tfprobe.profile.reader.traced_steps import dearest
-from tfprobe.query import cache
+from tfprobe.query import cache, run_reports
 from tfprobe.query.process_pool import Here
 from tfprobe.query.run_reports import RunReport, answer
 from tfprobe.report.documents.run_report import document, gather
@@ -93,6 +93,19 @@ def test_the_second_answer_reads_no_process(run):
     second = answer(run, ELSEWHERE, choose=counting)
 
     assert (as_documents(second), counting.count) == (as_documents(first), 0)
+
+
+@pytest.mark.parametrize(("size", "names"), [(None, []), (0, ["answers"])])
+def test_one_process_is_cached_if_there_is_much_to_read(tmp_path, monkeypatch, size, names):
+    """Below that the answer takes as long without a cache; its summary is never cached, too."""
+    if size is not None:
+        monkeypatch.setattr(run_reports, "UNCACHED_BYTES", size)
+    run = RunFolder(write_ranks(tmp_path / "run", 1))
+
+    first, second = answer(run, ELSEWHERE), answer(run, ELSEWHERE)
+
+    assert as_documents(first) == as_documents(second) == by_the_whole(run)
+    assert [path.name for path in run.derived.glob("*")] == names
 
 
 def test_a_process_that_changes_is_read_again_alone(run):

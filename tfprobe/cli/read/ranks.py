@@ -36,10 +36,10 @@ def command(
     folder = common.chosen_run(run, output)
     choose = Workers(workers, dask).on(folder)
     with common.progress("Reading captures") as watch:
-        from tfprobe.query.queries import beside
+        from tfprobe.query.queries import compare_ranks
         from tfprobe.runs.liveness import this_machine
 
-        found = beside(folder, this_machine(), choose, named=loop, steps=chosen, watch=watch)
+        found = compare_ranks(folder, this_machine(), choose, named=loop, steps=chosen, watch=watch)
     across = found.across
     if as_json:
         from tfprobe.report.documents.rank_report import document

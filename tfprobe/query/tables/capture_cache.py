@@ -8,17 +8,14 @@ ends with the question.
 from __future__ import annotations
 
 import hashlib
-import json
-import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
-import tfprobe
 from tfprobe.errors import TfprobeError
 from tfprobe.profile.profile import Profile
-from tfprobe.query.cache import is_ours
+from tfprobe.query.cache import capture_bytes, digest, files_of, is_ours, this_program
 from tfprobe.query.process_pool import Died, Here, Runner
 from tfprobe.query.queries import FailedShard
 from tfprobe.query.shards import Shard, load_shard
@@ -26,7 +23,7 @@ from tfprobe.query.tables import captured
 from tfprobe.query.tables.captured import SIDE_TABLES, CaptureFiles, read_told
 from tfprobe.query.tables.database import can_name, files, writer
 from tfprobe.runs import safe_files
-from tfprobe.runs.layout import ProcessFolder, RunFolder, children
+from tfprobe.runs.layout import ProcessFolder, RunFolder
 from tfprobe.runs.liveness import LIVE
 
 # Another number whenever files hold something else than before.
@@ -78,7 +75,7 @@ def kept(
         for shard, fingerprint in zip(shards, fingerprints, strict=True)
         if shard not in found
     ]
-    runner = choose(len(items), sum(_capture_bytes(item.shard.process) for item in items))
+    runner = choose(len(items), sum(capture_bytes(item.shard.process) for item in items))
     with closing(runner.run(_make, items)) as results:
         for item, result in zip(items, results, strict=True):
             found[item.shard] = _received(item, result)
@@ -94,10 +91,6 @@ def _received(item: _Item, result: Kept | FailedShard | Died) -> Kept | FailedSh
         # Another machine has written it to a temporary directory of its own.
         return _make(item)
     return result
-
-
-def _capture_bytes(folder: ProcessFolder) -> int:
-    return sum(size for path in folder.capture_files() for size in _seen(path)[:1])
 
 
 def forget_damaged(found: Iterable[Kept]) -> bool:
@@ -204,28 +197,7 @@ def _short(text: str) -> str:
 
 
 def _fingerprint(folder: ProcessFolder) -> str:
-    """Tell apart what the tables of a process are made of, without reading it."""
-    sources = (
-        folder.manifest,
-        folder.steps,
-        folder.events,
-        folder.activities,
-        folder.gaps,
-        folder.resource_samples,
-        *children(folder.graphs),
-        *folder.capture_files(),
-    )
-    seen = [(path.name, *_seen(path)) for path in sources]
-    text = json.dumps([_VERSION, tfprobe.__version__, seen])
-    return hashlib.sha256(text.encode()).hexdigest()[:32]
-
-
-def _seen(path: Path) -> tuple[int, ...]:
-    try:
-        found = os.stat(path)
-    except OSError:
-        return ()
-    return found.st_size, found.st_mtime_ns
+    return digest(_VERSION, this_program(), files_of(folder).fingerprint)
 
 
 def _still_true(

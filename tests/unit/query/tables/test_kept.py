@@ -21,7 +21,6 @@ from tfprobe.query.shards import Shard
 from tfprobe.query.tables import capture_cache, captured, loader
 from tfprobe.query.tables.captured import CaptureFiles
 from tfprobe.runs import liveness
-from tfprobe.runs.layout import ProcessFolder
 
 COUNT = "select count(*) from executions"
 
@@ -383,15 +382,3 @@ def test_a_run_that_is_removed_stays_so(tmp_path: Path, monkeypatch: pytest.Monk
 
     assert asked(COUNT, run)[1] == [(6,)]
     assert not run.exists()
-
-
-def test_a_capture_may_go_while_bytes_are_counted(
-    run: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Each file is looked at once."""
-    sizes = iter([(7, 0), (), (7, 0)])
-    monkeypatch.setattr(capture_cache, "_seen", lambda _: next(sizes))
-
-    (folder,) = (folder.parent for folder in run.glob("*/*/captures"))
-
-    assert capture_cache._capture_bytes(ProcessFolder(folder)) == 7

@@ -1,4 +1,4 @@
-"""Files that change make another identity, whatever else lies beside them."""
+"""Files that change have another fingerprint, whatever else lies in their directory."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from tests.support.questions import ELSEWHERE, write_ranks
 from tfprobe.query.cache import capture_bytes, files_of
 from tfprobe.query.process_pool import Here
-from tfprobe.query.queries import beside
+from tfprobe.query.queries import compare_ranks
 from tfprobe.runs.layout import ProcessFolder, RunFolder
 
 # Which of them a directory lists after a link is the file system's affair: of so many some are.
@@ -36,13 +36,13 @@ def test_a_link_that_leads_nowhere_hides_no_other_file(run) -> None:
     (folder,) = run.processes()
     _write(folder, 1)
     before = capture_bytes(folder)
-    identities = {files_of(folder).identity}
+    fingerprints = {files_of(folder).fingerprint}
 
     for name in CAPTURES:
         folder.capture(name).write_bytes(b"\xff\xff")
-        identities.add(files_of(folder).identity)
+        fingerprints.add(files_of(folder).fingerprint)
 
-    assert len(identities) == 1 + len(CAPTURES)
+    assert len(fingerprints) == 1 + len(CAPTURES)
     assert files_of(folder).capture_bytes == before + len(CAPTURES)
 
 
@@ -54,7 +54,7 @@ def test_a_link_that_leads_nowhere_is_a_file_itself(run) -> None:
     folder.capture("000060-session_run-0.run_metadata.pb").symlink_to("nowhere")
 
     after = files_of(folder)
-    assert after.identity != before.identity
+    assert after.fingerprint != before.fingerprint
     assert after.capture_bytes == before.capture_bytes
 
 
@@ -66,7 +66,7 @@ def test_ranks_are_compared_beside_a_link_that_leads_nowhere(run) -> None:
         given.append(size_bytes)
         return Here()
 
-    found = beside(run, ELSEWHERE, choose)
+    found = compare_ranks(run, ELSEWHERE, choose)
 
     assert [row.process.rank for row in found.across.rows] == [0]
     assert given == [capture_bytes(run.processes()[0])]
