@@ -31,56 +31,59 @@ _KERAS_PARTS = (
     "saving.save",
     "saving.saving_api",
 )
-TARGETS = frozenset(
-    (
-        "tensorflow.python.client.session",
-        "tensorflow.python.eager.def_function",
-        "tensorflow.python.eager.polymorphic_function.polymorphic_function",
-        "tensorflow.python.eager.function",
-        "tensorflow.python.eager.polymorphic_function.monomorphic_function",
-        "tensorflow.python.eager.polymorphic_function.concrete_function",
-        "tensorflow.python.eager.profiler",
-        "tensorflow.python.eager.backprop",
-        "tensorflow.python.profiler.profiler_v2",
-        "tensorflow.python.training.optimizer",
-        "tensorflow.python.keras.engine.training_v2_utils",
-        "keras.src.backend.tensorflow.trainer",
-        "keras.src.optimizers.base_optimizer",
-        "keras.src.trainers.trainer",
-        "keras.src.models.functional",
-        "keras.src.models.model",
-        "keras.src.models.sequential",
-        "keras.src.callbacks.callback_list",
-        "tensorflow.python.data.ops.dataset_ops",
-        "tensorflow.python.framework.func_graph",
-        "tensorflow.python.training.saver",
-        "tensorflow.python.training.server_lib",
-        "tensorflow.python.training.checkpoint_management",
-        "tensorflow.python.training.tracking.util",
-        "tensorflow.python.checkpoint.checkpoint",
-        "tensorflow.python.checkpoint.checkpoint_management",
-        "tensorflow.python.saved_model.save",
-        "tensorflow.python.summary.writer.writer",
-        "tensorflow.python.ops.script_ops",
-        "tensorflow.python.ops.summary_ops_v2",
-        "tensorflow_estimator.python.estimator.estimator",
-    )
-    + tuple(home + "." + part for home in _KERAS_HOMES for part in _KERAS_PARTS)
+_TENSORFLOW = (
+    "tensorflow.python.client.session",
+    "tensorflow.python.eager.def_function",
+    "tensorflow.python.eager.polymorphic_function.polymorphic_function",
+    "tensorflow.python.eager.function",
+    "tensorflow.python.eager.polymorphic_function.monomorphic_function",
+    "tensorflow.python.eager.polymorphic_function.concrete_function",
+    "tensorflow.python.eager.profiler",
+    "tensorflow.python.eager.backprop",
+    "tensorflow.python.profiler.profiler_v2",
+    "tensorflow.python.training.optimizer",
+    "tensorflow.python.data.ops.dataset_ops",
+    "tensorflow.python.framework.func_graph",
+    "tensorflow.python.training.saver",
+    "tensorflow.python.training.server_lib",
+    "tensorflow.python.training.checkpoint_management",
+    "tensorflow.python.training.tracking.util",
+    "tensorflow.python.checkpoint.checkpoint",
+    "tensorflow.python.checkpoint.checkpoint_management",
+    "tensorflow.python.saved_model.save",
+    "tensorflow.python.summary.writer.writer",
+    "tensorflow.python.ops.script_ops",
+    "tensorflow.python.ops.summary_ops_v2",
+    "tensorflow_estimator.python.estimator.estimator",
 )
+_KERAS = (
+    "tensorflow.python.keras.engine.training_v2_utils",
+    "keras.src.backend.tensorflow.trainer",
+    "keras.src.optimizers.base_optimizer",
+    "keras.src.trainers.trainer",
+    "keras.src.models.functional",
+    "keras.src.models.model",
+    "keras.src.models.sequential",
+    "keras.src.callbacks.callback_list",
+)
+# The modules to patch, and the folder of `frameworks/` that knows each.
+TARGETS = dict.fromkeys(_TENSORFLOW, "tensorflow")
+TARGETS.update(dict.fromkeys(_KERAS, "keras"))
+TARGETS.update((home + "." + part, "keras") for home in _KERAS_HOMES for part in _KERAS_PARTS)
 # What a program imports to name its activities; supplied where tfprobe is not installed.
 MARKS = "tfprobe"
 # Modules of a process that may start other processes and signal them. One that forks directly needs neither.
 SENDERS = frozenset(("subprocess", "multiprocessing.popen_fork"))
 # Imported by gevent and eventlet: several greenlets share a thread.
 GREENLETS = "greenlet"
-_SEEN = TARGETS.union(ALWAYS, SENDERS, (MARKS, GREENLETS))
+_SEEN = ALWAYS.union(TARGETS, SENDERS, (MARKS, GREENLETS))
 
 
 def arm(boot):
     """Report this interpreter to the run, whose boot directory is `boot`, and watch for TensorFlow."""
     finder = Finder(boot)
     sys.meta_path.insert(0, finder)
-    for name in TARGETS.intersection(sys.modules):
+    for name in set(TARGETS).intersection(sys.modules):
         finder.fire(name, sys.modules[name])
     _report_interpreter(boot)
     if not SENDERS.isdisjoint(sys.modules):

@@ -14,7 +14,7 @@ import pytest
 
 from tests.support.agent import load
 
-graphs = load("core.graphs")
+graphs = load("frameworks.tensorflow.graphs")
 
 TRAIN = "/home/ada/train.py"
 NEW, OLD = "/tmp/__autograph_generated_fileab12cd34.py", "/tmp/tmpab12cd34.py"

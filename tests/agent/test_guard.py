@@ -47,7 +47,7 @@ def test_an_error_while_tracing_leaves_the_counts(laboratory: Laboratory, where)
     laboratory.finish(
         BREAK
         + f"""
-from tfprobe_agent.core import {module}
+from tfprobe_agent.frameworks.tensorflow import {module}
 {module}.{function} = broken
 for _ in range(50): assert session.run("loss") == "ran loss"
 """
@@ -92,7 +92,8 @@ def test_a_time_out_of_the_job_reaches_the_job(laboratory: Laboratory, handler, 
 
     lines = laboratory.finish(f"""
 import signal
-from tfprobe_agent.core import graphs, process_dir, recorder
+from tfprobe_agent.core import process_dir, recorder
+from tfprobe_agent.frameworks.tensorflow import graphs
 def raising(number, frame): raise TimeoutError("theirs")
 {HANDLERS[handler]}
 signal.signal(signal.SIGALRM, handler)

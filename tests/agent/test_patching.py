@@ -18,7 +18,7 @@ LOOK = """
 import copy, functools, inspect, json, pickle, sys
 sys.path.append(%(hooks)r)
 from tfprobe_agent import patching
-from tfprobe_agent.frameworks import step_wrapper
+from tfprobe_agent.core import step_wrapper
 
 def same(original):
     def call(self, *args, **kwargs):

@@ -150,7 +150,7 @@ def test_a_forked_child_watches_separately(laboratory: Laboratory) -> None:
     laboratory.finish(
         INPUT
         + """
-from tfprobe_agent.frameworks import python_ops
+from tfprobe_agent.frameworks.tensorflow import python_ops
 python_ops.WATCHES.taken.acquire()
 if os.fork() == 0:
     requested, made = queue.Queue(), queue.Queue()

@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.agent import Laboratory, load
 
-traced_step = load("frameworks.traced_step")
+traced_step = load("frameworks.tensorflow.settings")
 
 
 def _settings(laboratory: Laboratory) -> list[dict[str, Any]]:

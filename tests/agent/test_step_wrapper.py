@@ -8,7 +8,7 @@ import pytest
 
 from tests.support.agent import load
 
-step_wrapper = load("frameworks.step_wrapper")
+step_wrapper = load("core.step_wrapper")
 loop_module = load("core.loop")
 steps_file = load("core.steps_file")
 

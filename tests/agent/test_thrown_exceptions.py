@@ -203,7 +203,7 @@ def test_an_exception_that_the_job_is_handling_is_not_thrown_again(laboratory: L
 
     lines = laboratory.finish("""
 import signal
-from tfprobe_agent.core import graphs
+from tfprobe_agent.frameworks.tensorflow import graphs
 def broken(*args): raise RuntimeError("planted")
 def handler(number, frame): raise TimeoutError("theirs")
 signal.signal(signal.SIGALRM, handler)

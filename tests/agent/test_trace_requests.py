@@ -18,7 +18,7 @@ layout = load("core.steps_layout")
 A_DAY_NS = 86_400 * 10**9
 # One step for each line on stdin. The next look at the control words is a day away.
 SLOW_TO_LOOK = f"""
-sys.modules["tfprobe_agent.frameworks.step_wrapper"].POLL_NS = {A_DAY_NS}
+sys.modules["tfprobe_agent.core.step_wrapper"].POLL_NS = {A_DAY_NS}
 """
 BY_LINES = """
 step = def_function.Function()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from types import SimpleNamespace
 
@@ -10,8 +11,9 @@ import pytest
 from tests.support.agent import Laboratory, load
 
 tracing = load("core.tracing")
-session_wrappers = load("frameworks.session")
-profiler = load("frameworks.profiler")
+framework = load("core.framework")
+session_wrappers = load("frameworks.tensorflow.session")
+profiler = load("frameworks.tensorflow.profiler")
 
 # Two steps that are to be traced.
 STEP, OTHER = SimpleNamespace(name="step"), SimpleNamespace(name="other")
@@ -73,7 +75,8 @@ def test_no_full_trace_while_the_job_profiles(monkeypatch) -> None:
     tracing.give_back(STEP)
 
     module = SimpleNamespace(_profiler=object())
-    monkeypatch.setitem(tracing.sys.modules, "tensorflow.python.profiler.profiler_v2", module)
+    framework.load("tensorflow")
+    monkeypatch.setitem(sys.modules, "tensorflow.python.profiler.profiler_v2", module)
     assert not tracing.take_full(STEP)
     module._profiler = None
     tracing.TRACING.job_server = True

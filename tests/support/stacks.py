@@ -24,7 +24,7 @@ FRAMES: Mapping[str, SampledFrame] = {
     "load": SampledFrame("/work/train.py", 9, "load"),
     "fit": SampledFrame("/venv/lib/python3.11/site-packages/keras/trainer.py", 397, "fit"),
     "wrapper": SampledFrame(
-        f"{_AGENT}/frameworks/step_wrapper.py", 75, "make.<locals>.around.<locals>.step_wrapper"
+        f"{_AGENT}/core/step_wrapper.py", 75, "make.<locals>.around.<locals>.step_wrapper"
     ),
     "door": SampledFrame(f"{_AGENT}/door.py", 65, "make.<locals>.door"),
     "execute": SampledFrame("/venv/lib/python3.11/site-packages/tf/execute.py", 53, "execute"),

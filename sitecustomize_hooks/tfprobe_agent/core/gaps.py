@@ -15,8 +15,7 @@ from functools import partial
 
 from tfprobe_agent.unpatched import UNPATCHED
 
-from . import calls
-from .graphs import name_sources
+from . import calls, framework
 from .guard import STATE, never_raise_noting
 from .steps_layout import NEVER
 
@@ -325,7 +324,8 @@ def _settle(watch, current, now_ns, cut):
     if STATE.disabled or not STATE.noting or recorder.pid != UNPATCHED.getpid():
         return
     rows, functions = calls.rows_of(nodes)
-    name_sources(rows, functions)
+    for known in list(framework.LOADED):
+        known.name_sources(rows, functions)
     lasted_ns = sum(row[4] for row in rows)
     cost_ns = min(events * watch.event_ns, lasted_ns)
     recorder.process_dir.append(

@@ -3,7 +3,7 @@
 For threads and names without a block of their own in steps.bin there is one block per kind, written by all of them. A
 step wrapper writes to what its thread alone uses, without a lock. So each thread has a loop of its own here, too, with
 a ring in memory; its `stored`, called after every step, passes the step on under a lock. Most steps are counted inline,
-in `frameworks/step_wrapper.py`; `Loop.record` does the same for the others.
+in `step_wrapper.py`; `Loop.record` does the same for the others.
 """
 
 import array

@@ -14,6 +14,8 @@ from tfprobe_agent.config import rank_variables
 from tfprobe_agent.interruptions import let_through
 from tfprobe_agent.unpatched import UNPATCHED, OpenFile, read_file, write_all
 
+from . import framework
+
 AGENT_VERSION = 1
 
 # TensorFlow writes a profiler window into a directory of this name and the thread's number, in the captures folder.
@@ -151,6 +153,7 @@ class ProcessDir:
             "tensorflow": tensorflow_version(),
             "keras": _version_of("keras") or _version_of("tf_keras"),
             "wrapt": _version_of("wrapt"),
+            "frameworks": framework.versions(),
             "devices": self.devices,
             "rank": self.rank,
         }

@@ -1,7 +1,6 @@
 """The recording of this process: its folder, steps file, schedule and loops; created anew in a forked child."""
 
 import os
-import sys
 import threading
 
 from tfprobe_agent.boot import started
@@ -9,7 +8,7 @@ from tfprobe_agent.config import read_config
 from tfprobe_agent.interruptions import let_through
 from tfprobe_agent.unpatched import UNPATCHED
 
-from . import gaps, graphs, threads, tracing
+from . import framework, gaps, threads, tracing
 from .guard import STATE, never_raise, never_raise_noting, never_raise_tracing
 from .loop import FURTHER, UNTIMED, ForwardingLoop, SharedLoop, UntimedLoop
 from .process_dir import ProcessDir, tensorflow_version
@@ -39,15 +38,9 @@ from .threads import ENDED, THREAD, this_thread
 MAX_REQUEST = 1000000
 # The last loops of the file, one for each of KINDS, are reserved for jobs of very many threads or kinds of step.
 OVERFLOW_LOOPS = 10
-# A job that ends before its budget allowed the code maps gets them at exit, for this many times the budget.
-EXIT_OVERDRAFT = 3
 # How long the exit waits for a traced step of another thread, in seconds. A step that waits itself, for a queue, is
 # left.
 EXIT_WAIT_S = 0.2
-# How long the exit waits for a thread that deletes a Session, which takes milliseconds unless the machine is busy.
-DELETION_WAIT_S = 1.0
-DELETION_LOOK_S = 0.005
-SESSION_FILE = os.path.join("python", "client", "session.py")
 
 
 def find_named(kind, name):
@@ -87,7 +80,7 @@ class Recorder:
         self.write_process()
         if parent is not None:
             self.process_dir.event("fork", parent=parent)
-        self.process_dir.event("start", tensorflow=tensorflow_version())
+        self.process_dir.event("start", tensorflow=tensorflow_version(), frameworks=framework.versions())
 
     def write_process(self):
         """Write process.json, again when devices and possibly a cluster become known; ranks trace the same steps."""
@@ -268,8 +261,8 @@ class Recorder:
             window.surrender()  # after the last step of an eager loop, no further step ends its window
         if tracing.is_given_back(EXIT_WAIT_S):
             never_raise_tracing(self.process_dir.remove_windows)()
-        never_raise_tracing(graphs.write_code_maps)(self, EXIT_OVERDRAFT)
-        never_raise_noting(_await_deletions)()
+        for known in list(framework.LOADED):
+            known.finish(self)
         self.steps.put(ACTIVE_WORD, UNPATCHED.monotonic_ns())
         self.steps.note_exit()
         self.steps.put(STATE_WORD, FINISHED)
@@ -278,31 +271,6 @@ class Recorder:
             self.write_process()
         self.process_dir.event("exit")
         self.process_dir.write_lines()
-
-
-def _await_deletions():
-    """Wait, for some time, until threads that delete a Session are back in Python.
-
-    The last one to hold a Session may be a queue thread, which is a daemon: the interpreter kills it as it returns from
-    C++ that cannot be unwound, and the process aborts. Recording makes threads end later, and must not cause that.
-    """
-    until_ns = UNPATCHED.monotonic_ns() + int(DELETION_WAIT_S * 1e9)
-    current = threading.get_ident()
-    while UNPATCHED.monotonic_ns() < until_ns:
-        frames = sys._current_frames()
-        if not any(_deletes_session(frame) for ident, frame in frames.items() if ident != current):
-            return
-        del frames  # they are the job's, and keep objects alive
-        UNPATCHED.sleep(DELETION_LOOK_S)
-
-
-def _deletes_session(frame):
-    while frame is not None:
-        code = frame.f_code
-        if code.co_name == "__del__" and code.co_filename.endswith(SESSION_FILE):
-            return True
-        frame = frame.f_back
-    return False
 
 
 class _Current:

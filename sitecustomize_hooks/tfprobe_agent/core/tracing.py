@@ -1,15 +1,17 @@
-"""Who may use TensorFlow's one profiler right now. A traced step that meets another session fails after it ran.
+"""A step being traced, and who may use the profiler right now.
 
-TensorFlow allows one profiler session per process. `Session.run` with FULL_TRACE opens one inside the step and raises
-AlreadyExists if there is another, although the step's updates are already applied. So a conflict is prevented before
-the step, not handled after it. SOFTWARE_TRACE opens none and is safe at any time.
+All frameworks share one lock: TensorFlow and XLA allow one profiler session per process, and so does CUPTI below them.
+A traced step that meets another session fails after it ran. `Session.run` with FULL_TRACE opens one inside the step and
+raises AlreadyExists if there is another, although the step's updates are already applied. So a conflict is prevented
+before the step, not handled after it. SOFTWARE_TRACE opens none and is safe at any time.
 """
 
-import sys
 import threading
 
 from tfprobe_agent import config
 from tfprobe_agent.unpatched import UNPATCHED
+
+from . import framework
 
 # How long a profiler call of the job waits for a traced step to end, in seconds. A longer step may be waiting for that
 # very call; then the job gets TensorFlow's own answer.
@@ -38,17 +40,9 @@ def reset():
     TRACING.__init__()
 
 
-def profiler_modules():
-    """Return those of TensorFlow's Python profiler modules that are loaded."""
-    names = ("tensorflow.python.profiler.profiler_v2", "tensorflow.python.eager.profiler")
-    return [sys.modules[name] for name in names if name in sys.modules]
-
-
 def job_holds_profiler():
     """Return whether the job itself has, or is about to have, a profiler session."""
-    return len(TRACING.job_calls) > 0 or any(
-        getattr(module, "_profiler", None) is not None for module in profiler_modules()
-    )
+    return len(TRACING.job_calls) > 0 or any(known.job_holds_profiler() for known in list(framework.LOADED))
 
 
 def take(holder):
@@ -107,3 +101,47 @@ def job_begins(call):
     except BaseException:
         calls.discard(call)
         raise
+
+
+class TracedStep:
+    """A step being traced: what to call instead, and how to end. Subclasses know their framework."""
+
+    level = "full"
+    watch = None  # why the gap after it is watched, for a step that is not traced
+
+    def __init__(self, call, args, kwargs):
+        self.call = call
+        self.args = args
+        self.kwargs = kwargs
+        self.why = None
+        self.request = None  # the sequence number of the trace request it is for, if any
+        self.called_at = "", 0  # file and line of the job
+        self.opening_ns = 0
+        self.clock_ns = 0  # unix time less monotonic time when the step began
+        self.thread = threading.get_ident()
+
+    def sizes(self, result):
+        """Return the bytes of what the step was fed and of what it returned, None where that is not known."""
+        return None, None
+
+    def write_settings(self):
+        """Write the settings that the job's speed depends on; called once per process."""
+
+    def finish(self, loop, step, result):
+        """End the trace and store the capture; return (file name, bytes, graph fingerprint or None), or None."""
+        raise NotImplementedError
+
+    def abandon(self):
+        """End the trace, if it has not ended, keeping nothing. May be called again."""
+        raise NotImplementedError
+
+
+class GapWatch(TracedStep):
+    """A step that is not traced, whose gap is to be watched."""
+
+    def __init__(self, watch, call, args, kwargs):
+        TracedStep.__init__(self, call, args, kwargs)
+        self.watch = watch
+
+    def abandon(self):
+        """Nothing has begun yet."""

@@ -23,6 +23,7 @@ from tfprobe.profile.tables import Flags
 
 # What the agent puts around the call that is one step.
 _STEP_WRAPPERS = (
+    ("tfprobe_agent/core/step_wrapper.py", "step_wrapper"),
     ("tfprobe_agent/frameworks/step_wrapper.py", "step_wrapper"),
     ("tfprobe_agent/door.py", "door"),  # in older recordings
 )

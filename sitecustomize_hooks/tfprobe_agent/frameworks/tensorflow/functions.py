@@ -5,24 +5,24 @@ TensorFlow returns them only while it prepares a function, which is at its first
 with graph collection switched on. That changes no step, and a job that collects graphs itself is left alone.
 """
 
-import re
 import sys
 import threading
 import weakref
 
 from tfprobe_agent import patching
+from tfprobe_agent.core import step_wrapper
 from tfprobe_agent.core.guard import STATE, failed
 from tfprobe_agent.core.process_dir import tensorflow_version
 from tfprobe_agent.core.recorder import current_recorder, find_named
 from tfprobe_agent.core.steps_layout import RETRACES
 from tfprobe_agent.core.threads import cache_loop, entry_of
+from tfprobe_agent.frameworks.activity_hooks import plain_name
 from tfprobe_agent.unpatched import UNPATCHED
 
-from . import profiler, step_wrapper
+from . import profiler
 
 _CONTEXT = "tensorflow.python.eager.context"
 _SUMMARY = "tensorflow.python.ops.summary_ops_v2"
-_TRACED_NAME = re.compile(r"^__(?:inference|forward|backward)_(.*)_\d+$")
 
 # The functions that Keras trains, tests and predicts with: id -> (weak reference, kind, model name).
 KERAS_FUNCTIONS = {}
@@ -91,12 +91,6 @@ def find(current, args, kwargs):
 def _name_of(function):
     name = getattr(function, "_name", None) or getattr(getattr(function, "graph", None), "name", None)
     return plain_name(name if isinstance(name, str) else type(function).__name__)
-
-
-def plain_name(name):
-    """Return the name of a function without the parts that TensorFlow adds when it traces it."""
-    traced = _TRACED_NAME.match(name)
-    return traced.group(1) if traced else name
 
 
 def note_retraces(loop):

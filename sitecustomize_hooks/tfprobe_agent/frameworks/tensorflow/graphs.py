@@ -13,9 +13,8 @@ from json import dumps
 from os.path import basename
 from weakref import WeakKeyDictionary
 
+from tfprobe_agent.core.guard import STATE, failed
 from tfprobe_agent.unpatched import UNPATCHED
-
-from .guard import STATE, failed
 
 # A graph that keeps growing (a job that adds ops in its loop) is written again only when it has grown by half.
 _GROWTH = 1.5

@@ -9,12 +9,12 @@ from tfprobe_agent import patching
 from tfprobe_agent.core import gaps
 from tfprobe_agent.core.guard import STATE, failed
 from tfprobe_agent.core.recorder import current_recorder, find_named
+from tfprobe_agent.core.step_wrapper import UNSET, abandon, finish_trace, start_trace
 from tfprobe_agent.core.threads import THREAD, cache_loop
 from tfprobe_agent.interruptions import leave_traceback
 from tfprobe_agent.unpatched import UNPATCHED
 
 from . import functions, profiler
-from .step_wrapper import UNSET, abandon, finish_trace, start_trace
 
 # Upper bound of the gradients that a loop with an optimizer computes before it first applies one.
 BY_HAND_LEAST = 5

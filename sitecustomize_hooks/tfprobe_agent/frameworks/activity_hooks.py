@@ -3,8 +3,9 @@
 Nothing that runs in every step belongs here: steps have a step wrapper, and the rest is seen in the gaps between them.
 """
 
-from . import activities, patching
-from .frameworks import functions
+import re
+
+from tfprobe_agent import activities, patching
 
 _CALLBACKS = tuple(
     "on_%s_%s" % (what, side) for what in ("epoch", "train", "test", "predict") for side in ("begin", "end")
@@ -49,6 +50,8 @@ _KNOWN_AS = {
     "_ResourceSummaryWriter": "SummaryWriter",
 }
 _METHODS_KNOWN_AS = {"_call_model_fn": "model_fn", "_symbolic_build": "build"}
+# TensorFlow adds to the name of a function that it traces.
+_TRACED_NAME = re.compile(r"^__(?:inference|forward|backward)_(.*)_\d+$")
 # The end of a module's name, a function in it, and the kind and name of the activity.
 _FUNCTIONS = (
     (".engine.saving", "save_model", "save", "save_model"),
@@ -79,4 +82,10 @@ def _known_as(class_name, method):
 def _traced_name(args, kwargs):
     """Return the name of the traced function, without the numbers that TensorFlow adds."""
     name = args[0] if args else kwargs["name"]
-    return functions.plain_name(name if isinstance(name, str) else str(name))
+    return plain_name(name if isinstance(name, str) else str(name))
+
+
+def plain_name(name):
+    """Return the name of a function without the parts that TensorFlow adds when it traces it."""
+    traced = _TRACED_NAME.match(name)
+    return traced.group(1) if traced else name

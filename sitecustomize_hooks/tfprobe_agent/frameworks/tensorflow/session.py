@@ -5,14 +5,15 @@ import weakref
 from hashlib import sha1
 
 from tfprobe_agent import patching
-from tfprobe_agent.core import graphs, tracing
+from tfprobe_agent.core import step_wrapper, tracing
 from tfprobe_agent.core.guard import failed
 from tfprobe_agent.core.recorder import current_recorder, find_named
 from tfprobe_agent.core.threads import THREAD, cache_loop
 from tfprobe_agent.interruptions import leave_traceback
 from tfprobe_agent.unpatched import UNPATCHED
 
-from . import step_wrapper, traced_step
+from . import graphs
+from .settings import TensorFlowStep
 
 _CONTAINERS = (list, tuple, dict)
 # Fetch names are cut to this many characters; longer ones end in a digest that keeps loops apart.
@@ -216,11 +217,11 @@ class _SessionWrappers:
         return twins[key]
 
 
-class _TracedSessionStep(traced_step.TracedStep):
+class _TracedSessionStep(TensorFlowStep):
     """A traced run: FULL_TRACE if TensorFlow's profiler is free, otherwise SOFTWARE_TRACE, which needs none."""
 
     def __init__(self, protos, loop, session, call, args, kwargs, job_metadata):
-        traced_step.TracedStep.__init__(self, call, args, kwargs)
+        TensorFlowStep.__init__(self, call, args, kwargs)
         self.protos = protos
         self.metadata = protos.RunMetadata()
         self.job_metadata = job_metadata

@@ -7,7 +7,7 @@ import threading
 
 from tfprobe_agent import patching
 from tfprobe_agent.config import profiling_disabled
-from tfprobe_agent.core import graphs, tracing
+from tfprobe_agent.core import tracing
 from tfprobe_agent.core.guard import failed, never_raise_noting
 from tfprobe_agent.core.process_dir import WINDOW, remove_tree, tensorflow_version
 from tfprobe_agent.core.recorder import current_recorder
@@ -16,9 +16,11 @@ from tfprobe_agent.imports import place_of
 from tfprobe_agent.interruptions import leave_traceback
 from tfprobe_agent.unpatched import UNPATCHED
 
-from . import traced_step
+from . import graphs
+from .settings import TensorFlowStep
 
 _PROFILER = "tensorflow.python.profiler.profiler_v2"
+_FORMER_PROFILER = "tensorflow.python.eager.profiler"
 _CONTEXT = "tensorflow.python.eager.context"
 # TensorFlow's own defaults: host level 2, device level 1, no Python. If written out, 2.21 warns of each on stderr.
 _OPTIONS = {}
@@ -26,6 +28,12 @@ _OPTIONS = {}
 # the recorder pairs activities that began and ended in different threads). Seen in every second job of 20 sessions in
 # 2.18, 2.20 and 2.21; in none in 2.12, 2.15 and 2.16.
 _CRASHES_CLUSTERS = (2, 17)
+
+
+def job_holds_profiler():
+    """Return whether one of TensorFlow's Python profiler modules that are loaded has a session."""
+    modules = [sys.modules.get(name) for name in (_PROFILER, _FORMER_PROFILER)]
+    return any(getattr(module, "_profiler", None) is not None for module in modules)
 
 
 def patch(module):
@@ -62,13 +70,13 @@ def _opened(loop, window):
 STALE_NS = 2 * 1000 * 1000 * 1000
 
 
-class Window(traced_step.TracedStep):
+class Window(TensorFlowStep):
     """An open profiler session. Whoever takes `session` first, the step's end or the job, ends it."""
 
     level = "window"
 
     def __init__(self, call, args, kwargs, function):
-        traced_step.TracedStep.__init__(self, call, args, kwargs)
+        TensorFlowStep.__init__(self, call, args, kwargs)
         self.function = function
         self.session = None
         self.directory = None

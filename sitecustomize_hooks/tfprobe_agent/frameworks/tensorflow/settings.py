@@ -1,60 +1,18 @@
-"""A step being traced, what it was fed and returned, and the settings of the job that its speed depends on.
+"""What a step was fed and returned, and the settings of the job that its speed depends on.
 
 Sizes come from shapes and types: nothing is converted, copied or waited for. Settings are read from what exists:
 TensorFlow is not called for them.
 """
 
 import sys
-import threading
 
 from tfprobe_agent.config import speed_variables
 from tfprobe_agent.core.guard import never_raise_noting
 from tfprobe_agent.core.recorder import current_recorder
 from tfprobe_agent.core.threads import THREAD
+from tfprobe_agent.core.tracing import TracedStep
 from tfprobe_agent.interruptions import let_through
 from tfprobe_agent.unpatched import UNPATCHED
-
-
-class TracedStep:
-    """A step being traced: what to call instead, and how to end. Subclasses know TensorFlow."""
-
-    level = "full"
-    session_config = None  # of the Session that runs the step
-    watch = None  # why the gap after it is watched, for a step that is not traced
-
-    def __init__(self, call, args, kwargs):
-        self.call = call
-        self.args = args
-        self.kwargs = kwargs
-        self.why = None
-        self.request = None  # the sequence number of the trace request it is for, if any
-        self.called_at = "", 0  # file and line of the job
-        self.opening_ns = 0
-        self.clock_ns = 0  # unix time less monotonic time when the step began
-        self.thread = threading.get_ident()
-
-    def feeds(self):
-        """Return what the step was fed; None if steps are not fed."""
-
-    def finish(self, loop, step, result):
-        """End the trace and store the capture; return (file name, bytes, graph fingerprint or None), or None."""
-        raise NotImplementedError
-
-    def abandon(self):
-        """End the trace, if it has not ended, keeping nothing. May be called again."""
-        raise NotImplementedError
-
-
-class GapWatch(TracedStep):
-    """A step that is not traced, whose gap is to be watched."""
-
-    def __init__(self, watch, call, args, kwargs):
-        TracedStep.__init__(self, call, args, kwargs)
-        self.watch = watch
-
-    def abandon(self):
-        """Nothing has begun yet."""
-
 
 # A step with more leaves than this is not examined.
 MAX_LEAVES = 100
@@ -232,3 +190,19 @@ def _plain(value):
     if value is None or isinstance(value, (bool, int, float)):
         return value
     return str(value)[:_RATHER_A_NAME]
+
+
+class TensorFlowStep(TracedStep):
+    """A step of TensorFlow being traced."""
+
+    session_config = None  # of the Session that runs the step
+
+    def feeds(self):
+        """Return what the step was fed; None if steps are not fed."""
+
+    def sizes(self, result):
+        feeds = self.feeds()
+        return None if feeds is None else fed_bytes(feeds), result_bytes(result)
+
+    def write_settings(self):
+        write_settings(self.session_config)

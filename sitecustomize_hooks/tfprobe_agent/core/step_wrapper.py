@@ -6,12 +6,16 @@ The fast path is inline and deliberately free of calls into the agent: every ste
 import sys
 import threading
 
-from tfprobe_agent.core import gaps, tracing
-from tfprobe_agent.core.guard import STATE, failed, never_raise_noting
-from tfprobe_agent.core.loop import Loop
-from tfprobe_agent.core.recorder import current_recorder
-from tfprobe_agent.core.resource_samples import RESOURCE_SAMPLES, take_sample
-from tfprobe_agent.core.steps_layout import (
+from tfprobe_agent.imports import place_of
+from tfprobe_agent.interruptions import leave_traceback
+from tfprobe_agent.unpatched import UNPATCHED
+
+from . import gaps, tracing
+from .guard import STATE, failed, never_raise_noting
+from .loop import Loop
+from .recorder import current_recorder
+from .resource_samples import RESOURCE_SAMPLES, take_sample
+from .steps_layout import (
     HEADER_WORDS,
     NEVER,
     ONCE_NS,
@@ -21,12 +25,7 @@ from tfprobe_agent.core.steps_layout import (
     RING_MASK,
     TRACED_FLAG,
 )
-from tfprobe_agent.core.threads import THREAD
-from tfprobe_agent.imports import place_of
-from tfprobe_agent.interruptions import leave_traceback
-from tfprobe_agent.unpatched import UNPATCHED
-
-from . import traced_step
+from .threads import THREAD
 
 # Calls timed, once per process, to measure the cost of a step that is not traced.
 CALIBRATION_CALLS = 512
@@ -138,7 +137,7 @@ def start_trace(loop, tracer, original, args, kwargs):
         loop = loop.shared
     loop.file.look(began_ns)
     why = _why_watched(current, loop, began_ns, is_after_long)
-    watch = None if why is None else traced_step.GapWatch(why, original, args, kwargs)
+    watch = None if why is None else tracing.GapWatch(why, original, args, kwargs)
     if loop.n < loop.next_trace and loop.words[REQUEST] == loop.request_seen:
         return watch
     traced = None
@@ -196,9 +195,7 @@ def finish_trace(loop, traced, result, start_ns, end_ns):
     try:
         recorder = current_recorder()
         once_ns = recorder.steps.words[ONCE_NS]
-        feeds = traced.feeds()
-        fed_bytes = None if feeds is None else traced_step.fed_bytes(feeds)
-        result_bytes = traced_step.result_bytes(result)
+        fed_bytes, result_bytes = traced.sizes(result)
         stored = traced.finish(loop, step, result)
         added_ns = traced.opening_ns + UNPATCHED.monotonic_ns() - end_ns
         added_ns -= recorder.steps.words[ONCE_NS] - once_ns  # graphs and code maps are accounted for separately
@@ -220,7 +217,7 @@ def finish_trace(loop, traced, result, start_ns, end_ns):
         )  # fmt: skip
         if not recorder.settings_written:
             recorder.settings_written = True
-            traced_step.write_settings(traced.session_config)
+            traced.write_settings()
         gaps.begin(THREAD.current, recorder, loop, step, "traced")
     except Exception:
         failed("finishing a trace", tracing_only=True)
