@@ -29,6 +29,7 @@ from tfprobe.profile.activities import Activity
 from tfprobe.profile.profile import Loop, Process, Profile
 from tfprobe.profile.records import DeviceStats, NodeStats
 from tfprobe.report.documents import tiers as all_tiers
+from tfprobe.report.documents.published import published
 from tfprobe.report.documents.tiers import Tiers
 
 _MISSING = {
@@ -96,16 +97,17 @@ def _summary(
         return f"{process.host} {process.number}" if several else ""
 
     activities, unplaced = app_stats(profile, loops, models, place)
+    shown = published(all_tiers.document(tiers))
     return {
         "app_stats": activities,
         "op_stats": op_stats,
-        "runtime_stats": all_tiers.runtime_document(tiers.runtime),
-        "hardware_stats": all_tiers.hardware_document(tiers.hardware),
+        "runtime_stats": shown["runtime"],
+        "hardware_stats": shown["hardware"],
         "tfprobe": {
             "run": profile.run.id,
             "units": {"duration": "us"},
             "missing": _MISSING,
-            "application": all_tiers.application_document(tiers.application),
+            "application": shown["application"],
             "activities_without_step": unplaced,
         },
     }

@@ -8,16 +8,7 @@ from dataclasses import dataclass, replace
 from tfprobe.analysis.core.releases import Release, in_names_of
 from tfprobe.errors import Missing
 from tfprobe.findings.collect import analyse
-from tfprobe.findings.finding import (
-    Document,
-    Evidence,
-    Finding,
-    Gain,
-    Severity,
-    Subject,
-    gain_document,
-)
-from tfprobe.findings.finding import document as finding_document
+from tfprobe.findings.finding import Evidence, Finding, Gain, Severity, Subject
 from tfprobe.findings.rule import LoopAnalysis, ProcessAnalysis, Rule, RunAnalysis
 from tfprobe.findings.rules import RULES
 from tfprobe.findings.thresholds import DEFAULTS, Thresholds
@@ -202,15 +193,6 @@ def _sum(gains: Collection[Gain]) -> Gain:
 
 def _bound(gain: Gain) -> float:
     return gain.high_ratio
-
-
-def document(advice: Advice) -> Document:
-    """Return advice as documents show it."""
-    return {
-        "findings": [finding_document(finding) for finding in advice.findings],
-        "together": gain_document(advice.together),
-        "unchecked": [{"rule": each.rule, "reason": each.reason} for each in advice.unchecked],
-    }
 
 
 def _order(finding: Finding) -> tuple[int, int, int, str]:

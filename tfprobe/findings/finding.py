@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from enum import IntEnum
-from typing import Any
 
 from tfprobe.errors import Missing
-
-_NS_PER_US = 1000
-# Any: a JSON document, whose values are whatever the schema says.
-Document = dict[str, Any]
 
 
 class Severity(IntEnum):
@@ -98,40 +93,3 @@ class Finding:
     part: str = ""
     rule: str = ""
     subject: Subject = Subject()
-
-
-def document(finding: Finding) -> Document:
-    """Return a finding as every document shows it: times in µs, gains also as fractions."""
-    return {
-        "rule": finding.rule,
-        "severity": finding.severity.name.lower(),
-        "title": finding.title,
-        "evidence": [_evidence(each) for each in finding.evidence],
-        "action": finding.action,
-        "gain": gain_document(finding.gain),
-        "part": finding.part,
-        "subject": _told(finding.subject),
-    }
-
-
-def gain_document(gain: Gain | Missing) -> Document:
-    """Return a gain; where there is none, why."""
-    names = ("low", "high", "low_us", "high_us", "of_us")
-    if isinstance(gain, Missing):
-        # None, so that every gain has the same keys.
-        return {**dict.fromkeys(names), "missing": gain.reason}
-    times = (gain.low_ns / _NS_PER_US, gain.high_ns / _NS_PER_US, gain.of_ns / _NS_PER_US)
-    return dict(zip(names, (gain.low_ratio, gain.high_ratio, *times), strict=True))
-
-
-def _evidence(each: Evidence) -> Document:
-    shown = _told(each)
-    if "time_ns" in shown:
-        shown["time_us"] = shown.pop("time_ns") / _NS_PER_US
-    return shown
-
-
-def _told(value: Evidence | Subject) -> Document:
-    """Return the fields that say something."""
-    pairs = ((field.name, getattr(value, field.name)) for field in fields(value))
-    return {name: given for name, given in pairs if given not in (None, "", ())}

@@ -15,9 +15,9 @@ from tests.unit.analysis.distributed.test_collectives import reduce
 from tfprobe.analysis.breakdown.cycles import run_breakdown
 from tfprobe.analysis.compare.several_runs import trend
 from tfprobe.findings.engine import advise
-from tfprobe.findings.engine import document as advice_document
 from tfprobe.profile.profile import Profile
 from tfprobe.report.documents.breakdown_document import shares_document
+from tfprobe.report.documents.findings_document import document as advice_document
 from tfprobe.report.documents.run_report import document, gather
 from tfprobe.web import answers
 from tfprobe.web.params import Params
@@ -54,9 +54,9 @@ def test_the_account(told: Profile) -> None:
     account = document(gather(told))["account"]
     page = _page(told, "shares")["account"]
 
-    there = {part["part"]: part["us"] for part in account["parts"] if part["us"]}
-    assert {part["part"]: part["time_ns"] / 1000 for part in page["parts"]} == there
-    assert page["wall_ns"] / 1000 == account["wall_us"]
+    there = {part["part"]: part["ns"] for part in account["parts"] if part["ns"]}
+    assert {part["part"]: part["ns"] for part in page["parts"]} == there
+    assert page["wall_ns"] == account["wall_ns"]
     # Any: the line of `ls` is only passed on.
     line: Any = None
     (row,) = trend([(line, told)])
@@ -74,9 +74,9 @@ def test_the_account_of_ranks_that_wait(ranks: Profile) -> None:
     account = document(gather(ranks))["account"]
     page = _page(ranks, "shares")["account"]
 
-    there = {part["part"]: part["us"] for part in account["parts"] if part["us"]}
+    there = {part["part"]: part["ns"] for part in account["parts"] if part["ns"]}
     assert there["waiting_for_others"] > 0
-    assert {part["part"]: part["time_ns"] / 1000 for part in page["parts"]} == there
+    assert {part["part"]: part["ns"] for part in page["parts"]} == there
     # Any: the line of `ls` is only passed on.
     line: Any = None
     (row,) = trend([(line, ranks)])
@@ -103,9 +103,9 @@ def test_what_steps_wait_for(told: Profile) -> None:
     """The account's waiting for input is the share that traced steps have of it."""
     parts = {part["part"]: part for part in document(gather(told))["account"]["parts"]}
     (waited,) = (each for each in parts["input_wait"]["of"] if each["what"] == "input wait")
-    productive_us = sum(each["us"] for each in parts["productive"]["of"])
+    productive_ns = sum(each["ns"] for each in parts["productive"]["of"])
 
-    ratio = waited["us"] / (waited["us"] + productive_us)
+    ratio = waited["ns"] / (waited["ns"] + productive_ns)
     assert ratio == pytest.approx(0.4, abs=0.02)
 
 
@@ -115,7 +115,7 @@ def test_findings(told: Profile) -> None:
     findings = advice_document(advice)["findings"]
 
     assert findings
-    assert document(gather(told), findings)["findings"] == findings
+    assert document(gather(told), advice)["findings"] == findings
     # The page joins the loop with its graph, by which layers and lines are named, too.
     page = [each["rule"] for each in _page(told, "findings")["findings"]]
     assert [rule for rule in page if rule != "expensive_scopes"] == [

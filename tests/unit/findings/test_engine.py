@@ -13,6 +13,7 @@ from tfprobe.errors import Missing
 from tfprobe.findings import engine
 from tfprobe.findings.finding import Evidence, Finding, Gain, Severity, Subject
 from tfprobe.findings.rule import LoopAnalysis, RunAnalysis, TracedStep
+from tfprobe.report.documents import findings_document
 
 
 def _judge(*loops: LoopAnalysis) -> engine.Advice:
@@ -116,15 +117,15 @@ def test_a_document_has_fractions_and_times() -> None:
     """Gains are fractions of the loop, and µs."""
     advice = _judge(loop(parts=parts(input_wait=0.5)))
 
-    found = engine.document(advice)["findings"][0]
+    found = findings_document.document(advice)["findings"][0]
 
     assert (found["rule"], found["severity"]) == ("input_bound", "critical")
     assert found["gain"] == {
-        "low": 0.25,
-        "high": 0.725,
-        "low_us": WHOLE_NS / 4000,
-        "high_us": 0.725 * WHOLE_NS / 1000,
-        "of_us": WHOLE_NS / 1000,
+        "low_ratio": 0.25,
+        "high_ratio": 0.725,
+        "low_ns": WHOLE_NS // 4,
+        "high_ns": round(0.725 * WHOLE_NS),
+        "of_ns": WHOLE_NS,
     }
     assert found["evidence"][1] == {
         "text": "a traced step",
@@ -137,9 +138,9 @@ def test_a_gain_that_is_none_says_why() -> None:
     """Its numbers are null, never 0."""
     unused = loop(process=process(has_accelerator=True))
 
-    found = engine.document(_judge(unused))["findings"][0]
+    found = findings_document.document(_judge(unused))["findings"][0]
 
-    assert (found["rule"], found["gain"]["high"]) == ("accelerator_idle", None)
+    assert (found["rule"], found["gain"]["high_ratio"]) == ("accelerator_idle", None)
     assert "unknown" in found["gain"]["missing"]
 
 

@@ -24,6 +24,7 @@ from tfprobe.profile.reader.traced_steps import dearest
 from tfprobe.query import cache, run_reports
 from tfprobe.query.process_pool import Here
 from tfprobe.query.run_reports import RunReport, answer
+from tfprobe.report.documents import findings_document
 from tfprobe.report.documents.run_report import document, gather
 from tfprobe.runs.layout import RunFolder
 from tfprobe.runs.liveness import Machine
@@ -36,7 +37,8 @@ def by_the_whole(run: RunFolder, here: Machine = ELSEWHERE) -> list[object]:
 
 
 def as_documents(found: RunReport) -> list[object]:
-    return [document(found.report), engine.document(found.advice), plain(found.report.hardware)]
+    advice = findings_document.document(found.advice)
+    return [document(found.report), advice, plain(found.report.hardware)]
 
 
 class Counting:

@@ -20,10 +20,10 @@ def test_the_document_has_the_promised_keys():
     }
     (shown,) = found["processes"]
     assert shown.keys() >= {"host", "pid", "rank", "python", "tensorflow", "state", "work"}
-    assert shown["overhead"].keys() >= {"fraction", "traced_us", "hook_us"}
+    assert shown["overhead"].keys() >= {"fraction", "traced_ns", "hook_ns"}
     (one,) = shown["work"]
-    assert (one["kind"], one["count"], one["mean_us"]) == ("fit", 10, 1000.0)
-    assert one.keys() >= {"name", "sampled", "total_us", "p50_us", "p95_us", "max_us"}
+    assert (one["kind"], one["count"], one["mean_ns"]) == ("fit", 10, 1_000_000)
+    assert one.keys() >= {"name", "sampled", "total_ns", "p50_ns", "p95_ns", "max_ns"}
     assert found["breakdown"].keys() == {
         "unit",
         "before",
@@ -33,7 +33,7 @@ def test_the_document_has_the_promised_keys():
         "other_of_which",
         "bound_by",
     }
-    assert found["ops"][0].keys() >= {"type", "occurrences", "accelerator_us", "cpu_us", "bytes"}
+    assert found["ops"][0].keys() >= {"type", "occurrences", "accelerator_ns", "cpu_ns", "bytes"}
     assert found["findings"] == []
 
 

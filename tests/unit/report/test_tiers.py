@@ -205,7 +205,7 @@ def test_the_document_has_the_time_of_threads():
     (unknown,) = document(gathered())["hardware"]["processes"]
 
     first = known["by_thread"]["groups"][0]
-    assert (first["name"], first["cpu_us"], first["cores_busy"]) == ("statistics", 900_000.0, 0.9)
+    assert (first["name"], first["cpu_ns"], first["cores_busy"]) == ("statistics", 900_000_000, 0.9)
     assert first["stands"] == [
         {
             "file": "/work/job/train.py",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from tfprobe.analysis.steps.recent_steps import (
     NO_STEP,
@@ -27,10 +26,6 @@ from tfprobe.profile.snapshots import (
     TraceRequestState,
     WallTime,
 )
-
-SCHEMA = "tfprobe.top/1"
-# Any: a JSON document, whose values are whatever the schema says.
-Document = dict[str, Any]
 
 ENDED = Missing("the process has ended")
 NOT_SEEN = Missing("the process has not seen the request yet: it looks at its next step")
@@ -123,20 +118,6 @@ class RunRow:
 def run_rows(look: FleetLook) -> tuple[RunRow, ...]:
     """Return a row for each run, newest first."""
     return tuple(run_row(run) for run in look.runs)
-
-
-def document(look: FleetLook) -> Document:
-    """Return the tfprobe.top/1 document: times in µs, bytes, fractions of 1.
-
-    What is not known is null, and `missing` beside it says why, by key.
-    """
-    return {
-        "schema": SCHEMA,
-        "dir": look.directory,
-        "at_unix_us": look.at_unix_ns / 1000,
-        "runs": [_run_document(row) for row in run_rows(look)],
-        "problems": _problems(look.problems),
-    }
 
 
 def run_row(look: RunLook) -> RunRow:
@@ -243,110 +224,6 @@ def _samples_left(request: TraceRequestState | Missing) -> int | Missing:
     if request.seen != request.sequence:
         return NOT_SEEN
     return request.left if request.left >= 0 else NO_COUNT
-
-
-def _run_document(row: RunRow) -> Document:
-    facts: Document = {
-        "id": row.id,
-        "dir": row.directory,
-        "command": list(row.command) if isinstance(row.command, tuple) else row.command,
-        "started": row.started,
-        "started_unix_us": _us(row.started_unix_ns),
-        "state": row.state,
-        "host": row.host,
-        "user": row.user,
-    }
-    return {
-        **_with_reasons(facts),
-        "processes": [_process_document(process) for process in row.processes],
-        "problems": _problems(row.problems),
-    }
-
-
-def _process_document(row: ProcessRow) -> Document:
-    facts: Document = {
-        "host": row.host,
-        "pid": row.pid,
-        "folder": row.folder,
-        "program": row.title or row.program or None,
-        "rank": row.rank,
-        "role": row.role,
-        "state": row.state,
-        "started_unix_us": _us(row.started_unix_ns),
-        "steps": row.steps,
-        **_pace(row),
-        "since_last_step_us": _us(row.since_last_step_ns),
-        "overhead_ratio": row.overhead_ratio,
-        "cpus_used": row.cpus_used,
-        "resident_bytes": row.resident_bytes,
-        "gpu_ratio": row.gpu_ratio,
-        "gpu_memory_bytes": row.gpu_memory_bytes,
-        "captures": row.captures,
-        "samples_left": row.samples_left,
-        "shares": row.shares if isinstance(row.shares, Missing) else _shares(row.shares),
-        "goodput_ratio": row.goodput_ratio,
-        "account": _account(row.wall_time),
-    }
-    return {**_with_reasons(facts), "work": [_loop_document(loop) for loop in row.loops]}
-
-
-def _loop_document(row: LoopRow) -> Document:
-    facts: Document = {
-        "index": row.index,
-        "kind": row.kind,
-        "name": row.name,
-        "thread": row.thread,
-        "count": row.count,
-        "raised": row.raised,
-        "sampled": row.sampled,
-        **_pace(row),
-    }
-    return _with_reasons(facts)
-
-
-def _pace(row: ProcessRow | LoopRow) -> Document:
-    trend = row.trend_ns
-    return {
-        "steps_per_s": row.steps_per_s,
-        "p50_us": _us(row.p50_ns),
-        "p95_us": _us(row.p95_ns),
-        "trend_us": trend if isinstance(trend, Missing) else [each / 1000 for each in trend],
-    }
-
-
-def _shares(shares: LoopShares) -> Document:
-    return {
-        "unit": "fraction",
-        "before": shares.before_ratio,
-        "on": shares.on_ratio,
-        "after": shares.after_ratio,
-        "other": shares.other_ratio,
-        "captures": shares.captures,
-        "newest_unix_us": shares.newest_unix_ns / 1000,
-    }
-
-
-def _account(found: WallTime | Missing) -> Document | Missing:
-    """Return the account of docs/account.md by parts alone."""
-    if isinstance(found, Missing):
-        return found
-    parts = [{"part": part, "us": ns / 1000} for part, ns in found.parts_ns]
-    return {"wall_us": found.wall_ns / 1000, "parts": parts}
-
-
-def _problems(problems: Sequence[Problem]) -> list[Document]:
-    return [{"where": problem.where, "what": problem.what} for problem in problems]
-
-
-def _with_reasons(facts: Document) -> Document:
-    """Put null where something is missing, and the reasons beside all."""
-    reasons = {key: value.reason for key, value in facts.items() if isinstance(value, Missing)}
-    known = {key: None if key in reasons else value for key, value in facts.items()}
-    return {**known, "missing": reasons}
-
-
-def _us(duration_ns: float | Missing) -> float | Missing:
-    return duration_ns if isinstance(duration_ns, Missing) else duration_ns / 1000
 
 
 NO_RESOURCE_SAMPLE = Missing("the process has written no resource sample yet")

@@ -1,28 +1,22 @@
-"""Say in few words what stacks tell, by the lines of the program, and write their document."""
+"""Sum up sampled stacks by the lines of the program."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from tfprobe.analysis.system.stack_samples import (
     CallTree,
-    ProcessTrees,
     StackCall,
-    StackPart,
     main_thread,
     of_thread,
     samples_within,
 )
 from tfprobe.errors import Missing
-from tfprobe.profile.activities import SampledFrame, SampledThread, StackSamples
+from tfprobe.profile.activities import SampledFrame, StackSamples
 from tfprobe.profile.profile import Profile
 
-SCHEMA = "tfprobe.stacks/1"
-# Any: a JSON document, whose values are whatever the schema says.
-Document = dict[str, Any]
 _MOST_LINES = 3
 _IMPORTER = "<frozen importlib."
 # What a file of the program is not.
@@ -63,15 +57,6 @@ def is_of_program(frame: SampledFrame) -> bool:
     return not frame.file.startswith("<") and not any(part in frame.file for part in _INSTALLED)
 
 
-def stacks_document(run: str, trees: Sequence[ProcessTrees], least_ratio: float) -> Document:
-    """Return the tfprobe.stacks/1 document; calls below this share of their tree are left out."""
-    return {
-        "schema": SCHEMA,
-        "run": run,
-        "processes": [_process(tree, least_ratio) for tree in trees],
-    }
-
-
 def _summary(profile: Profile, stacks: StackSamples) -> StackSummary:
     process = profile.processes[stacks.process]
     main = main_thread(profile, stacks)
@@ -88,23 +73,6 @@ def _summary(profile: Profile, stacks: StackSamples) -> StackSummary:
         hottest=hottest(samples_within(stacks, rows=rows)),
         refusals=stacks.refusals,
     )
-
-
-def summary_document(each: StackSummary) -> Document:
-    """Return a summary as the report's document shows it."""
-    return {
-        "where": each.where,
-        "samples": each.samples,
-        "errors": each.errors,
-        "sampled_us": each.lasted_ns / 1000,
-        "rate_per_s": {"least": each.least_rate_per_s, "most": each.most_rate_per_s},
-        "sampler_cpu_us": each.cost_ns / 1000,
-        "hottest": [
-            {"line": _frame(hot.line), "innermost": _frame(hot.innermost), "ratio": hot.ratio}
-            for hot in each.hottest
-        ],
-        "refusals": list(each.refusals),
-    }
 
 
 def hottest(tree: CallTree) -> tuple[HotLine, ...]:
@@ -165,67 +133,3 @@ def stacks_of(tree: CallTree) -> Iterator[tuple[tuple[SampledFrame, ...], int]]:
         if call.self_ns:
             yield stack, call.self_ns
         waiting += [(each, stack) for each in reversed(call.calls)]
-
-
-def _process(each: ProcessTrees, least_ratio: float) -> Document:
-    stacks = each.stacks
-    least, most = stacks.rates_per_s
-    return {
-        "host": each.process.host,
-        "pid": each.process.pid,
-        "rank": each.process.rank,
-        "samples": stacks.count,
-        "errors": sum(chunk.errors for chunk in stacks.chunks),
-        "sampled_us": stacks.lasted_ns / 1000,
-        "rate_per_s": {"least": least, "most": most},
-        "sampler_cpu_us": sum(chunk.cost_ns for chunk in stacks.chunks) / 1000,
-        "refusals": list(stacks.refusals),
-        "main_thread": _or_reason(each.main, _thread),
-        "phases": _or_reason(each.phases, lambda parts: _parts(parts, least_ratio)),
-        "steps": _or_reason(each.steps, lambda parts: _parts(parts, least_ratio)),
-        "threads": [
-            {**_thread(part.thread), "is_main": part.is_main, **_tree(part.tree, least_ratio)}
-            for part in each.threads
-        ],
-    }
-
-
-# Any: a value of whatever kind, or a reason.
-def _or_reason(value: Any, written: Any) -> Any:
-    return {"missing": value.reason} if isinstance(value, Missing) else written(value)
-
-
-def _thread(thread: SampledThread) -> Document:
-    return {"id": thread.id, "name": thread.name}
-
-
-def _frame(frame: SampledFrame) -> Document:
-    return {"function": frame.function, "file": frame.file, "line": frame.line}
-
-
-def _parts(parts: Sequence[StackPart], least_ratio: float) -> list[Document]:
-    return [{"name": part.name, **_tree(part.tree, least_ratio)} for part in parts]
-
-
-def _tree(tree: CallTree, least_ratio: float) -> Document:
-    return {
-        "us": tree.total_ns / 1000,
-        "samples": tree.samples,
-        "no_python_us": tree.no_python_ns / 1000,
-        "calls": [_call(call, tree.total_ns, least_ratio) for call in _of(tree, least_ratio)],
-    }
-
-
-def _of(tree: CallTree, least_ratio: float) -> list[StackCall]:
-    return [call for call in tree.calls if call.total_ns >= least_ratio * tree.total_ns]
-
-
-def _call(call: StackCall, whole_ns: int, least_ratio: float) -> Document:
-    shown = [each for each in call.calls if each.total_ns >= least_ratio * whole_ns]
-    return {
-        **_frame(call.frame),
-        "us": call.total_ns / 1000,
-        "self_us": call.self_ns / 1000,
-        "ratio": call.total_ns / whole_ns,
-        "calls": [_call(each, whole_ns, least_ratio) for each in shown],
-    }

@@ -128,10 +128,11 @@ def _is_live_terminal() -> bool:
 
 
 def _show_json(look: FleetLook, directory: Path) -> int:
-    from tfprobe.analysis.jobs.fleet import document
+    from tfprobe.report.documents.jobs_document import document
+    from tfprobe.report.documents.published import published
 
     _check(look, directory)
-    common.show_json(document(look))
+    common.show_json(published(document(look)))
     return 0
 
 

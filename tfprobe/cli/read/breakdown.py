@@ -23,6 +23,7 @@ def command(run: str, output: str | None, as_json: bool, rank: int | None, each_
     """
     from tfprobe.analysis.breakdown.cycles import mean_cycle, merge_cycles, parts_by_loop
     from tfprobe.report.documents.breakdown_document import loop_document, shares_document
+    from tfprobe.report.documents.published import published
     from tfprobe.report.documents.run_report import run_document
 
     source, profile = common.whole(run, output, rank=rank)
@@ -38,7 +39,7 @@ def command(run: str, output: str | None, as_json: bool, rank: int | None, each_
             loop_document(loop, profile.processes, steps=each_step)
             for loop in (() if isinstance(item, Missing) else loops)
         ]
-        common.show_json(document)
+        common.show_json(published(document))
     common.warn_of_problems(profile)
     if isinstance(item, Missing):
         hint = "`tfprobe report` says what is known of it."

@@ -48,6 +48,7 @@ def command(
     from tfprobe.analysis.core import no_data_reasons
     from tfprobe.analysis.input.input_verdict import InputThresholds, judge
     from tfprobe.report.documents.input_document import loop_document
+    from tfprobe.report.documents.published import published
     from tfprobe.report.documents.run_report import run_document
 
     _check_limits(high, moderate)
@@ -58,7 +59,7 @@ def command(
     if as_json:
         head = {"schema": "tfprobe.input/1", "run": run_document(profile.run)}
         documents = [loop_document(loop_input, profile.processes) for loop_input in loops]
-        common.show_json(head | {"works": documents})
+        common.show_json(published(head | {"works": documents}))
     common.warn_of_problems(profile)
     if judged and not loops:
         raise common.no_such_loop(loop, (loop_input.title for loop_input in judged))

@@ -81,12 +81,12 @@ def command(
             raise UsageError(f"{flag} and --html exclude each other.", hint="Pages are made here.")
         found = _with_pages(folder, html, rank=rank, is_told=not as_json)
     # Imported here: `tfprobe --help` should not wait for numpy.
-    from tfprobe.findings import engine
+    from tfprobe.report.documents.published import published
     from tfprobe.report.documents.run_report import document
 
     report, advice = found.report, found.advice
     if as_json:
-        common.show_json(document(report, engine.document(advice)["findings"]))
+        common.show_json(published(document(report, advice)))
     if markdown is not None:
         from tfprobe.report.text.markdown import lay_out as lay_out_markdown
 
@@ -210,10 +210,10 @@ def _each(reports: Reports, show: Callable[[MadeReport], None]) -> MadeReport | 
 
 
 def _show_document(made: MadeReport) -> None:
-    from tfprobe.findings import engine
+    from tfprobe.report.documents.published import published
     from tfprobe.report.documents.run_report import document
 
-    whole = document(made.report, engine.document(made.advice)["findings"])
+    whole = published(document(made.report, made.advice))
     common.show(json.dumps(whole, allow_nan=False) + "\n")
 
 

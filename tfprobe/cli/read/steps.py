@@ -32,6 +32,7 @@ def command(
     """
     from tfprobe.analysis.core import no_data_reasons
     from tfprobe.profile.reader.run_reader import load
+    from tfprobe.report.documents.published import published
     from tfprobe.report.documents.step_report import document, gather
     from tfprobe.runs.liveness import this_machine
 
@@ -40,7 +41,7 @@ def command(
     shown = (_LAST_IN_JSON if as_json else _LAST_ON_PAGE) if last is None else last
     report = gather(profile, last=shown, named=loop)
     if as_json:
-        common.show_json(document(report))
+        common.show_json(published(document(report)))
     if profile.loops and not report.loops:
         raise common.no_such_loop(loop, (f"{named.kind} {named.name}" for named in profile.loops))
     if not report.loops:

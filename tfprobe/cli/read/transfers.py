@@ -32,27 +32,18 @@ def command(
     answer is about one loop, in all processes that ran it.
     """
     from tfprobe.analysis.core.source_lines import Origins
-    from tfprobe.analysis.distributed.collectives import collectives
-    from tfprobe.analysis.distributed.transfer_report import Moves
-    from tfprobe.analysis.transfers.bus_transfers import transfers
-    from tfprobe.analysis.transfers.sends import sends
+    from tfprobe.analysis.distributed.transfer_report import gather
     from tfprobe.cli import loop_selection
 
     found = loop_selection.read(run, output, loop=loop, rank=rank)
     origins = Origins(found.sampled)
-    moves = Moves(
-        loop=found.sampled[0].loop,
-        steps=len(found.profile.captures),
-        processes=len(found.sampled),
-        transfers=transfers(found.profile, origins, by),
-        collectives=collectives(found.profile, origins),
-        sends=sends(found.profile, origins),
-    )
+    moves = gather(found.profile, found.sampled, origins, by)
     if as_json:
-        from tfprobe.analysis.distributed.transfer_report import document
+        from tfprobe.report.documents.published import published
+        from tfprobe.report.documents.transfers_document import document
 
         head: dict[str, Any] = {"schema": "tfprobe.transfers/1", "run": found.source, "by": by}
-        common.show_json(head | document(moves))
+        common.show_json(published(head | document(moves)))
     if isinstance(moves.transfers, Missing) and moves.has_nothing:
         raise NoAnswer(f"{found.source}: {moves.transfers.reason}.")
     if not as_json:

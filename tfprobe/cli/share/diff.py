@@ -169,8 +169,9 @@ def _compare_pair(a: str, b: str, places: RunPlaces, gate: Gate) -> list[tuple[s
     ]
     if places.as_json:
         from tfprobe.report.documents.comparison_document import document
+        from tfprobe.report.documents.published import published
 
-        common.show_json(document(found, verdicts))
+        common.show_json(published(document(found, verdicts)))
     if places.markdown is not None:
         from tfprobe.report.diff.markdown import lay_out as lay_out_markdown
 
@@ -238,8 +239,9 @@ def compare_sides(
     ]
     if places.as_json:
         from tfprobe.report.documents.comparison_document import several_runs_document
+        from tfprobe.report.documents.published import published
 
-        common.show_json(several_runs_document(found, verdicts))
+        common.show_json(published(several_runs_document(found, verdicts)))
     if places.markdown is not None:
         from tfprobe.report.diff.runs import lay_out_markdown
 

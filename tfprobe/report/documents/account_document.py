@@ -1,4 +1,4 @@
-"""Write accounts as documents: times in µs, ratios of the wall time that sum to exactly 1."""
+"""Write accounts as documents: times in ns, ratios of the wall time that sum to exactly 1."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ def document(account: Account | Missing) -> Document:
     """Return an account as every document shows it."""
     if isinstance(account, Missing):
         # None, so that every account has the same keys; "missing" says why.
-        names = ("wall_us", "goodput_ratio", "processes", "steps", "loop", "parts", "strip")
+        names = ("wall_ns", "goodput_ratio", "processes", "steps", "loop", "parts", "strip")
         return {**dict.fromkeys(names), "missing": account.reason}
     units = _units(account)
     parts = [_part(part, units[part.category], account.wall_ns) for part in account.parts]
     return {
-        "wall_us": account.wall_ns / 1000,
+        "wall_ns": account.wall_ns,
         "goodput_ratio": units[Category.PRODUCTIVE] / _RESOLUTION,
         "processes": account.processes,
         "steps": account.steps,
@@ -44,7 +44,7 @@ def _units(account: Account) -> dict[Category, int]:
 def _part(part: AccountPart, units: int, wall_ns: int) -> Document:
     return {
         "part": part.category.value,
-        "us": part.ns / 1000,
+        "ns": part.ns,
         "ratio": units / _RESOLUTION,
         "of": [_item(item, wall_ns) for item in part.items if item.what or item.source],
     }
@@ -54,12 +54,12 @@ def _item(item: Item, wall_ns: int) -> Document:
     return {
         "what": item.what,
         "source": item.source,
-        "us": item.ns / 1000,
+        "ns": item.ns,
         "ratio": item.ns / (wall_ns or 1),
         "times": item.times or None,
         "samples": item.samples or None,
-        "low_us": _us(item.low_ns),
-        "high_us": _us(item.high_ns),
+        "low_ns": item.low_ns,
+        "high_ns": item.high_ns,
     }
 
 
@@ -67,11 +67,7 @@ def _strip(strip: Strip | None) -> Document | None:
     if strip is None:
         return None
     return {
-        "start_unix_us": strip.start_ns / 1000,
-        "end_unix_us": strip.end_ns / 1000,
+        "start_unix_ns": strip.start_ns,
+        "end_unix_ns": strip.end_ns,
         "slices": [each.value for each in strip.slices],
     }
-
-
-def _us(ns: int | None) -> float | None:
-    return None if ns is None else ns / 1000

@@ -1,8 +1,8 @@
-"""Write breakdowns as parts of documents: shares as fractions, times in µs."""
+"""Write breakdowns as parts of documents: shares as fractions, times in ns."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from tfprobe.analysis.breakdown.cycles import Breakdown, LoopParts, StepParts, bottleneck
@@ -44,9 +44,9 @@ def loop_document(item: LoopParts, processes: tuple[Process, ...], *, steps: boo
         "name": name,
         **missing,
         "steps": len(item.steps),
-        "cycle_us": item.cycle_ns / 1000,
+        "cycle_ns": item.cycle_ns,
         "shares": {part.value: share for part, share in item.shares.items()},
-        "causes": _causes(item.causes),
+        "causes": [cause_document(cause) for cause in item.causes],
     }
     if steps:
         head["recorded"] = [step_document(step) for step in item.steps]
@@ -59,11 +59,11 @@ def step_document(step: StepParts) -> Document:
     return {
         "step": step.capture.step,
         "capture": step.capture.file,
-        "cycle_us": step.cycle_ns / 1000,
-        "step_us": step.step_ns / 1000,
-        "between_us": None if isinstance(between, Missing) else between / 1000,
-        "parts_us": {part.value: ns / 1000 for part, ns in step.parts.items()},
-        "causes": _causes(step.causes),
+        "cycle_ns": step.cycle_ns,
+        "step_ns": step.step_ns,
+        "between_ns": None if isinstance(between, Missing) else between,
+        "parts_ns": {part.value: ns for part, ns in step.parts.items()},
+        "causes": [cause_document(cause) for cause in step.causes],
     }
 
 
@@ -71,14 +71,12 @@ def _group(name: str, shares: Mapping[Part, float]) -> Document:
     return {part.value: shares[part] for part in GROUPS[name]}
 
 
-def _causes(causes: Iterable[GapCause]) -> list[Document]:
-    return [
-        {
-            "part": cause.part.value,
-            "what": cause.what,
-            "file": cause.file or None,
-            "line": cause.line or None,
-            "duration_us": cause.duration_ns / 1000,
-        }
-        for cause in causes
-    ]
+def cause_document(cause: GapCause) -> Document:
+    """Return what idle time, waiting or the time between steps went to."""
+    return {
+        "part": cause.part.value,
+        "what": cause.what,
+        "file": cause.file or None,
+        "line": cause.line or None,
+        "duration_ns": cause.duration_ns,
+    }

@@ -1,4 +1,4 @@
-"""Write what changed as the tfprobe.diff/1 document: times in µs, ratios of 1."""
+"""Write what changed as a document, tfprobe.diff/1 when published: times in ns, ratios of 1."""
 
 from __future__ import annotations
 
@@ -65,8 +65,8 @@ def _change(found: Change | Missing) -> Document:
     if isinstance(found, Missing):
         return {"missing": found.reason}
     return {
-        "a_us": found.before / 1000,
-        "b_us": found.after / 1000,
+        "a_ns": found.before,
+        "b_ns": found.after,
         "change": found.ratio,
         "low": found.low_ratio,
         "high": found.high_ratio,
@@ -82,19 +82,19 @@ def _cause(found: ChangeCause | Missing) -> Document:
 
 
 def _processor(found: Processor | Missing) -> Document:
-    """Return what the processor did for a step, in µs; null where the system does not tell."""
+    """Return what the processor did for a step, in ns; null where the system does not tell."""
     if isinstance(found, Missing):
         return {"missing": found.reason}
     return {
-        "wall_us": found.wall_ns / 1000,
-        "cpu_us": _us(found.cpu_ns),
-        "waited_us": _us(found.waited_ns),
-        "others_cpus": None if isinstance(found.others_cpus, Missing) else found.others_cpus,
+        "wall_ns": found.wall_ns,
+        "cpu_ns": _known(found.cpu_ns),
+        "waited_ns": _known(found.waited_ns),
+        "others_cpus": _known(found.others_cpus),
     }
 
 
-def _us(time_ns: float | Missing) -> float | None:
-    return None if isinstance(time_ns, Missing) else time_ns / 1000
+def _known(time_ns: float | Missing) -> float | None:
+    return None if isinstance(time_ns, Missing) else time_ns
 
 
 def _ops(found: OpChanges | Missing) -> Document:
@@ -103,8 +103,8 @@ def _ops(found: OpChanges | Missing) -> Document:
     return {
         "sampled_steps_a": found.before_steps,
         "sampled_steps_b": found.after_steps,
-        "a_us": found.before_ns / 1000,
-        "b_us": found.after_ns / 1000,
+        "a_ns": found.before_ns,
+        "b_ns": found.after_ns,
         "types": _costs(found.types),
         "scopes": _costs(found.scopes),
         "new": list(found.new),
@@ -118,8 +118,8 @@ def _costs(found: Sequence[CostChange] | Missing) -> list[Document] | Document:
     return [
         {
             "name": each.name,
-            "mean_a_us": None if each.before_ns is None else each.before_ns / 1000,
-            "mean_b_us": None if each.after_ns is None else each.after_ns / 1000,
+            "mean_a_ns": each.before_ns,
+            "mean_b_ns": each.after_ns,
             "median": _change(each.change),
         }
         for each in found
@@ -176,10 +176,10 @@ def _several_runs_document_change(found: RunsChange | Missing) -> Document:
     if isinstance(found, Missing):
         return {"missing": found.reason}
     return {
-        "a_us": found.before / 1000,
-        "b_us": found.after / 1000,
-        "runs_a_us": [level / 1000 for level in found.before_runs],
-        "runs_b_us": [level / 1000 for level in found.after_runs],
+        "a_ns": found.before,
+        "b_ns": found.after,
+        "runs_a_ns": list(found.before_runs),
+        "runs_b_ns": list(found.after_runs),
         "change": found.ratio,
         "low": found.low_ratio,
         "high": found.high_ratio,

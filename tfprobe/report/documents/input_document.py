@@ -1,4 +1,4 @@
-"""Write the input of works as parts of the tfprobe.input/1 document: times in µs, ratios of 1."""
+"""Write the input of works as parts of the tfprobe.input/1 document: times in ns, ratios of 1."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ def loop_document(item: LoopInput, processes: Sequence[Process]) -> Document:
     return {
         **_loop(item, processes),
         "captures": item.captures,
-        "cycle_us": item.cycle_ns / 1000,
+        "cycle_ns": item.cycle_ns,
         "is_watched": item.is_watched,
-        "wait_us": item.wait_ns / 1000,
+        "wait_ns": item.wait_ns,
         "input_ratio": item.ratio,
         "level": item.level.value,
         "sources": [_source(source) for source in item.sources],
@@ -53,7 +53,7 @@ def _source(source: InputSource) -> Document:
         "file": source.file or None,
         "line": source.line if source.file else None,
         "is_between": source.is_between,
-        "time_us": source.time_ns / 1000,
+        "time_ns": source.time_ns,
         "ratio": source.ratio,
     }
 
@@ -64,7 +64,7 @@ def _pipeline(item: PipelineUse | Missing) -> Document:
     bottleneck = item.bottleneck
     is_known = not isinstance(bottleneck, Missing)
     return {
-        "wait_us": item.wait_ns / 1000,
+        "wait_ns": item.wait_ns,
         "is_ahead": item.is_ahead,
         "keeps_up": item.keeps_up,
         "unseen_ratio": item.unseen_ratio,
@@ -86,15 +86,15 @@ def _stage(use: StageUse) -> Document:
         "iterators": stage.iterators,
         "calls": stage.calls,
         "slow_calls": stage.slow_calls,
-        "total_us": stage.total_ns / 1000,
-        "self_us": stage.self_ns / 1000,
-        "longest_us": stage.longest_ns / 1000,
-        "active_us": use.active_ns / 1000,
-        "waited_own_us": use.share.own_ns / 1000,
-        "waited_function_us": use.share.function_ns / 1000,
-        "waited_unseen_us": use.share.unseen_ns / 1000,
+        "total_ns": stage.total_ns,
+        "self_ns": stage.self_ns,
+        "longest_ns": stage.longest_ns,
+        "active_ns": use.active_ns,
+        "waited_own_ns": use.share.own_ns,
+        "waited_function_ns": use.share.function_ns,
+        "waited_unseen_ns": use.share.unseen_ns,
         "functions": use.functions,
-        "function_us": use.function_ns / 1000,
+        "function_ns": use.function_ns,
         "threads": list(stage.threads),
         "facts": dict(stage.facts),
         "ops": _ops(use.ops),
@@ -102,7 +102,7 @@ def _stage(use: StageUse) -> Document:
 
 
 def _ops(ops: Iterable[OpStats]) -> list[Document]:
-    return [{"type": op.type, "count": op.runs, "total_us": op.time_ns / 1000} for op in ops]
+    return [{"type": op.type, "count": op.runs, "total_ns": op.time_ns} for op in ops]
 
 
 def _producer(item: Producer) -> Document:
@@ -110,7 +110,7 @@ def _producer(item: Producer) -> Document:
         "thread": item.thread,
         "name": item.name,
         "steps": item.steps,
-        "step_us": item.step_ns / 1000,
+        "step_ns": item.step_ns,
         "enqueue_ratio": item.enqueue_ratio,
         "ops": _ops(item.ops),
     }

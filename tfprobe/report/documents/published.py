@@ -36,7 +36,28 @@ def _us(value: Any) -> Any:
     return value / 1000 if isinstance(value, (int, float)) else value
 
 
-_FIELDS: Mapping[str, Fields] = {}
+def _same(value: Any) -> Any:
+    return value
+
+
+_GAIN: Fields = {"low_ratio": ("low", _same), "high_ratio": ("high", _same)}
+_FIELDS: Mapping[str, Fields] = {
+    "tfprobe.advise/1": _GAIN,
+    "tfprobe.report/1": _GAIN,
+    "tfprobe.steps/1": {
+        "start_unix_ns": ("start_unix_ns", _same),
+        "histogram_ns": (
+            "histogram",
+            lambda bars: [
+                [low_ns / 1000, high_ns / 1000, count] for low_ns, high_ns, count in bars
+            ],
+        ),
+        "phases_ns": ("phases", _us),
+    },
+    "tfprobe.tiers/1": {
+        "at_unix_ns": ("at_unix_us", lambda column: [at_ns // 1000 for at_ns in column]),
+    },
+}
 
 
 def _projected(value: Any, fields: Fields) -> Any:  # Any: a JSON value, and what is made of it

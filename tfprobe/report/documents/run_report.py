@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tfprobe.analysis.account import account, collectives
 from tfprobe.analysis.account.account import Account
@@ -34,12 +34,17 @@ from tfprobe.analysis.system.hardware import (
     Hardware,
     ProcessHardware,
 )
-from tfprobe.analysis.system.stack_lines import StackSummary, stack_summaries, summary_document
+from tfprobe.analysis.system.stack_lines import StackSummary, stack_summaries
 from tfprobe.errors import Missing
 from tfprobe.profile.profile import Interpreter, Loop, Problem, Process, Profile, Run, in_sum
 from tfprobe.profile.programs import RANKS
 from tfprobe.report.documents import account_document as account_documents
 from tfprobe.report.documents.breakdown_document import shares_document
+from tfprobe.report.documents.findings_document import finding_document
+from tfprobe.report.documents.stacks_document import summary_document
+
+if TYPE_CHECKING:
+    from tfprobe.findings.engine import Advice
 
 SCHEMA = "tfprobe.report/1"
 # Where problems lie that are of no process: of the run, and of the accelerators of a host.
@@ -202,11 +207,8 @@ def met(parts: Sequence[ReportPart]) -> SynchronizationEvents:
     return synchronization_events.joined(found)
 
 
-def document(report: Report, findings: Sequence[Document] = ()) -> Document:
-    """Return the tfprobe.report/1 document: times in µs, bytes, fractions of 1.
-
-    `findings` are those of the advice, as documents.
-    """
+def document(report: Report, advice: Advice | None = None) -> Document:
+    """Return the document, tfprobe.report/1 when published: times in ns, bytes, fractions of 1."""
     return {
         "schema": SCHEMA,
         "run": run_document(report.run),
@@ -217,7 +219,9 @@ def document(report: Report, findings: Sequence[Document] = ()) -> Document:
         ],
         "breakdown": shares_document(report.breakdown),
         "ops": _ops_document(report.ops),
-        "findings": list(findings),
+        "findings": []
+        if advice is None
+        else [finding_document(finding) for finding in advice.findings],
         "stacks": [summary_document(stack) for stack in report.stacks],
         "silences": list(report.silences),
         "problems": [{"where": p.where, "what": p.what} for p in report.problems],
@@ -306,12 +310,12 @@ def _process_document(item: ProcessReport, account: Account | Missing) -> Docume
 
 
 def _times_document(times: StepTimeSummary | Missing) -> Document:
-    names = ("total_us", "mean_us", "p50_us", "p95_us", "min_us", "max_us", "error_ratio")
+    names = ("total_ns", "mean_ns", "p50_ns", "p95_ns", "min_ns", "max_ns", "error_ratio")
     if isinstance(times, Missing):
         # None, so that every loop has the same keys; "missing" says why.
         return {**dict.fromkeys(names), "missing": times.reason}
     values = (times.total_ns, times.mean_ns, times.p50_ns, times.p95_ns, times.min_ns, times.max_ns)
-    return {**dict(zip(names, map(_us, values), strict=False)), "error_ratio": times.error_ratio}
+    return {**dict(zip(names, values, strict=False)), "error_ratio": times.error_ratio}
 
 
 def _overhead_document(item: Overhead | Missing) -> Document:
@@ -319,9 +323,9 @@ def _overhead_document(item: Overhead | Missing) -> Document:
         return {"missing": item.reason}
     return {
         "fraction": item.fraction_ratio,
-        "traced_us": _us(item.traced_ns),
-        "hook_us": _us(item.hook_ns),
-        "wall_us": _us(item.wall_ns),
+        "traced_ns": item.traced_ns,
+        "hook_ns": item.hook_ns,
+        "wall_ns": item.wall_ns,
         "unmeasured_calls": item.unmeasured_calls,
     }
 
@@ -333,9 +337,9 @@ def _ops_document(table: OpTable | Missing) -> list[Document]:
         {
             "type": op.type,
             "occurrences": op.runs,
-            "total_us": _us(op.time_ns),
-            "accelerator_us": _us(op.accelerator_ns),
-            "cpu_us": _us(op.cpu_ns),
+            "total_ns": op.time_ns,
+            "accelerator_ns": op.accelerator_ns,
+            "cpu_ns": op.cpu_ns,
             "bytes": op.bytes if table.has_bytes else None,
         }
         for op in table.types
@@ -346,7 +350,3 @@ def _or_missing(value: object) -> object:
     if isinstance(value, Missing):
         return None
     return list(value) if isinstance(value, tuple) else value
-
-
-def _us(duration_ns: float) -> float:
-    return duration_ns / 1000

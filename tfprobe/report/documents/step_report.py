@@ -95,7 +95,7 @@ def _of(profile: Profile, process: Process, item: LoopReport, last: int) -> Loop
 
 
 def document(found: StepsReport) -> Document:
-    """Return the tfprobe.steps/1 document: times in µs, ratios of 1."""
+    """Return the document: times in ns, ratios of 1; tfprobe.steps/1 when published."""
     return {
         "schema": SCHEMA,
         "run": run_report.run_document(found.run),
@@ -125,18 +125,18 @@ def _loop_document(each: LoopStepReport) -> Document:
 def _distribution_document(found: Distribution | Missing) -> Document:
     if isinstance(found, Missing):
         return {"missing": found.reason}
-    names = [f"p{round(quantile * 100)}_us" for quantile in QUANTILES]
-    quantiles = zip(names, map(_us, found.quantiles_ns), strict=True)
+    names = [f"p{round(quantile * 100)}_ns" for quantile in QUANTILES]
+    quantiles = zip(names, found.quantiles_ns, strict=True)
     return {
         "count": found.count,
         "left_out": found.left_out,
-        "total_us": _us(found.total_ns),
-        "mean_us": _us(found.mean_ns),
-        "min_us": _us(found.min_ns),
+        "total_ns": found.total_ns,
+        "mean_ns": found.mean_ns,
+        "min_ns": found.min_ns,
         **dict(quantiles),
-        "max_us": _us(found.max_ns),
+        "max_ns": found.max_ns,
         "error_ratio": found.error_ratio,
-        "histogram": [[_us(bar.low_ns), _us(bar.high_ns), bar.count] for bar in found.bars],
+        "histogram_ns": [[bar.low_ns, bar.high_ns, bar.count] for bar in found.bars],
     }
 
 
@@ -147,11 +147,11 @@ def _outliers_document(found: Outliers | Missing) -> Document:
     return {
         "looked_at": found.looked_at,
         "count": len(found.found),
-        "usual_us": _us(found.usual_ns),
-        "excess_us": _us(found.excess_ns),
+        "usual_ns": found.usual_ns,
+        "excess_ns": found.excess_ns,
         "share": found.share_ratio,
         "causes": [
-            {**_cause_document(cause), "count": count, "excess_us": _us(excess_ns)}
+            {**_cause_document(cause), "count": count, "excess_ns": excess_ns}
             for cause, count, excess_ns in causes
         ],
         "periods": [
@@ -170,9 +170,9 @@ def _outliers_document(found: Outliers | Missing) -> Document:
 def _outlier_document(each: Outlier) -> Document:
     return {
         "step": each.step,
-        "start_us": _us(each.start_ns),
-        "duration_us": _us(each.duration_ns),
-        "excess_us": _us(each.excess_ns),
+        "start_ns": each.start_ns,
+        "duration_ns": each.duration_ns,
+        "excess_ns": each.excess_ns,
         "z": each.z,
         **_cause_document(each.cause),
     }
@@ -210,9 +210,9 @@ def _life_document(process: Process, found: Life | Missing) -> Document:
     return {
         **head,
         "start_unix_ns": found.start_ns,
-        "wall_us": _us(found.wall_ns),
+        "wall_ns": found.wall_ns,
         "knows_import": found.knows_import,
-        "phases": {phase: _us(found.total_ns(phase)) for phase in PHASES},
+        "phases_ns": {phase: found.total_ns(phase) for phase in PHASES},
         "segments": [
             [segment.phase, segment.start_ns, segment.end_ns] for segment in found.segments
         ],
@@ -222,13 +222,9 @@ def _life_document(process: Process, found: Life | Missing) -> Document:
 def _step_document(step: RecentStep) -> Document:
     return {
         "step": step.step,
-        "start_us": step.start_ns / 1000,
-        "duration_us": step.duration_ns / 1000,
-        "gap_us": None if step.gap_ns is None else step.gap_ns / 1000,
+        "start_ns": step.start_ns,
+        "duration_ns": step.duration_ns,
+        "gap_ns": step.gap_ns,
         "sampled": step.sampled,
         "raised": step.raised,
     }
-
-
-def _us(duration_ns: float) -> float:
-    return duration_ns / 1000

@@ -55,28 +55,28 @@ def gather(profile: Profile) -> Tiers:
 
 
 def document(tiers: Tiers) -> Document:
-    """Return the tfprobe.tiers/1 document: times in µs, rates a second, ratios 0..1.
+    """Return the document, tfprobe.tiers/1 when published: times in ns, ratios 0..1.
 
     What is not known is null; `missing` beside it says why.
     """
     return {
         "schema": SCHEMA,
         "run": run_report.run_document(tiers.run),
-        "application": application_document(tiers.application),
+        "application": _application_document(tiers.application),
         "framework": _framework_document(tiers.framework),
-        "runtime": runtime_document(tiers.runtime),
-        "hardware": hardware_document(tiers.hardware),
+        "runtime": _runtime_document(tiers.runtime),
+        "hardware": _hardware_document(tiers.hardware),
     }
 
 
-def application_document(processes: tuple[ProcessActivities, ...]) -> list[Document]:
+def _application_document(processes: tuple[ProcessActivities, ...]) -> list[Document]:
     """Return what each process did, most exclusive time first."""
     return [
         _place(process.process)
         | _told(
             {
-                "wall_us": _us(process.wall_ns),
-                "elsewhere_us": _us(process.elsewhere_ns),
+                "wall_ns": process.wall_ns,
+                "elsewhere_ns": process.elsewhere_ns,
                 "activities": [_activity_document(use) for use in process.activities],
             }
         )
@@ -84,7 +84,7 @@ def application_document(processes: tuple[ProcessActivities, ...]) -> list[Docum
     ]
 
 
-def runtime_document(item: Runtime | Missing) -> Document:
+def _runtime_document(item: Runtime | Missing) -> Document:
     """Return the driver calls and the launches, or why there are none."""
     if isinstance(item, Missing):
         return {"missing": item.reason}
@@ -98,7 +98,7 @@ def runtime_document(item: Runtime | Missing) -> Document:
     }
 
 
-def hardware_document(item: Hardware) -> Document:
+def _hardware_document(item: Hardware) -> Document:
     """Return what each process used of its machine, and each accelerator."""
     devices = item.devices
     return {
@@ -121,8 +121,8 @@ def _activity_document(use: ActivityUse) -> Document:
             "name": use.name,
             "is_step": use.is_step,
             "count": use.count,
-            "total_us": _us(use.total_ns),
-            "exclusive_us": _us(use.exclusive_ns),
+            "total_ns": use.total_ns,
+            "exclusive_ns": use.exclusive_ns,
             "is_estimate": use.is_estimate,
             "share_ratio": use.share_ratio,
         }
@@ -139,9 +139,9 @@ def _framework_document(table: OpTable | Missing) -> Document:
             {
                 "type": op.type,
                 "count": op.runs,
-                "total_us": _us(op.time_ns),
-                "accelerator_us": _us(op.accelerator_ns),
-                "cpu_us": _us(op.cpu_ns),
+                "total_ns": op.time_ns,
+                "accelerator_ns": op.accelerator_ns,
+                "cpu_ns": op.cpu_ns,
                 "share_ratio": op.time_ns / whole_ns,
             }
             for op in table.types
@@ -155,9 +155,9 @@ def _calls_document(calls: RuntimeCalls) -> Document:
         "name": calls.name,
         "count": calls.count,
         "count_per_step": calls.count_per_step,
-        "total_us": _us(calls.total_ns),
-        "mean_us": _us(calls.mean_ns),
-        "max_us": _us(calls.max_ns),
+        "total_ns": calls.total_ns,
+        "mean_ns": calls.mean_ns,
+        "max_ns": calls.max_ns,
     }
 
 
@@ -166,20 +166,20 @@ def _launches_document(item: KernelLaunches) -> Document:
         {
             "count": item.count,
             "count_per_step": item.per_step,
-            "total_us": _us(item.total_ns),
+            "total_ns": item.total_ns,
             "matched": item.matched,
-            "mean_delay_us": _us(item.mean_delay_ns),
-            "p50_delay_us": _us(item.p50_delay_ns),
-            "p95_delay_us": _us(item.p95_delay_ns),
-            "max_delay_us": _us(item.max_delay_ns),
+            "mean_delay_ns": item.mean_delay_ns,
+            "p50_delay_ns": item.p50_delay_ns,
+            "p95_delay_ns": item.p95_delay_ns,
+            "max_delay_ns": item.max_delay_ns,
             "short": item.short,
             "short_ratio": item.short_ratio,
             "short_kernels": [
                 {
                     "name": kernel.name,
                     "count": kernel.count,
-                    "mean_kernel_us": _us(kernel.mean_kernel_ns),
-                    "mean_call_us": _us(kernel.mean_call_ns),
+                    "mean_kernel_ns": kernel.mean_kernel_ns,
+                    "mean_call_ns": kernel.mean_call_ns,
                 }
                 for kernel in item.short_kernels
             ],
@@ -191,7 +191,7 @@ def _process_document(item: ProcessHardware) -> Document:
     return _place(item.process) | _told(
         {
             "samples": item.samples,
-            "watched_us": _us(item.watched_ns),
+            "watched_ns": item.watched_ns,
             "steps": item.steps,
             "cores_busy": item.cores_busy,
             "system_ratio": item.system_ratio,
@@ -231,10 +231,10 @@ def _threads_document(item: ProcessThreads) -> Document:
     return _told(
         {
             "samples": item.samples,
-            "watched_us": _us(item.watched_ns),
-            "cpu_us": _us(item.cpu_ns),
+            "watched_ns": item.watched_ns,
+            "cpu_ns": item.cpu_ns,
             "groups": [_group_document(group) for group in item.groups],
-            "ended_us": _us(item.ended_ns),
+            "ended_ns": item.ended_ns,
             "guests": [_stand_document(guest) for guest in item.guests],
             "unmapped": item.unmapped,
         }
@@ -248,7 +248,7 @@ def _group_document(item: ThreadGroup) -> Document:
             "is_python": item.is_python,
             "threads": item.threads,
             "runs_steps": item.runs_steps,
-            "cpu_us": _us(item.cpu_ns),
+            "cpu_ns": item.cpu_ns,
             "cores_busy": item.cores,
             "share_ratio": item.ratio,
             "stands": [_stand_document(stand) for stand in item.stands],
@@ -313,11 +313,7 @@ def _curve_document(curve: SampleCurve) -> Document:
         "min": curve.min,
         "max": curve.max,
         "last": curve.last,
-        "at_unix_us": [point.at_ns // 1000 for point in curve.points],
+        "at_unix_ns": [point.at_ns for point in curve.points],
         # Six digits are more than any sample is good for, and halve the document.
         "values": [float(f"{point.value:.6g}") for point in curve.points],
     }
-
-
-def _us(duration_ns: float | Missing) -> float | Missing:
-    return duration_ns if isinstance(duration_ns, Missing) else duration_ns / 1000

@@ -7,19 +7,19 @@ import shlex
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from tfprobe.errors import Missing
 from tfprobe.findings import engine
 from tfprobe.findings.engine import Advice
-from tfprobe.findings.finding import Evidence, Finding, Gain, Severity, Subject
+from tfprobe.findings.finding import Evidence, Finding, Severity, Subject
 from tfprobe.profile.graph import TracedLoop
 from tfprobe.profile.profile import Profile
+from tfprobe.report.documents import findings_document
+from tfprobe.report.documents.findings_document import finding_document
 from tfprobe.web.opened import OpenRun
 from tfprobe.web.params import Params
 from tfprobe.web.values import Document
 
 # As many as `tfprobe report` shows: of those that matter the first.
 TOP_FINDINGS = 3
-# Names of nodes and scopes may be as long as somebody wants.
 _TEXT_CHARACTERS = 1_000
 
 
@@ -33,10 +33,9 @@ def _document(run: OpenRun) -> Document:
     places = EvidencePlaces(run.profile)
     matter = [finding for finding in advice.findings if finding.severity > Severity.INFO]
     return {
+        **findings_document.document(advice),
         "findings": [_finding(finding, places) for finding in advice.findings],
         "top": [advice.findings.index(each) for each in matter[:TOP_FINDINGS]],
-        "together": _gain(advice.together),
-        "unchecked": [{"rule": each.rule, "reason": each.reason} for each in advice.unchecked],
         "missing": _lacking(run, advice),
     }
 
@@ -60,51 +59,27 @@ def _lacking(run: OpenRun, advice: Advice) -> str | None:
 
 
 def _finding(finding: Finding, places: EvidencePlaces) -> Document:
+    """Return a finding with the place of its loop, and its evidence with what it is seen on."""
     loop = places.loop(finding.subject)
-    subject = finding.subject
+    document = _shortened(finding_document(finding))
     return {
-        "rule": finding.rule,
-        "severity": finding.severity.name.lower(),
-        "title": finding.title[:_TEXT_CHARACTERS],
+        **document,
         "action": [{"text": text, "is_code": is_code} for text, is_code in told(finding.action)],
-        "gain": _gain(finding.gain),
-        "part": finding.part,
         "work": loop,
-        "subject": {
-            "host": subject.host or None,
-            "pid": subject.pid,
-            "rank": subject.rank,
-            "program": subject.program or None,
-            "kind": subject.kind or None,
-            "name": subject.name[:_TEXT_CHARACTERS] or None,
-        },
-        "evidence": [_evidence(each, places, loop) for each in finding.evidence],
+        "evidence": [
+            {**shown, "links": places.links(evidence, loop)}
+            for shown, evidence in zip(document["evidence"], finding.evidence, strict=True)
+        ],
     }
 
 
-def _gain(gain: Gain | Missing) -> Document:
-    if isinstance(gain, Missing):
-        return {"missing": gain.reason}
-    return {
-        "low_ns": gain.low_ns,
-        "high_ns": gain.high_ns,
-        "of_ns": gain.of_ns,
-        "low_ratio": gain.low_ratio,
-        "high_ratio": gain.high_ratio,
-    }
-
-
-def _evidence(each: Evidence, places: EvidencePlaces, loop: int | None) -> Document:
-    return {
-        "text": each.text[:_TEXT_CHARACTERS],
-        "time_ns": each.time_ns,
-        "size_bytes": each.size_bytes,
-        "share_ratio": each.ratio,
-        "iterator": each.iterator[:_TEXT_CHARACTERS] or None,
-        "node": each.node[:_TEXT_CHARACTERS] or None,
-        "source": each.source[:_TEXT_CHARACTERS] or None,
-        "links": places.links(each, loop),
-    }
+def _shortened(value: Any) -> Any:
+    """Return a document with its texts cut: names of nodes and scopes may be of any length."""
+    if isinstance(value, dict):
+        return {name: _shortened(part) for name, part in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_shortened(part) for part in value]
+    return value[:_TEXT_CHARACTERS] if isinstance(value, str) else value
 
 
 # Any: numbers and texts.

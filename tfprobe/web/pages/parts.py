@@ -6,6 +6,7 @@ from tfprobe.analysis.breakdown.cycles import DOES, LoopParts, StepParts, bottle
 from tfprobe.analysis.breakdown.gap_breakdown import GapCause
 from tfprobe.analysis.breakdown.step_parts import GROUPS, LABELS, Part
 from tfprobe.errors import NoAnswer
+from tfprobe.report.documents.breakdown_document import cause_document, step_document
 from tfprobe.web.opened import OpenRun
 from tfprobe.web.params import Params
 from tfprobe.web.values import Document, known
@@ -72,15 +73,13 @@ def answer_document(shares: dict[Part, float]) -> list[Document]:
     ]
 
 
-def cause_document(cause: GapCause) -> Document:
-    """Return what idle time, waiting or the time between steps went to."""
+def labelled_cause(cause: GapCause) -> Document:
+    """Return the document of a cause with the label of its part, and short names."""
     return {
-        "part": cause.part.value,
+        **cause_document(cause),
         "label": LABELS[cause.part],
         "what": cause.what[:_NAME_CHARACTERS],
         "file": cause.file[:_NAME_CHARACTERS] or None,
-        "line": cause.line or None,
-        "time_ns": cause.duration_ns,
     }
 
 
@@ -92,20 +91,17 @@ def _mean(found: LoopParts) -> Document:
         "between_ns": known(found.between_ns),
         "answer": answer_document(shares),
         "groups": groups_document(shares, found.cycle_ns),
-        "causes": [cause_document(cause) for cause in found.causes[:_LOOP_CAUSES]],
+        "causes": [labelled_cause(cause) for cause in found.causes[:_LOOP_CAUSES]],
     }
 
 
 def _step(found: StepParts) -> Document:
     causes = sorted(found.causes, key=lambda cause: -cause.duration_ns)
     return {
-        "step": found.capture.step,
+        **step_document(found),
         "capture": found.capture.index,
-        "cycle_ns": found.cycle_ns,
-        "step_ns": found.step_ns,
-        "between_ns": known(found.between_ns),
         "parts_ns": {part.value: ns for part, ns in found.parts.items() if ns},
-        "causes": [cause_document(cause) for cause in causes[:_STEP_CAUSES]],
+        "causes": [labelled_cause(cause) for cause in causes[:_STEP_CAUSES]],
     }
 
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import groupby
 
 from tfprobe.analysis.account import account, collectives
-from tfprobe.analysis.account.account import Account, Strip
 from tfprobe.analysis.account.categories import LABELS, WENT_TO, Category
-from tfprobe.analysis.account.ledger import AccountPart
 from tfprobe.analysis.breakdown.cycles import (
     Breakdown,
     LoopParts,
@@ -19,8 +18,9 @@ from tfprobe.analysis.ops.op_stats import op_table
 from tfprobe.analysis.system import runtime
 from tfprobe.errors import Missing
 from tfprobe.profile.profile import Profile
+from tfprobe.report.documents import account_document
 from tfprobe.web.opened import OpenRun
-from tfprobe.web.pages.parts import answer_document, cause_document, groups_document
+from tfprobe.web.pages.parts import answer_document, groups_document, labelled_cause
 from tfprobe.web.params import Params
 from tfprobe.web.values import Document
 
@@ -59,49 +59,41 @@ def _document(run: OpenRun) -> Document:
 
 
 def _account(profile: Profile, cycles: Sequence[LoopParts]) -> Document:
-    found = account.merge_accounts(collectives.run_accounts(profile, cycles))
-    if isinstance(found, Missing):
-        return {"missing": found.reason}
+    document = account_document.document(
+        account.merge_accounts(collectives.run_accounts(profile, cycles))
+    )
+    if document["parts"] is None:
+        return document
     return {
-        "wall_ns": found.wall_ns,
-        "processes": found.processes,
-        "steps": found.steps,
+        **document,
         "productive": Category.PRODUCTIVE.value,
-        "parts": [_part(part, found) for part in found.parts if part.ns],
-        "strip": None if found.strip is None else _strip(found.strip),
+        "parts": [_part(part) for part in document["parts"] if part["ns"]],
+        "strip": None if document["strip"] is None else _strip(document["strip"]["slices"]),
     }
 
 
-def _part(part: AccountPart, whole_account: Account) -> Document:
-    named = [item for item in part.items if item.what or item.source]
+def _part(part: Document) -> Document:
+    category = Category(part["part"])
     return {
-        "part": part.category.value,
-        "label": LABELS[part.category],
-        "went_to": WENT_TO.get(part.category, ""),
-        "time_ns": part.ns,
-        "share_ratio": whole_account.ratio(part.category),
-        "items": [
+        **part,
+        "label": LABELS[category],
+        "went_to": WENT_TO.get(category, ""),
+        "of": [
             {
-                "what": item.what[:_TEXT_CHARACTERS],
-                "source": item.source[:_TEXT_CHARACTERS],
-                "time_ns": item.ns,
-                "share_ratio": item.ns / part.ns,
-                "samples": item.samples,
+                **item,
+                "what": item["what"][:_TEXT_CHARACTERS],
+                "source": item["source"][:_TEXT_CHARACTERS],
+                "part_ratio": item["ns"] / part["ns"],
             }
-            for item in named[:TOP_ITEMS]
+            for item in part["of"][:TOP_ITEMS]
         ],
     }
 
 
-def _strip(strip: Strip) -> Document:
+def _strip(slices: Sequence[str]) -> Document:
     """Return the slices as runs of one part each."""
-    runs: list[Document] = []
-    for each in strip.slices:
-        if runs and runs[-1]["part"] == each.value:
-            runs[-1]["slices"] += 1
-        else:
-            runs.append({"part": each.value, "slices": 1})
-    return {"slices": len(strip.slices), "runs": runs}
+    runs = [{"part": part, "slices": len(list(run))} for part, run in groupby(slices)]
+    return {"slices": len(slices), "runs": runs}
 
 
 def _unread(profile: Profile) -> Document:
@@ -127,7 +119,7 @@ def _breakdown(found: Breakdown | Missing) -> Document:
         "answer": answer_document(shares),
         "groups": groups_document(shares, found.total_ns),
         "causes": [
-            cause_document(cause) | {"share_ratio": share}
+            labelled_cause(cause) | {"share_ratio": share}
             for cause, share in found.causes[:TOP_CAUSES]
         ],
     }

@@ -7,16 +7,13 @@ from typing import Any
 from tfprobe.analysis.breakdown.cycles import parts_by_loop
 from tfprobe.analysis.breakdown.python_lines import tensor_reads
 from tfprobe.analysis.breakdown.step_parts import Part
-from tfprobe.analysis.core.source_lines import BYS, By
+from tfprobe.analysis.core.source_lines import BYS
 from tfprobe.analysis.distributed import transfer_report
-from tfprobe.analysis.distributed.collectives import collectives
-from tfprobe.analysis.distributed.transfer_report import Moves
-from tfprobe.analysis.transfers.bus_transfers import transfers
-from tfprobe.analysis.transfers.sends import sends
 from tfprobe.errors import Missing
 from tfprobe.profile.profile import Loop
+from tfprobe.report.documents import transfers_document
 from tfprobe.web.opened import OpenRun
-from tfprobe.web.pages.loop_choice import Alike, alike, chosen_document
+from tfprobe.web.pages.loop_choice import alike, chosen_document
 from tfprobe.web.params import Params
 
 Document = dict[str, Any]  # Any: see docs/web.md
@@ -46,19 +43,11 @@ def document(run: OpenRun, question: Params) -> Document:
             **waits,
             "missing": dict.fromkeys(parts, found.reason),
         }
-    moved = run.made(("moves", loop.kind, loop.name, by), lambda: _moves(found, by))
-    return {**head, **_cut(transfer_report.document(moved)), **waits}
-
-
-def _moves(found: Alike, by: By) -> Moves:
-    return Moves(
-        loop=found.sampled[0].loop,
-        steps=len(found.profile.captures),
-        processes=len(found.sampled),
-        transfers=transfers(found.profile, found.origins, by),
-        collectives=collectives(found.profile, found.origins),
-        sends=sends(found.profile, found.origins),
+    moves = run.made(
+        ("moves", loop.kind, loop.name, by),
+        lambda: transfer_report.gather(found.profile, found.sampled, found.origins, by),
     )
+    return {**head, **_cut(transfers_document.document(moves)), **waits}
 
 
 def _cut(whole: Document) -> Document:

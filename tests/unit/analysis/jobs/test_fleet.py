@@ -21,11 +21,13 @@ from tests.support.looks import (
 )
 from tests.support.profiles import timed_loop
 from tests.support.rundir import MONO_NS
-from tfprobe.analysis.jobs.fleet import ProcessRow, document, run_rows
+from tfprobe.analysis.jobs.fleet import ProcessRow, run_rows
 from tfprobe.analysis.jobs.job_totals import straggler
 from tfprobe.errors import Missing
 from tfprobe.profile.profile import Problem
 from tfprobe.profile.snapshots import LoopShares, ProcessLook, TraceRequestState
+from tfprobe.report.documents.jobs_document import document
+from tfprobe.report.documents.published import published
 
 MS = 10**6
 NOTHING = Missing("nothing")
@@ -241,7 +243,7 @@ def test_the_document_has_every_field_in_us():
     shares = LoopShares(0.5, 0.25, 0.125, 0.125, 3, NOW_NS)
     look = _at(steps(1000), since_ns=5 * MS, shares=shares, request=TraceRequestState(1, 1, 2))
 
-    told = json.loads(json.dumps(document(fleet(run([look])))))
+    told = json.loads(json.dumps(published(document(fleet(run([look]))))))
 
     assert (told["schema"], told["dir"], told["at_unix_us"]) == (
         "tfprobe.top/1",

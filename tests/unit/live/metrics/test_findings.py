@@ -14,11 +14,12 @@ import pytest
 
 from tests.support import looks
 from tfprobe.errors import Missing
-from tfprobe.findings.finding import Finding, Severity, document
+from tfprobe.findings.finding import Finding, Severity
 from tfprobe.live.metrics import findings as findings_module
 from tfprobe.live.metrics.family import Exposed
 from tfprobe.live.metrics.findings import FAILURES, TIMES, Findings
 from tfprobe.live.metrics.subjects import Limits, RunSubject, subjects
+from tfprobe.report.documents.findings_document import finding_document
 
 # Says which run it is asked about, and how important it is to the machine.
 ADVICE = """
@@ -207,7 +208,7 @@ def test_stopping_ends_what_is_being_asked(tmp_path, monkeypatch):
 def test_the_document_is_that_of_tfprobe_advise(start):
     """The keys that are read here are those that `tfprobe advise --json` writes."""
     one = Finding("t", Severity.CRITICAL, (), "do", Missing("none"), rule="host_sync")
-    found = start(f"print({json.dumps({'findings': [document(one)]})!r})")
+    found = start(f"print({json.dumps({'findings': [finding_document(one)]})!r})")
 
     exposed = advised(found, *runs("a"))
 

@@ -77,9 +77,8 @@ def test_a_run_without_a_process_says_so():
     assert found["processes"] == []
     assert found["overhead"] == {"missing": "no process was recorded"}
     assert found["silences"]
-    assert asked("shares", profile(processes=[]))["account"] == {
-        "missing": "no process was recorded"
-    }
+    account = asked("shares", profile(processes=[]))["account"]
+    assert (account["parts"], account["missing"]) == (None, "no process was recorded")
 
 
 def test_a_process_that_was_killed_tells_what_is_known():
@@ -98,9 +97,9 @@ def test_the_account_stands_in_the_shares():
     """Parts that are there, with what most of them went to; slices of its life in runs."""
     found = asked("shares", training())["account"]
 
-    assert sum(each["time_ns"] for each in found["parts"]) == found["wall_ns"]
+    assert sum(each["ns"] for each in found["parts"]) == found["wall_ns"]
     (productive,) = (each for each in found["parts"] if each["part"] == found["productive"])
-    assert productive["items"][0]["what"] == "host compute"
+    assert productive["of"][0]["what"] == "host compute"
     assert sum(run["slices"] for run in found["strip"]["runs"]) == found["strip"]["slices"]
 
 

@@ -70,7 +70,7 @@ def test_the_ranks_of_a_work_meet_in_its_collectives() -> None:
     assert [each["about"]["rank"] for each in documents] == [0, 1]
     for each in documents:
         ranks = each["collectives"]["ranks"]
-        assert [(one["rank"], one["waiting_us"]) for one in ranks] == [(0, 70), (1, 0)]
+        assert [(one["rank"], one["waiting_ns"]) for one in ranks] == [(0, 70_000), (1, 0)]
 
 
 def test_values_that_python_asks_for_are_told_with_their_line() -> None:

@@ -14,7 +14,6 @@ const INPUT_LEVELS = {
   none: ["good", "does not wait for input"],
 };
 const INPUT_KINDS = { iterator: "tf.data", queue: "queue", feed: "feed", python: "Python" };
-const INPUT_NS_PER_US = 1000;
 
 export const inputPage = {
   name: "input",
@@ -145,7 +144,7 @@ function inputSources(item, args, context) {
         key: "time",
         title: "A cycle",
         kind: "time",
-        value: (row) => row.time_us * INPUT_NS_PER_US,
+        value: (row) => row.time_ns,
       },
       { key: "ratio", title: "Share", kind: "ratio", bar: true, colour: "part-input_wait" },
       {
@@ -211,7 +210,7 @@ function inputProducers(item) {
         title: "A step",
         kind: "time",
         bar: true,
-        value: (row) => row.step_us * INPUT_NS_PER_US,
+        value: (row) => row.step_ns,
       },
       {
         key: "ops",

@@ -15,7 +15,6 @@ import { processName, sentence } from "../parts/sentences.js";
 import { table } from "../parts/table.js";
 import { argsOf, turning } from "../parts/turning.js";
 
-const TRANSFER_NS_PER_US = 1000;
 const TRANSFER_DIRECTIONS = {
   host_to_device: "host to device",
   device_to_host: "device to host",
@@ -75,7 +74,7 @@ function transfersFigures({ transfers, collectives, syncs }) {
     all.push(
       keyFigure(
         "Exposed copies a step",
-        transfersTime(transfers.exposed_us_per_step),
+        time(transfers.exposed_ns_per_step),
         `${percent(transfers.copying.hidden_ratio)} of the copying is hidden by kernels`,
       ),
     );
@@ -127,7 +126,7 @@ function transfersCopies(found, args, context) {
       series: [
         {
           name: "time a step",
-          values: transfers.sizes.map((each) => transfersNs(each.time_us) / steps),
+          values: transfers.sizes.map((each) => each.time_ns / steps),
           colour: "part-host_to_device",
         },
       ],
@@ -170,14 +169,14 @@ function transfersDirectionColumns(steps) {
       title: "Time",
       kind: "time",
       bar: true,
-      value: (row) => transfersNs(row.busy_us) / steps,
+      value: (row) => row.busy_ns / steps,
     },
     {
       key: "exposed",
       title: "Exposed",
       kind: "time",
       hint: "no kernel ran meanwhile",
-      value: (row) => transfersNs(row.exposed_us) / steps,
+      value: (row) => row.exposed_ns / steps,
     },
     {
       key: "hidden_ratio",
@@ -259,13 +258,13 @@ function transfersCauses({ transfers, by, sampled_steps: steps }, args, context)
         title: "Time",
         kind: "time",
         bar: true,
-        value: (row) => transfersNs(row.time_us) / steps,
+        value: (row) => row.time_ns / steps,
       },
       {
         key: "exposed",
         title: "Exposed",
         kind: "time",
-        value: (row) => transfersNs(row.exposed_us) / steps,
+        value: (row) => row.exposed_ns / steps,
       },
     ],
   });
@@ -279,9 +278,9 @@ function transfersSought(name, by) {
 
 function transfersCollectives({ collectives, sampled_steps: steps }) {
   const clock =
-    collectives.clock_error_us === null
+    collectives.clock_error_ns === null
       ? ""
-      : ` The clocks of these machines were set by where ranks meet, to within ${transfersTime(collectives.clock_error_us)}.`;
+      : ` The clocks of these machines were set by where ranks meet, to within ${time(collectives.clock_error_ns)}.`;
   const why = collectives.ranks_missing
     ? `Moving bytes and waiting for peers cannot be separated: ${collectives.ranks_missing}.`
     : `A rank that comes early waits for the last one.${clock}`;
@@ -315,13 +314,13 @@ function transfersCollectives({ collectives, sampled_steps: steps }) {
           key: "time",
           title: "A run",
           kind: "time",
-          value: (row) => transfersNs(row.time_us) / row.count,
+          value: (row) => row.time_ns / row.count,
         },
         {
           key: "queued",
           title: "Queued",
           kind: "time",
-          value: (row) => (row.queued ? transfersNs(row.queued_us) / row.queued : null),
+          value: (row) => (row.queued ? row.queued_ns / row.queued : null),
           missing: () => "no launch of it was seen",
         },
         {
@@ -330,7 +329,7 @@ function transfersCollectives({ collectives, sampled_steps: steps }) {
           kind: "time",
           bar: true,
           colour: "part-collectives",
-          value: (row) => (row.matched ? transfersNs(row.moving_us) / row.matched : null),
+          value: (row) => (row.matched ? row.moving_ns / row.matched : null),
           missing: () => collectives.ranks_missing,
         },
         {
@@ -339,7 +338,7 @@ function transfersCollectives({ collectives, sampled_steps: steps }) {
           kind: "time",
           bar: true,
           colour: "part-sync_wait",
-          value: (row) => (row.matched ? transfersNs(row.waiting_us) / row.matched : null),
+          value: (row) => (row.matched ? row.waiting_ns / row.matched : null),
           missing: () => collectives.ranks_missing,
         },
         ...transfersRate(),
@@ -369,7 +368,7 @@ function transfersRanks({ ranks, more_ranks: more }) {
         kind: "time",
         bar: true,
         colour: "part-collectives",
-        value: (row) => transfersNs(row.moving_us) / row.matched,
+        value: (row) => row.moving_ns / row.matched,
       },
       {
         key: "waiting",
@@ -377,7 +376,7 @@ function transfersRanks({ ranks, more_ranks: more }) {
         kind: "time",
         bar: true,
         colour: "part-sync_wait",
-        value: (row) => transfersNs(row.waiting_us) / row.matched,
+        value: (row) => row.waiting_ns / row.matched,
       },
       {
         key: "last",
@@ -421,7 +420,7 @@ function transfersSends({ sends, more_sends: more, sampled_steps: steps }) {
         title: "A run",
         kind: "time",
         bar: true,
-        value: (row) => transfersNs(row.time_us) / row.count,
+        value: (row) => row.time_ns / row.count,
       },
     ],
   });
@@ -486,14 +485,6 @@ function transfersRate() {
           : `${bytes(row.bytes_per_s)}/s`,
     },
   ];
-}
-
-function transfersNs(us) {
-  return us === null ? null : us * TRANSFER_NS_PER_US;
-}
-
-function transfersTime(us) {
-  return time(transfersNs(us));
 }
 
 /** A count of all steps as that of one. */

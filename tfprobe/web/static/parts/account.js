@@ -31,8 +31,8 @@ const ACCOUNT_COLOURS = {
 export function accountCard(found) {
   if (found.missing)
     return card("Where the time went", make("p", {}, `Not known: ${found.missing}.`));
-  const shown = found.parts.filter((each) => each.share_ratio >= ACCOUNT_SHOWN_RATIO);
-  const hidden = 1 - shown.reduce((sum, each) => sum + each.share_ratio, 0);
+  const shown = found.parts.filter((each) => each.ratio >= ACCOUNT_SHOWN_RATIO);
+  const hidden = 1 - shown.reduce((sum, each) => sum + each.ratio, 0);
   return card(
     "Where the time went",
     make("p", { class: "answer" }, accountTold(found)),
@@ -52,23 +52,21 @@ export function accountCard(found) {
 export function accountTold(found) {
   const rest = found.parts
     .filter((each) => each.part !== found.productive)
-    .sort((one, other) => other.time_ns - one.time_ns);
-  const went = rest
-    .filter((each) => each.share_ratio >= ACCOUNT_NAMED_RATIO)
-    .slice(0, ACCOUNT_NAMED);
+    .sort((one, other) => other.ns - one.ns);
+  const went = rest.filter((each) => each.ratio >= ACCOUNT_NAMED_RATIO).slice(0, ACCOUNT_NAMED);
   const told = went
-    .map((each) => `${percent(each.share_ratio)} went to ${each.went_to}${accountWhere(each)}`)
+    .map((each) => `${percent(each.ratio)} went to ${each.went_to}${accountWhere(each)}`)
     .join(", ");
   const of = `${time(found.wall_ns)}${found.processes > 1 ? ` in ${found.processes} processes` : ""}`;
   if (!found.steps) return `No step was completed in ${of}; ${told}.`;
-  const good = found.parts.find((each) => each.part === found.productive)?.share_ratio ?? 0;
+  const good = found.parts.find((each) => each.part === found.productive)?.ratio ?? 0;
   return `${[`${percent(good)} of ${of} were productive steps`, told].filter(Boolean).join("; ")}.`;
 }
 
 /** The place that more than half of a part went to, in brackets. */
 function accountWhere(part) {
-  const first = part.items[0];
-  if (!first || first.share_ratio <= 0.5) return "";
+  const first = part.of[0];
+  if (!first || first.part_ratio <= 0.5) return "";
   return ` (${[first.source ? accountPlace(first.source) : "", first.what].filter(Boolean).join(", ")})`;
 }
 
@@ -85,7 +83,7 @@ function accountStrip(found) {
     {
       class: "life",
       role: "img",
-      "aria-label": found.parts.map((each) => `${each.label} ${time(each.time_ns)}`).join(", "),
+      "aria-label": found.parts.map((each) => `${each.label} ${time(each.ns)}`).join(", "),
     },
     found.strip.runs.map((run) =>
       make("i", {
@@ -101,8 +99,8 @@ function accountTable(shown) {
   const row = (each) => [
     make("th", { scope: "row" }, swatch(ACCOUNT_COLOURS[each.part] ?? "other"), each.label),
     make("td", { class: "account-items" }, accountItems(each)),
-    make("td", { class: "numeric" }, time(each.time_ns)),
-    make("td", { class: "numeric" }, percent(each.share_ratio)),
+    make("td", { class: "numeric" }, time(each.ns)),
+    make("td", { class: "numeric" }, percent(each.ratio)),
   ];
   return make(
     "table",
@@ -127,12 +125,12 @@ function accountTable(shown) {
 }
 
 function accountItems(part) {
-  return part.items
+  return part.of
     .slice(0, 2)
     .map((item, at) => [
       at ? ", " : "",
-      part.items.length > 1
-        ? make("span", { class: "number soft" }, `${percent(item.share_ratio)} `)
+      part.of.length > 1
+        ? make("span", { class: "number soft" }, `${percent(item.part_ratio)} `)
         : null,
       item.what ? nameOf(item.what) : null,
       item.source

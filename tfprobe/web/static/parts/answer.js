@@ -98,7 +98,7 @@ export function causesList(causes) {
         make(
           "span",
           { class: "number soft" },
-          `${time(each.time_ns)}${each.share_ratio === undefined ? "" : `, ${percent(each.share_ratio)}`} `,
+          `${time(each.duration_ns)}${each.share_ratio === undefined ? "" : `, ${percent(each.share_ratio)}`} `,
         ),
         nameOf(each.what),
         each.file

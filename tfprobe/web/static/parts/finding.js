@@ -95,12 +95,12 @@ export function wholeFinding(finding, link, { id, isSought = false } = {}) {
 
 function evidenceOf(each, link) {
   const amount =
-    each.time_ns !== null
+    each.time_ns !== undefined
       ? time(each.time_ns)
-      : each.size_bytes !== null
+      : each.size_bytes !== undefined
         ? bytes(each.size_bytes)
-        : each.share_ratio !== null
-          ? percent(each.share_ratio)
+        : each.ratio !== undefined
+          ? percent(each.ratio)
           : "";
   // Steps that are named are links: once is enough.
   const isOfSteps =
@@ -131,10 +131,10 @@ function linkTold({ page, label }) {
 
 function subjectTold(subject) {
   const work = [subject.kind, subject.name].filter(Boolean).join(" ");
-  if (subject.rank !== null) return `${work || "process"}, rank ${subject.rank}`;
+  if (subject.rank !== undefined) return `${work || "process"}, rank ${subject.rank}`;
   if (subject.program)
     return [work, `${subject.program} (pid ${subject.pid})`].filter(Boolean).join(", ");
-  return work || (subject.pid === null ? "" : `process ${subject.pid}`);
+  return work || (subject.pid === undefined ? "" : `process ${subject.pid}`);
 }
 
 function codeOf(text) {
