@@ -54,6 +54,8 @@ def plain(kind: Any) -> Codec:
         return _scalar(kind)
     if origin in (typing.Union, types.UnionType):
         return _union(given)
+    if origin is typing.Literal:
+        return _literal(given)
     if origin is tuple and given[-1:] != (Ellipsis,):
         return _row(tuple, given, lambda *values: values)
     if origin is not None and issubclass(origin, np.ndarray):
@@ -96,6 +98,17 @@ def _scalar(kind: type) -> Codec:
         return value
 
     return Codec(write, read, holds)
+
+
+def _literal(given: Sequence[Any]) -> Codec:
+    """Return a type of a few texts."""
+
+    def turn(value: Any) -> Any:
+        if value not in given:
+            raise NotEncodable(f"{value!r:.60} is none of {given}")
+        return value
+
+    return Codec(turn, turn, lambda value: isinstance(value, str) and value in given)
 
 
 def _union(given: Sequence[Any]) -> Codec:

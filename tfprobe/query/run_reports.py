@@ -35,7 +35,7 @@ from tfprobe.runs.liveness import LIVE, Machine
 from tfprobe.runs.process_folder.steps import read_steps
 
 # Increase it whenever what is made of summaries means something else.
-_VERSION = 2
+_VERSION = 3
 # With so few processes it pays to look first whose graph will be needed.
 _FEW = 8
 # Characters by which answers with other thresholds, or for another rank, have other files.
@@ -213,7 +213,7 @@ def _merged(
 
 
 # Increase it whenever a summary means something else.
-_SUMMARY_VERSION = 5
+_SUMMARY_VERSION = 6
 
 
 @dataclass(frozen=True, slots=True)

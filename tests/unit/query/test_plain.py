@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum, IntEnum
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -120,3 +120,13 @@ def test_a_type_without_a_plain_form_is_a_mistake_of_ours():
     """Functions cannot be kept; whoever asks for it learns so at once."""
     with pytest.raises(TypeError, match="no plain form"):
         plain(type(len))
+
+
+def test_one_of_a_few_texts_is_no_other_text():
+    """A measure that nobody names does not come out of a file."""
+    kind = plain(Literal["cycle", "step"])
+
+    assert kind.read(kind.write("step")) == "step"
+    for other in ("steps", 1, ["step"]):
+        with pytest.raises(NotEncodable):
+            kind.read(other)

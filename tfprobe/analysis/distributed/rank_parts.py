@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -18,7 +19,7 @@ from tfprobe.analysis.transfers.collective_runs import collective_runs, overlap
 from tfprobe.analysis.transfers.sends import task_of
 from tfprobe.errors import Missing
 from tfprobe.profile.capture_tables import Place
-from tfprobe.profile.profile import Loop, Process, Profile
+from tfprobe.profile.profile import Capture, Loop, Process, Profile
 from tfprobe.profile.tables import Int64s
 
 Floats = npt.NDArray[np.float64]
@@ -97,7 +98,7 @@ class RankPart(RankSteps):
 
 def part(profile: Profile) -> RankPart:
     """Return the part of the first process of a profile, which is its only one."""
-    steps = rank_steps(profile)
+    (steps,) = rank_steps(profile)
     return RankPart(
         process=steps.process,
         meetings=steps.meetings,
@@ -108,14 +109,21 @@ def part(profile: Profile) -> RankPart:
     )
 
 
-def rank_steps(profile: Profile) -> RankSteps:
-    """Return the steps of the first process of a profile, which is its only one."""
+def rank_steps(profile: Profile) -> tuple[RankSteps, ...]:
+    """Return the steps of each process of a profile, each as if it were the only one, number 0."""
     events = synchronization_events.part(profile)
+    return tuple(_rank_steps(profile, process, events) for process in profile.processes)
+
+
+def _rank_steps(profile: Profile, process: Process, events: SynchronizationEvents) -> RankSteps:
+    loops = [loop for loop in profile.loops if loop.process == process.index]
+    captures = [capture for capture in profile.captures if capture.process == process.index]
+    own = events.only(events.process == process.index)
     return RankSteps(
-        process=profile.processes[0],
-        meetings=events,
-        steps=tuple(_latest(loop) for loop in _loops(profile)),
-        recorded=_recorded(profile, events),
+        process=replace(process, index=0),
+        meetings=replace(own, process=np.zeros_like(own.process)),
+        steps=tuple(_latest(loop) for loop in _loops_to_compare(loops)),
+        recorded=_recorded(loops, captures, own),
     )
 
 
@@ -149,13 +157,6 @@ def parts_of(profile: Profile) -> tuple[RankPart, ...]:
     return tuple(part(_alone(profile, process)) for process in profile.processes)
 
 
-def rank_steps_of(profile: Profile) -> tuple[RankSteps, ...]:
-    """Return the steps of each process of a profile."""
-    if len(profile.processes) == 1:
-        return (rank_steps(profile),)
-    return tuple(rank_steps(_alone(profile, process)) for process in profile.processes)
-
-
 def _alone(profile: Profile, process: Process) -> Profile:
     own = tuple(capture for capture in profile.captures if capture.process == process.index)
     found = profile.only(own)
@@ -169,11 +170,11 @@ def _alone(profile: Profile, process: Process) -> Profile:
     )
 
 
-def _loops(profile: Profile) -> list[Loop]:
-    """Return the loops that take time; of several of one name that with most."""
-    whole_ns = sum(each.times.sum_ns for each in profile.loops)
+def _loops_to_compare(loops: Sequence[Loop]) -> list[Loop]:
+    """Return the loops that take time; of several of one name, the one that takes most."""
+    whole_ns = sum(loop.times.sum_ns for loop in loops)
     found: dict[tuple[str, str], Loop] = {}
-    for loop in sorted(profile.loops, key=lambda each: each.times.sum_ns):
+    for loop in sorted(loops, key=lambda each: each.times.sum_ns):
         if loop.executed and loop.times.sum_ns >= _LEAST_RATIO * whole_ns:
             found[loop.kind, loop.name] = loop
     return list(found.values())[::-1]
@@ -200,12 +201,14 @@ def _latest(loop: Loop) -> LatestSteps:
     )
 
 
-def _recorded(profile: Profile, met: SynchronizationEvents) -> tuple[RecordedStep, ...]:
-    names = {loop.index: f"{loop.kind} {loop.name}" for loop in profile.loops}
+def _recorded(
+    loops: Sequence[Loop], captures: Sequence[Capture], met: SynchronizationEvents
+) -> tuple[RecordedStep, ...]:
+    names = {loop.index: f"{loop.kind} {loop.name}" for loop in loops}
     joint = met.only(met.kind == SynchronizationKind.COLLECTIVE)
     texts = joint.strings.values
     found = []
-    for capture in profile.captures:
+    for capture in captures:
         key = "" if isinstance(capture.loop, Missing) else names.get(capture.loop, "")
         mine = joint.step == capture.step
         if mine.any():

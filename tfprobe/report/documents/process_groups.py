@@ -1,4 +1,4 @@
-"""Put many processes of a report into groups of like ones, and pick the few that stand out."""
+"""Summarize many processes of a report: groups of like processes, and the few that stand out."""
 
 from __future__ import annotations
 
@@ -9,24 +9,23 @@ from dataclasses import dataclass
 from enum import Enum
 from statistics import median
 
+from tfprobe.analysis.distributed.slow_ranks import Straggler
 from tfprobe.analysis.steps.recent_steps import Overhead
 from tfprobe.errors import Missing
 from tfprobe.profile.profile import Process
-from tfprobe.report.documents.run_report import LoopReport, ProcessReport
+from tfprobe.report.documents.run_report import LoopReport, ProcessReport, Report
 
-# As many processes are shown one by one.
+# Up to this many processes are shown one by one.
 FEW = 8
-# Of each reason to stand out.
+# Processes named for each reason.
 _MOST_NAMED = 3
-# Ranks that do the same differ by chance, by some percent.
-_SLOW_RATIO = 1.05
-# Recording that costs twice what it usually does, and more than its budget usually is.
-_DEAR_RATIO = 2.0
-_DEAR_SHARE_RATIO = 0.01
+# Recording costs much if it costs twice what it usually does, and more than its usual budget.
+_COSTLY_RATIO = 2.0
+_COSTLY_SHARE_RATIO = 0.01
 _ENDED_WELL = ("finished", "terminated", "replaced", "running")
 
 
-class Why(Enum):
+class Reason(Enum):
     """Why a process stands out."""
 
     STATE = "state"
@@ -36,7 +35,7 @@ class Why(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Extent:
-    """The least, the middle and the most of one number of many processes."""
+    """The smallest, the median and the largest of one number of many processes."""
 
     least: float
     median: float
@@ -44,9 +43,9 @@ class Extent:
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
-    """A loop that processes of one role and program do: how many of them, and their mean steps in
-    ns. `program` is "" where the run has one alone.
+class LoopGroup:
+    """A loop that processes of one role and program run: how many of them, and their mean steps in
+    ns. `program` is "" if all processes of the run have the same.
     """
 
     role: str
@@ -59,57 +58,59 @@ class Group:
 
 
 @dataclass(frozen=True, slots=True)
-class StandsOut:
-    """A process to look at. `ratio` is how much slower its mean step of `work` is than the median,
-    or the share of its time that recording took; 0 where its state is the reason.
+class NotableProcess:
+    """A process that stands out.
+
+    `ratio` is how much longer a step of `loop` takes it than the median process, or the share of
+    its time that recording took; 0 if its state is the reason.
     """
 
     report: ProcessReport
-    why: Why
+    reason: Reason
     ratio: float = 0.0
     loop: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class Crowd:
-    """Many processes in few lines: numbers of each state, host and version, most common first."""
+class ProcessGroups:
+    """Many processes in a few lines: counts by state and version, the most common first."""
 
     processes: int
     hosts: int
     states: tuple[tuple[str, int], ...]
     tensorflows: tuple[tuple[str, int], ...]
-    groups: tuple[Group, ...]
+    loops: tuple[LoopGroup, ...]
     recording_ratio: Extent | Missing
-    stand_out: tuple[StandsOut, ...]
+    notable: tuple[NotableProcess, ...]
 
 
-def crowd(processes: Sequence[ProcessReport]) -> Crowd:
-    """Return what there is to say of many processes at once."""
+def process_groups(report: Report) -> ProcessGroups:
+    """Return the summary of the processes of a report."""
+    processes = report.processes
     versions = (process.process.tensorflow for process in processes)
-    costs = [share for share, _ in _costs(processes)]
-    found = [*_ended_badly(processes), *_slow(processes), *_dear(processes)]
-    return Crowd(
+    ratios = [ratio for ratio, _ in _recording_ratios(processes)]
+    return ProcessGroups(
         processes=len(processes),
         hosts=len({process.process.host for process in processes}),
         states=_counted(process.process.state for process in processes),
         tensorflows=_counted(version for version in versions if not isinstance(version, Missing)),
-        groups=_groups(processes),
-        recording_ratio=_extent(costs),
-        stand_out=tuple(found),
+        loops=_loop_groups(processes),
+        recording_ratio=_extent(ratios),
+        notable=(*_ended_badly(processes), *_slow(report), *_costly_to_record(processes)),
     )
 
 
 _Key = tuple[str, str, str, str]
 
 
-def _groups(processes: Sequence[ProcessReport]) -> tuple[Group, ...]:
-    """Return the works by role and program, those with most time first."""
-    found: dict[_Key, list[LoopReport]] = {}
+def _loop_groups(processes: Sequence[ProcessReport]) -> tuple[LoopGroup, ...]:
+    """Return the loops by role and program, those that take most time first."""
+    groups: dict[_Key, list[LoopReport]] = {}
     for process in processes:
-        for item in process.loops:
-            found.setdefault(_key(process.process, item), []).append(item)
-    order = sorted(found, key=lambda key: -_total_ns(found[key]))
-    return tuple(_group(key, found[key]) for key in order)
+        for loop in process.loops:
+            groups.setdefault(_key(process.process, loop), []).append(loop)
+    order = sorted(groups, key=lambda key: -_total_ns(groups[key]))
+    return tuple(_loop_group(key, groups[key]) for key in order)
 
 
 def _key(process: Process, item: LoopReport) -> _Key:
@@ -121,9 +122,9 @@ def _total_ns(items: Sequence[LoopReport]) -> int:
     return sum(item.loop.times.sum_ns for item in items)
 
 
-def _group(key: _Key, items: Sequence[LoopReport]) -> Group:
+def _loop_group(key: _Key, items: Sequence[LoopReport]) -> LoopGroup:
     role, kind, name, program = key
-    return Group(
+    return LoopGroup(
         role=role,
         kind=kind,
         name=name,
@@ -135,7 +136,7 @@ def _group(key: _Key, items: Sequence[LoopReport]) -> Group:
 
 
 def _mean_ns(item: LoopReport) -> float:
-    """Return the mean step, 0 where none is known."""
+    """Return the mean step, 0 if unknown."""
     return 0.0 if isinstance(item.times, Missing) else item.times.mean_ns
 
 
@@ -149,45 +150,41 @@ def _counted(values: Iterator[str]) -> tuple[tuple[str, int], ...]:
     return tuple(sorted(Counter(values).items(), key=lambda item: (-item[1], item[0])))
 
 
-def _ended_badly(processes: Sequence[ProcessReport]) -> Iterator[StandsOut]:
-    """Give processes that ended otherwise than most did."""
+def _ended_badly(processes: Sequence[ProcessReport]) -> Iterator[NotableProcess]:
+    """Yield processes that ended otherwise than most did."""
     states = _counted(process.process.state for process in processes)
     usual = {states[0][0], *_ENDED_WELL}
     others = (process for process in processes if process.process.state not in usual)
-    yield from (StandsOut(each, Why.STATE) for each in itertools.islice(others, _MOST_NAMED))
+    for process in itertools.islice(others, _MOST_NAMED):
+        yield NotableProcess(process, Reason.STATE)
 
 
-def _slow(processes: Sequence[ProcessReport]) -> Iterator[StandsOut]:
-    """Give the slowest of the loop that takes most time in processes that do it together."""
-    together: dict[tuple[_Key, int], list[tuple[LoopReport, ProcessReport]]] = {}
-    for process in processes:
-        for item in process.loops:
-            key = _key(process.process, item), process.process.group
-            together.setdefault(key, []).append((item, process))
-    several = [rows for rows in together.values() if len(rows) > 1]
-    rows = max(several, key=lambda rows: _total_ns([item for item, _ in rows]), default=[])
-    usual = _extent([mean for item, _ in rows if (mean := _mean_ns(item))])
-    if isinstance(usual, Missing):
-        return
-    found = [(_mean_ns(item) / usual.median, item, each) for item, each in rows]
-    slow = sorted((each for each in found if each[0] > _SLOW_RATIO), key=lambda each: -each[0])
-    for ratio, item, report in slow[:_MOST_NAMED]:
-        yield StandsOut(report, Why.SLOW, ratio, f"{item.loop.kind} {item.loop.name}")
+def _slow(report: Report) -> Iterator[NotableProcess]:
+    """Yield the slowest processes of the run, each for the loop in which it is slowest."""
+    slowest: dict[int, Straggler] = {}
+    for straggler in report.slow:
+        slowest.setdefault(straggler.process, straggler)
+    for straggler in itertools.islice(slowest.values(), _MOST_NAMED):
+        process = report.processes[straggler.process]
+        yield NotableProcess(process, Reason.SLOW, straggler.late.excess_ratio, straggler.loop)
 
 
-def _dear(processes: Sequence[ProcessReport]) -> Iterator[StandsOut]:
-    """Give those that recording cost most, where that is much more than it usually is."""
-    known = _costs(processes)
+def _costly_to_record(processes: Sequence[ProcessReport]) -> Iterator[NotableProcess]:
+    """Yield the processes that cost most to record, if that is much more than usual."""
+    known = _recording_ratios(processes)
     if not known:
         return
-    usual = median(share for share, _ in known)
-    least = max(usual * _DEAR_RATIO, _DEAR_SHARE_RATIO)
-    dear = sorted((each for each in known if each[0] > least), key=lambda each: -each[0])
-    for share, report in dear[:_MOST_NAMED]:
-        yield StandsOut(report, Why.RECORDING, share)
+    usual = median(ratio for ratio, _ in known)
+    least = max(usual * _COSTLY_RATIO, _COSTLY_SHARE_RATIO)
+    costly = sorted((pair for pair in known if pair[0] > least), key=lambda pair: -pair[0])
+    for ratio, process in costly[:_MOST_NAMED]:
+        yield NotableProcess(process, Reason.RECORDING, ratio)
 
 
-def _costs(processes: Sequence[ProcessReport]) -> list[tuple[float, ProcessReport]]:
-    """Return the share of its time that recording took of each process of which that is known."""
-    known = ((process.overhead, process) for process in processes)
-    return [(cost.fraction_ratio, each) for cost, each in known if isinstance(cost, Overhead)]
+def _recording_ratios(processes: Sequence[ProcessReport]) -> list[tuple[float, ProcessReport]]:
+    """Return the share of its time that recording took, of each process for which it is known."""
+    return [
+        (process.overhead.fraction_ratio, process)
+        for process in processes
+        if isinstance(process.overhead, Overhead)
+    ]

@@ -22,6 +22,8 @@ from tfprobe.analysis.breakdown.cycles import (
 )
 from tfprobe.analysis.core import no_data_reasons
 from tfprobe.analysis.distributed import synchronization_events
+from tfprobe.analysis.distributed.rank_parts import RankSteps, rank_steps
+from tfprobe.analysis.distributed.slow_ranks import Straggler, slow_ranks
 from tfprobe.analysis.distributed.synchronization_events import SynchronizationEvents
 from tfprobe.analysis.ops import op_stats
 from tfprobe.analysis.ops.op_stats import OpTable
@@ -72,7 +74,10 @@ class ProcessReport:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """Everything a report says; `accounts` are of the processes, `account` of the whole run."""
+    """Everything a report says; `accounts` are of the processes, `account` of the whole run.
+
+    `slow` are the slow processes, the slowest first (docs/ranks.md has the criterion).
+    """
 
     run: Run
     account: Account | Missing
@@ -84,14 +89,16 @@ class Report:
     silences: tuple[str, ...]
     problems: tuple[Problem, ...]
     stacks: tuple[StackSummary, ...] = ()
+    slow: tuple[Straggler, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class ReportPart:
-    """What a report takes of some processes, mostly of one; small, and without files or steps.
+    """What a report takes of some processes, mostly of one; small, and without files.
 
-    The `accounts` are of each process alone. What they waited for each other shows when all have
-    told, by their `collectives` and where these met.
+    The `accounts` are of each process alone. What processes waited for each other is known once all
+    parts are there, from their `collectives` and the events in `ranks`, which also has the latest
+    steps, to find out which processes are slow.
     """
 
     processes: tuple[ProcessReport, ...]
@@ -102,7 +109,7 @@ class ReportPart:
     silences: tuple[str, ...]
     problems: tuple[Problem, ...]
     collectives: tuple[ProcessCollectives, ...]
-    meetings: SynchronizationEvents
+    ranks: tuple[RankSteps, ...]
     stacks: tuple[StackSummary, ...] = ()
 
 
@@ -144,7 +151,7 @@ def part(
         silences=no_data_reasons.explain_no_steps(profile),
         problems=tuple(problem for problem in profile.problems if not _is_beside(problem)),
         collectives=collectives.process_collectives(profile, loops),
-        meetings=synchronization_events.part(profile),
+        ranks=rank_steps(profile),
         stacks=stack_summaries(profile),
     )
 
@@ -194,17 +201,15 @@ def merge(run: Run, parts: Sequence[ReportPart], rest: ProcessFacts) -> Report:
         else no_data_reasons.explain_no_process(run, rest.interpreters),
         problems=(*of_run, *(problem for part in parts for problem in part.problems), *of_hosts),
         stacks=tuple(stack for part in parts for stack in part.stacks),
+        slow=slow_ranks([rank for part in parts for rank in part.ranks])
+        if len(reports) > 1
+        else (),
     )
 
 
 def met(parts: Sequence[ReportPart]) -> SynchronizationEvents:
-    """Return where the processes of the parts meet, numbered in this order."""
-    found: list[SynchronizationEvents] = []
-    first = 0
-    for each in parts:
-        found.append(replace(each.meetings, process=each.meetings.process + first))
-        first += len(each.processes)
-    return synchronization_events.joined(found)
+    """Return where the processes of the parts synchronize, numbered in this order."""
+    return synchronization_events.merge([rank.meetings for part in parts for rank in part.ranks])
 
 
 def document(report: Report, advice: Advice | None = None) -> Document:

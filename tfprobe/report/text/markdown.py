@@ -13,7 +13,7 @@ from tfprobe.analysis.system import endings
 from tfprobe.errors import Missing
 from tfprobe.findings.engine import Advice
 from tfprobe.printable import printable
-from tfprobe.report.documents.process_groups import FEW, Crowd, crowd
+from tfprobe.report.documents.process_groups import FEW, ProcessGroups, process_groups
 from tfprobe.report.documents.run_report import LoopReport, ProcessReport, Report
 from tfprobe.report.format import numbers
 from tfprobe.report.text import account, breakdown
@@ -56,7 +56,7 @@ def _lines(report: Report, advice: Advice) -> Iterator[str]:
             yield f"- **{heading}** ({gain_told(finding)})"
             yield f"  {plain(finding.action)}"
     if len(report.processes) > FEW:
-        yield from _crowd(crowd(report.processes))
+        yield from _process_groups(process_groups(report))
     else:
         for process in report.processes:
             yield from _process(process)
@@ -75,11 +75,11 @@ def _lines(report: Report, advice: Advice) -> Iterator[str]:
             yield f"- and {hidden} more; --json has all"
 
 
-def _crowd(item: Crowd) -> Iterator[str]:
+def _process_groups(item: ProcessGroups) -> Iterator[str]:
     yield from ("", f"## {group_title(item)}", "")
-    rows = [group_cells(group) for group in item.groups[:TOP_GROUPS]]
+    rows = [group_cells(group) for group in item.loops[:TOP_GROUPS]]
     yield from table(HEADINGS, rows, texts=3)
-    hidden = len(item.groups) - len(rows)
+    hidden = len(item.loops) - len(rows)
     if hidden:
         yield from ("", f"and {hidden} more; --json has them")
     yield ""

@@ -15,7 +15,14 @@ from tfprobe.analysis.system import endings
 from tfprobe.errors import Missing
 from tfprobe.findings.engine import Advice
 from tfprobe.findings.finding import Severity
-from tfprobe.report.documents.process_groups import FEW, Crowd, Group, StandsOut, Why, crowd
+from tfprobe.report.documents.process_groups import (
+    FEW,
+    LoopGroup,
+    NotableProcess,
+    ProcessGroups,
+    Reason,
+    process_groups,
+)
 from tfprobe.report.documents.run_report import LoopReport, ProcessReport, Report
 from tfprobe.report.format import numbers, page
 from tfprobe.report.format.page import TextColumn
@@ -93,7 +100,7 @@ def _moment(started: str) -> str:
 def _processes(report: Report, width: int) -> Iterator[RenderableType]:
     if len(report.processes) > FEW:
         yield page.blank()
-        yield from group_parts(crowd(report.processes), width=width)
+        yield from group_parts(process_groups(report), width=width)
         return
     for process in report.processes:
         yield page.blank()
@@ -247,24 +254,24 @@ TOP_GROUPS = 12
 TOP_SILENCES = 3
 
 
-def group_parts(item: Crowd, *, width: int) -> Iterator[RenderableType]:
+def group_parts(item: ProcessGroups, *, width: int) -> Iterator[RenderableType]:
     """Yield the processes of a report: their numbers, works by role, and who stands out."""
     yield page.heading(group_title(item))
-    if item.groups:
+    if item.loops:
         columns = [TextColumn(name, is_number=at > 2) for at, name in enumerate(HEADINGS)]
         columns[2] = TextColumn("name", is_number=False, may_be_cut=True)
         columns[0] = TextColumn("role", is_number=False, may_be_cut=True)
-        rows = [group_cells(group) for group in item.groups[:TOP_GROUPS]]
+        rows = [group_cells(group) for group in item.loops[:TOP_GROUPS]]
         yield page.table(columns, rows, width=width)
-    if len(item.groups) > TOP_GROUPS:
-        yield page.paragraph(f"and {len(item.groups) - TOP_GROUPS} more; --json has them")
+    if len(item.loops) > TOP_GROUPS:
+        yield page.paragraph(f"and {len(item.loops) - TOP_GROUPS} more; --json has them")
     yield from (page.paragraph(text) for text in remarks(item))
 
 
 HEADINGS = ("role", "kind", "name", "processes", "steps", "fastest mean", "median", "slowest")
 
 
-def group_title(item: Crowd) -> str:
+def group_title(item: ProcessGroups) -> str:
     """Return how many processes there are, where, and how they ended."""
     hosts = "1 host" if item.hosts == 1 else f"{numbers.count(item.hosts)} hosts"
     states = _several(item.states)
@@ -272,7 +279,7 @@ def group_title(item: Crowd) -> str:
     return f"{numbers.count(item.processes)} processes on {hosts} · {states}{versions}"
 
 
-def group_cells(item: Group) -> list[str]:
+def group_cells(item: LoopGroup) -> list[str]:
     """Return the cells of a loop; see HEADINGS."""
     role = " ".join(filter(None, (item.program, item.role))) or "-"
     head = [role, item.kind, item.name]
@@ -283,7 +290,7 @@ def group_cells(item: Group) -> list[str]:
     return [*head, *(numbers.duration(each) for each in extent)]
 
 
-def remarks(item: Crowd) -> Iterator[str]:
+def remarks(item: ProcessGroups) -> Iterator[str]:
     """Give what recording cost, who stands out, and how many more there are."""
     cost = item.recording_ratio
     if isinstance(cost, Missing):
@@ -294,9 +301,9 @@ def remarks(item: Crowd) -> Iterator[str]:
         yield f"recording cost {between} of a process" + (
             "" if least == most else f", median {middle}"
         )
-    for each in item.stand_out:
-        yield f"{name_of(each.report)}: {_why(each)}"
-    named = {each.report.process.index for each in item.stand_out}
+    for process in item.notable:
+        yield f"{name_of(process.report)}: {_why(process)}"
+    named = {process.report.process.index for process in item.notable}
     rest = item.processes - len(named)
     if rest > 0:
         more = f"and {numbers.count(rest)} more" if named else "none stands out"
@@ -318,11 +325,11 @@ def silences(texts: Sequence[str]) -> Iterator[str]:
         yield f"and {numbers.count(hidden)} more processes without steps; --json says why"
 
 
-def _why(item: StandsOut) -> str:
-    if item.why is Why.STATE:
+def _why(item: NotableProcess) -> str:
+    if item.reason is Reason.STATE:
         return item.report.process.state
-    if item.why is Why.SLOW:
-        return f"{item.ratio:.2f} times the median step of {item.loop}"
+    if item.reason is Reason.SLOW:
+        return f"slow, {numbers.percent(item.ratio)} longer than the median in {item.loop}"
     return f"recording cost {numbers.percent(item.ratio)}"
 
 

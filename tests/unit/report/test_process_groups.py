@@ -6,16 +6,18 @@ import dataclasses
 
 from tests.support.profiles import HOOKS, loop, process, profile
 from tfprobe.errors import Missing
-from tfprobe.report.documents.process_groups import Crowd, Why, crowd
+from tfprobe.report.documents.process_groups import ProcessGroups, Reason, process_groups
 from tfprobe.report.documents.run_report import gather
 from tfprobe.report.text.report import group_title, name_of, remarks
 
 MS = 1_000_000
 
 
-def of(count: int, *, slow: int = -1, killed: int = -1, dear: int = -1, silent: int = -1) -> Crowd:
-    """Return so many workers, one of which may be slow, killed, dearly recorded or silent."""
-    dear_hooks = dataclasses.replace(HOOKS, traced_ns=HOOKS.wall_ns // 2)
+def of(
+    count: int, *, slow: int = -1, killed: int = -1, costly: int = -1, silent: int = -1
+) -> ProcessGroups:
+    """Return so many workers, one of which may be slow, killed, costlyly recorded or silent."""
+    costly_hooks = dataclasses.replace(HOOKS, traced_ns=HOOKS.wall_ns // 2)
     processes = [
         process(
             index=at,
@@ -24,7 +26,7 @@ def of(count: int, *, slow: int = -1, killed: int = -1, dear: int = -1, silent: 
             rank=at,
             role="worker",
             state="killed" if at == killed else "finished",
-            hooks=dear_hooks if at == dear else HOOKS,
+            hooks=costly_hooks if at == costly else HOOKS,
         )
         for at in range(count)
     ]
@@ -33,18 +35,18 @@ def of(count: int, *, slow: int = -1, killed: int = -1, dear: int = -1, silent: 
         for at in range(count)
         if at != silent
     ]
-    return crowd(gather(profile(processes=processes, loops=loops)).processes)
+    return process_groups(gather(profile(processes=processes, loops=loops)))
 
 
-def named(item: Crowd) -> list[tuple[int | None, Why]]:
-    return [(each.report.process.rank, each.why) for each in item.stand_out]
+def named(item: ProcessGroups) -> list[tuple[int | None, Reason]]:
+    return [(each.report.process.rank, each.reason) for each in item.notable]
 
 
 def test_ranks_that_are_alike_are_one_line():
     """Of ranks that do the same there is one row, with the least, the middle and the most."""
     item = of(9)
 
-    (group,) = item.groups
+    (group,) = item.loops
     assert (group.role, group.kind, group.name, group.processes, group.steps) == (
         "worker",
         "fit",
@@ -58,26 +60,27 @@ def test_ranks_that_are_alike_are_one_line():
 
 def test_a_slow_rank_is_named():
     """A rank whose mean step is far above the median stands out, with how far."""
-    (found,) = of(9, slow=5).stand_out
+    (found,) = of(9, slow=5).notable
 
-    assert (found.report.process.rank, found.why, round(found.ratio, 3)) == (5, Why.SLOW, 1.3)
+    assert (found.report.process.rank, found.reason) == (5, Reason.SLOW)
+    assert round(found.ratio, 3) == 0.3
 
 
 def test_a_rank_that_was_killed_is_named():
     """A process that ended otherwise than most stands out."""
-    assert named(of(9, killed=2)) == [(2, Why.STATE)]
+    assert named(of(9, killed=2)) == [(2, Reason.STATE)]
 
 
-def test_a_rank_that_was_dear_to_record_is_named():
+def test_a_rank_that_was_costly_to_record_is_named():
     """Recording that took much more of one process than of others stands out."""
-    assert named(of(9, dear=7)) == [(7, Why.RECORDING)]
+    assert named(of(9, costly=7)) == [(7, Reason.RECORDING)]
 
 
 def test_a_rank_without_steps_is_counted_once():
     """A process without steps is among the processes, and in no row of loops."""
     item = of(9, silent=3)
 
-    assert (item.processes, item.groups[0].processes) == (9, 8)
+    assert (item.processes, item.loops[0].processes) == (9, 8)
 
 
 def test_no_process_is_counted_twice_where_it_stands_out_twice():
@@ -91,7 +94,7 @@ def test_processes_of_which_nothing_is_known_are_told():
     """Without any step there is no row and no cost, and the title still says how many there are."""
     processes = [process(index=at, hooks=Missing("lost"), state="unknown") for at in range(9)]
 
-    item = crowd(gather(profile(processes=processes)).processes)
+    item = process_groups(gather(profile(processes=processes)))
 
     assert group_title(item) == "9 processes on 1 host · unknown · TensorFlow 2.21.0"
     assert list(remarks(item)) == [
@@ -102,6 +105,6 @@ def test_processes_of_which_nothing_is_known_are_told():
 
 def test_a_process_is_named_by_its_rank_and_place():
     """Who stands out can be found: rank, host and pid."""
-    (found,) = of(9, killed=8).stand_out
+    (found,) = of(9, killed=8).notable
 
     assert name_of(found.report) == "worker 8 · node1 · pid 4008"
