@@ -15,7 +15,7 @@ from tests.support.profiler_service import serving
 @pytest.mark.parametrize(
     ("number", "status", "said"),
     [
-        (signal.SIGINT, 130, "tfprobe: interrupted; nothing of the recording is kept.\n"),
+        (signal.SIGINT, 130, "tfprobe: Interrupted; nothing was kept of the recording.\n"),
         (signal.SIGTERM, 143, ""),
     ],
 )

@@ -342,14 +342,14 @@ def test_without_the_extra_it_says_what_to_install(machine: Machine) -> None:
 @pytest.mark.parametrize(
     ("words", "status", "told"),
     [
-        (("no/such/directory",), 3, b"is no directory"),
+        (("no/such/directory",), 3, b"is not a directory"),
         ((".", "-f", "x"), 2, b"--file is for --once"),
-        ((".", "--once", "--port", "1"), 2, b"exclude each other"),
+        ((".", "--once", "--port", "1"), 2, b"cannot be combined"),
         ((".", "--once", "-f", "no/such/place.prom"), 2, b"cannot be written"),
         ((".", "--port", "70000"), 2, b"70000"),
         ((".", "--host", "no.such.host.invalid"), 2, b"cannot be served at"),
         ((".", "--otlp", "collector:4317"), 2, b"no URL of HTTP"),
-        ((".", "--finished-for", "soon"), 2, b"an age is expected"),
+        ((".", "--finished-for", "soon"), 2, b"use an age such as"),
         ((".", "--every", "nan"), 2, b"--every"),
     ],
 )

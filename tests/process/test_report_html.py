@@ -129,4 +129,4 @@ def test_pages_do_not_follow(report, flag):
     ended = report("--follow", flag, "x")
 
     assert ended.status == 2
-    assert f"{flag} and --follow exclude each other.".encode() in ended.stderr
+    assert f"{flag} and --follow cannot be combined.".encode() in ended.stderr

@@ -119,7 +119,7 @@ def test_tables_are_listed(launcher: Launcher) -> None:
         (("one", "copy works to '/tmp/x'"), 2, "COPY is no query"),
         (("one", "select", "1"), 2, "Put the query into quotes"),
         ((), 2, "no query"),
-        (("one", "--json", "--csv", "select 1"), 2, "exclude each other"),
+        (("one", "--json", "--csv", "select 1"), 2, "Only one of --json, --csv"),
         (("elsewhere", "select 1"), 3, "neither a run directory nor a run"),
         (("one", "--parquet", "/dev/null/x", "select 1"), 2, "cannot be written"),
     ],

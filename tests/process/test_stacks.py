@@ -162,8 +162,8 @@ def test_without_pyspy_the_job_runs_and_a_sentence_says_why(
 
     assert (ended.status, ended.stdout) == (7, b"done\n")
     sentence = (
-        b"tfprobe: stacks are not sampled: py-spy was not found; "
-        b"`pip install 'tfprobe[stacks]'` installs it. The job runs without.\n"
+        b"tfprobe: Stacks are not sampled: py-spy was not found; "
+        b"`pip install 'tfprobe[stacks]'` installs it. The job runs without them.\n"
     )
     assert ended.own_stderr == sentence + b"complaint\n"
     assert _files(launcher) == []

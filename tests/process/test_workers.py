@@ -94,8 +94,8 @@ def test_what_is_kept_is_printed_again(fresh, launcher, run):
     ("arguments", "words"),
     [
         (("--workers", "0"), b"0 is not in the range x>=1"),
-        (("--workers", "2", "--dask", "tcp://127.0.0.1:1"), b"exclude each other"),
-        (("--workers", "2", "--html", "/dev/null"), b"exclude each other"),
+        (("--workers", "2", "--dask", "tcp://127.0.0.1:1"), b"cannot be combined"),
+        (("--workers", "2", "--html", "/dev/null"), b"cannot be combined"),
         (("--dask", "nonsense"), b"No Dask scheduler answers at nonsense"),
     ],
 )

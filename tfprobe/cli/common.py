@@ -127,7 +127,7 @@ def whole(run: str, output: str | None, *, rank: int | None) -> tuple[str, Profi
     """
     if is_file(run):
         if rank is not None:
-            raise UsageError("A file is of one process: --rank is for runs.")
+            raise UsageError(f"--rank applies to runs, and {run} is a file.")
         with progress(f"Reading {run}"):
             from tfprobe.profile.reader.file import file_profile
 
@@ -225,7 +225,7 @@ def warn_of_problems(profile: Profile | Report) -> None:
         first = problems[0]
         complain(
             f"{count} part{'s' if count > 1 else ''} of the recording could not be used; "
-            f"`tfprobe report` says which. The first: {first.where}: {first.what}"
+            f"`tfprobe report` lists them. The first: {first.where}: {first.what}"
         )
 
 
@@ -258,7 +258,7 @@ def show_page(text: str) -> None:
 def _show(text: str, write: Callable[[TextIO, str], object]) -> None:
     stream = sys.stdout
     if stream is None:
-        raise UsageError("There is no stdout to write to.")
+        raise UsageError("stdout is closed, so the answer cannot be written.")
     try:
         try:
             write(stream, text)
@@ -360,8 +360,10 @@ class Workers:
         from tfprobe.query.cluster import LOCAL, Cluster
 
         if self.count is not None and address != LOCAL:
-            hint = "A cluster has the workers that it has. `--dask local` makes one of N."
-            raise UsageError("--workers and a cluster's address exclude each other.", hint=hint)
+            hint = "The cluster has its own workers; `--dask local` starts one with N of them."
+            raise UsageError(
+                "--workers cannot be combined with the address of a cluster.", hint=hint
+            )
         cluster = Cluster(address, self.count, must_see=(str(folder.root),))
         return lambda _shards, _capture_bytes: cluster
 

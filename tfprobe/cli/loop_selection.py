@@ -45,7 +45,7 @@ def read(
     """
     if common.is_file(run):
         if loop or rank is not None:
-            raise UsageError("A file holds one loop: --loop and --rank are for runs.")
+            raise UsageError(f"--loop and --rank apply to runs, and {run} is a file.")
         return _of_file(run)
     from tfprobe.profile.reader.run_reader import load
     from tfprobe.profile.reader.traced_steps import sampled

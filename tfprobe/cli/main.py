@@ -95,7 +95,7 @@ def _failed_disk(problem: Exception) -> str:
     if not isinstance(problem, OSError) or problem.errno not in FAILURES:
         return ""
     what = problem.filename or "A file"
-    return f"{what} cannot be used: {problem.strerror}. Its disk or file server failed."
+    return f"{what} cannot be used: {problem.strerror}. The disk or file server failed."
 
 
 def _unexpected(problem: Exception) -> str:
@@ -104,7 +104,7 @@ def _unexpected(problem: Exception) -> str:
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next
     place = f"{trace.tb_frame.f_code.co_filename}:{trace.tb_lineno}" if trace else "nowhere"
-    return f"{type(problem).__name__}: {problem} (at {place}). This is a bug of tfprobe."
+    return f"{type(problem).__name__}: {problem} (at {place}). This is a bug in tfprobe."
 
 
 def _flush() -> None:

@@ -68,7 +68,7 @@ def nothing_left(place: str, count: int, found: Filtered) -> NoAnswer:
     """Say which filter left nothing of the runs there are."""
     steps = [f"{left or 'none'} after --{name}" for name, left in found.left]
     runs = f"{count} run{'s' if count > 1 else ''}"
-    return NoAnswer(f"No run in {place} is left: {', '.join([runs, *steps])}.")
+    return NoAnswer(f"No run in {place} matches: {', '.join([runs, *steps])}.")
 
 
 def _several(option: str, metavar: str, text: str) -> Callable[..., Any]:
@@ -83,14 +83,14 @@ def _words(option: str, values: tuple[str, ...]) -> tuple[str, ...]:
     """Take `a,b` apart. Raises UsageError for nothing, which is not the same as anything."""
     words = tuple(word.strip() for value in values for word in value.split(","))
     if not all(words):
-        raise UsageError(f"--{option} {','.join(values)!r} names nothing.")
+        raise UsageError(f"--{option} {','.join(values)!r} has an empty value.")
     return words
 
 
 def _given(option: str, values: tuple[str, ...]) -> tuple[str, ...]:
     """Take values as they are: a name may have a comma. Raises UsageError for nothing."""
     if not all(value.strip() for value in values):
-        raise UsageError(f"--{option} '' names nothing.")
+        raise UsageError(f"--{option} '' is empty.")
     return tuple(value.strip() for value in values)
 
 
@@ -99,7 +99,7 @@ def _tags(values: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
     pairs = [text.partition("=") for text in _given("tag", values)]
     for key, _, value in pairs:
         if not key:
-            raise UsageError(f"--tag '={value}' names no key.", hint="Write KEY=VALUE, or KEY.")
+            raise UsageError(f"--tag '={value}' has no key.", hint="Use KEY=VALUE or KEY.")
     return tuple((key, value if equals else "*") for key, equals, value in pairs)
 
 
@@ -108,7 +108,7 @@ def _states(values: tuple[str, ...]) -> tuple[str, ...]:
     for word in words:
         if word not in STATES:
             hint = f"Choose from {', '.join(STATES)}."
-            raise UsageError(f"--state {word!r} is no state of a run.", hint=hint)
+            raise UsageError(f"--state {word!r} is not a state of a run.", hint=hint)
     return words
 
 
@@ -120,7 +120,7 @@ def _patterns(texts: tuple[str, ...]) -> Any:
         return None
     patterns = compile_patterns(texts)
     for text, why in patterns.invalid:
-        raise UsageError(f"--command {text!r} is no regular expression: {why}.")
+        raise UsageError(f"--command {text!r} is not a valid regular expression: {why}.")
     return patterns
 
 
@@ -144,8 +144,8 @@ _SIZE_UNITS: Mapping[str, int] = {
 _LONGEST_NS = 100 * 365 * _AGE_UNITS["d"]
 _LARGEST_BYTES = 2**63 - 1
 _AMOUNT = re.compile(r"([0-9]{1,30}(?:\.[0-9]{1,30})?)\s*([A-Za-z]+)")
-_AGE_EXPECTED = "an age is expected, as in 90s, 15m, 12h, 7d or 2w"
-_SIZE_EXPECTED = "a size is expected, as in 500M, 2GiB or 1.5GB"
+_AGE_EXPECTED = "use an age such as 90s, 15m, 12h, 7d or 2w"
+_SIZE_EXPECTED = "use a size such as 500M, 2GiB or 1.5GB"
 
 
 class _Unreadable(ValueError):
@@ -166,7 +166,7 @@ def age_ns(text: str) -> int:
     """Read `90s`, `15m`, `12h`, `7d`, `2w`, more than nothing, in ns. Raises ValueError."""
     amount = _amount(text, _AGE_UNITS, _AGE_EXPECTED)
     if amount > _LONGEST_NS:
-        raise _Unreadable("nothing is older than a century")
+        raise _Unreadable("an age is at most 100 years")
     return amount
 
 
@@ -174,7 +174,7 @@ def size_bytes(text: str) -> int:
     """Read `500M`, `2GiB`, `1.5GB`, more than nothing, in bytes. Raises ValueError."""
     amount = _amount(text.lower(), _SIZE_UNITS, _SIZE_EXPECTED)
     if amount > _LARGEST_BYTES:
-        raise _Unreadable("no disk is that large")
+        raise _Unreadable("a size is at most 8 EiB")
     return amount
 
 
@@ -192,5 +192,5 @@ def _amount(text: str, units: Mapping[str, int], expected: str) -> int:
         raise _Unreadable(expected)
     amount = int(Decimal(match[1]) * unit)
     if amount <= 0:
-        raise _Unreadable(f"it must be more than nothing; {expected}")
+        raise _Unreadable(f"it must be above 0; {expected}")
     return amount

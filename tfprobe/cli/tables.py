@@ -54,8 +54,8 @@ def warn(tables: TableLoader) -> None:
     if count:
         first = tables.problems[0]
         complain(
-            f"{count} part{'s' if count > 1 else ''} of what was asked could not be used; "
-            f"the table `problems` says which. The first: {first.where}: {first.what}"
+            f"{count} part{'s' if count > 1 else ''} of the recordings could not be used; "
+            f"the table `problems` lists them. The first: {first.where}: {first.what}"
         )
 
 
@@ -64,8 +64,8 @@ def _scratch() -> Iterator[Path]:
     try:
         scratch = tempfile.mkdtemp(prefix="tfprobe-")
     except OSError as exc:
-        hint = "Name a directory that can be written in TMPDIR."
-        raise UsageError(f"There is no temporary directory: {exc}.", hint=hint) from exc
+        hint = "Set TMPDIR to a writable directory."
+        raise UsageError(f"A temporary directory cannot be created: {exc}.", hint=hint) from exc
     try:
         yield Path(scratch)
     finally:

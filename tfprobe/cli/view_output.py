@@ -23,11 +23,13 @@ _AVERAGE = -1
 def check(view: str, output: Output, *, as_json: bool) -> None:
     """Raise UsageError or NoAnswer for what cannot be written."""
     if as_json and output.kind != "stdout":
-        raise UsageError(f"--json and -output {output.kind} exclude each other.")
+        raise UsageError(f"--json and -output {output.kind} cannot be combined.")
     if output.kind == "timeline" and view == "op":
-        raise NoAnswer("The op view has no timeline.", hint="Use the graph, scope or code view.")
+        raise NoAnswer(
+            "`tfprobe op` has no timeline.", hint="Use `tfprobe graph`, `scope` or `code`."
+        )
     if output.kind == "pprof" and view != "code":
-        raise NoAnswer(f"The {view} view has no pprof file.", hint="Use the code view.")
+        raise NoAnswer(f"`tfprobe {view}` has no pprof profile.", hint="Use `tfprobe code`.")
 
 
 def write(
@@ -47,16 +49,16 @@ def write(
     path = output.keys["outfile"]
     if output.kind == "file":
         common.write_file(path, text())
-        return f"The report is in {printable(path)}.\n"
+        return f"Report written to {printable(path)}.\n"
     if output.kind == "pprof":
         _write_bytes(path, _pprof(found, float_ops, choice))
         shown = printable(path)
-        return f"The profile is in {shown}; open it with `go tool pprof -http=: {shown}`.\n"
+        return f"Profile written to {shown}; open it with `go tool pprof -http=: {shown}`.\n"
     said = []
     for step, timeline in _timelines(view, found, choice):
         common.write_file(f"{path}_{step}", timeline)
         said.append(
-            f"The timeline is in {printable(path)}_{step}; "
+            f"Timeline written to {printable(path)}_{step}; "
             "open it in chrome://tracing or Perfetto.\n"
         )
     return "".join(said)

@@ -175,7 +175,7 @@ def _unexpected(exc: Exception) -> str:
     """Say where it happened, so that one line is enough for a bug report."""
     last = traceback.extract_tb(exc.__traceback__)[-1]
     name = type(exc).__name__
-    return f"{name}: {exc} (at {last.filename}:{last.lineno}). This is a bug of tfprobe."
+    return f"{name}: {exc} (at {last.filename}:{last.lineno}). This is a bug in tfprobe."
 
 
 @dataclass(frozen=True, slots=True)

@@ -237,7 +237,7 @@ def test_fewer_steps_than_wanted_are_kept_and_told(
         assert capture(runs, service.address, "--steps", "3", "--timeout", "0.3") == 1
 
     said = capsys.readouterr()
-    assert "2 of 3 wanted steps" in said.err
+    assert "2 of 3 requested steps" in said.err
     assert "2 whole steps" in said.out
     assert len(list(runs.iterdir())) == 1
 
@@ -248,7 +248,7 @@ def test_a_duration_needs_no_step(runs: Path, capsys: pytest.CaptureFixture[str]
     with serving(sent(content)) as service:
         assert capture(runs, service.address, "--duration", "0.2") == 0
 
-    assert "no step told apart" in capsys.readouterr().out
+    assert "no whole step" in capsys.readouterr().out
     (loop,) = open_run("latest", output=runs).profile().loops
     assert (loop.name, loop.count) == ("the whole recording", 1)
 
@@ -416,7 +416,7 @@ def test_a_shared_folder_has_two_names(
     ("arguments", "why"),
     [
         (["nowhere"], "no address"),
-        (["a:1", "--steps", "3", "--duration", "1"], "exclude"),
+        (["a:1", "--steps", "3", "--duration", "1"], "cannot be combined"),
         (["a:1", "--timeout", "3", "--duration", "1"], "--timeout"),
         (["a:1", "--steps", "0"], "--steps"),
         (["a:1", "--duration", "0"], "--duration"),

@@ -164,7 +164,7 @@ def test_what_cannot_be_written_is_said(run, capsys, words, status, says) -> Non
 
     said = capsys.readouterr().err
     assert (ended, says in said) == (status, True), said
-    assert "bug of tfprobe" not in said
+    assert "bug in tfprobe" not in said
     assert not (run / "report").exists() or not list((run / "report").iterdir())
 
 
@@ -235,7 +235,7 @@ def test_a_file_from_elsewhere_is_exported_as_well(run, tmp_path, capsys, kind) 
     assert status == 0
     assert out.stat().st_size > 0
     assert main(["export", str(path), "--to", "chrome", "-f", str(out)]) == 2
-    assert "whole run" in capsys.readouterr().err
+    assert "needs a run" in capsys.readouterr().err
 
 
 def test_a_run_metadata_file_keeps_its_memory(tmp_path) -> None:

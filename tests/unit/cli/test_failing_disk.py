@@ -1,4 +1,4 @@
-"""An error that a disk answers at any call is told in a paragraph, and is no bug of tfprobe."""
+"""An error that a disk answers at any call is told in a paragraph, and is no bug in tfprobe."""
 
 from __future__ import annotations
 
@@ -36,4 +36,4 @@ def test_another_error_of_the_system_is_a_bug(monkeypatch: pytest.MonkeyPatch, c
     monkeypatch.setattr(program, "_dispatch", fail)
 
     assert program.main(["report"]) == 1
-    assert capsys.readouterr().err.endswith("This is a bug of tfprobe.\n")
+    assert capsys.readouterr().err.endswith("This is a bug in tfprobe.\n")

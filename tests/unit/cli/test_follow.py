@@ -110,8 +110,8 @@ def test_a_run_without_a_step_says_so(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("options", "what"),
     [
-        (["--follow", "--md", "x.md"], "exclude each other"),
-        (["--every", "2"], "--every says how often --follow looks"),
+        (["--follow", "--md", "x.md"], "cannot be combined"),
+        (["--every", "2"], "--every requires --follow"),
         (["--follow", "--every", "0"], "0"),
     ],
 )

@@ -96,4 +96,4 @@ def test_a_damaged_run_is_a_row(runs, capsys):
 def test_sizes_are_for_the_listing(runs, capsys):
     """Status 2 and one line."""
     assert main(["ls", str(runs), "--trend", "--size"]) == 2
-    assert "--size is for the listing" in capsys.readouterr().err
+    assert "--size and --trend cannot be combined" in capsys.readouterr().err

@@ -92,7 +92,7 @@ def test_a_run_that_tells_nothing_of_memory_says_so(tmp_path, capsys) -> None:
     status = main(["memory", str(run)])
 
     assert status == 1
-    assert "does not tell of memory" in capsys.readouterr().err
+    assert "has no memory data" in capsys.readouterr().err
 
 
 def test_a_run_without_sampled_steps_says_so(tmp_path, capsys) -> None:

@@ -115,4 +115,4 @@ def test_of_very_many_notes_the_first_are_shown(tmp_path, capsys) -> None:
 
     lines = capsys.readouterr().err.splitlines()
     assert len(lines) == 21
-    assert lines[-1] == "tfprobe: 10 more of these; --json has them all."
+    assert lines[-1] == "tfprobe: 10 more notes; --json has all of them."

@@ -92,7 +92,7 @@ def test_a_run_without_a_process_has_no_answer(tmp_path, capsys) -> None:
     status = main(["ranks", str(write_run(tmp_path / "r1"))])
 
     assert status == 1
-    assert "no process yet" in capsys.readouterr().err
+    assert "no processes yet" in capsys.readouterr().err
 
 
 def test_a_work_that_is_not_there_has_no_answer(run, capsys) -> None:

@@ -91,7 +91,7 @@ def test_tiers_of_a_silent_run_are_no_answer(runs, capsys):
     status = main(["tiers", str(runs / "r1")])
 
     assert status == 1
-    assert "nothing of any tier" in capsys.readouterr().err
+    assert "no data for any tier" in capsys.readouterr().err
 
 
 def test_markdown_goes_to_a_file(runs, tmp_path, capsys):

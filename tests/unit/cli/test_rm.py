@@ -82,7 +82,7 @@ def test_without_a_terminal_nothing_goes_unless_told(runs, capsys) -> None:
     [
         ("live", (), "live is running"),
         ("live", ("--force",), "live is running"),
-        ("remote", (), "--force removes it all the same"),
+        ("remote", (), "Use --force to remove it anyway"),
     ],
 )
 def test_one_that_may_not_go_keeps_all(runs, capsys, named, flags, why) -> None:

@@ -84,7 +84,7 @@ def test_a_timeline_is_a_file_that_chrome_opens(files, capsys, tmp_path) -> None
         (["--graph_path={graph.pb}", "-step", "7", "scope"], 1, "no step 7"),
         (["--graph_path={graph.pb}", "code"], 1, "which code"),
         (["--graph_path={graph.pb}", "shape"], 2, "shape"),
-        (["--graph_path={graph.pb}", "scope", "op"], 2, "One view"),
+        (["--graph_path={graph.pb}", "scope", "op"], 2, "Only one view"),
         (["--graph_path={graph.pb}", "--op_log_path"], 2, "--op_log_path"),
         (["--graph_path={graph.pb}", "-output=file:outfile=/no/such/dir/x", "scope"], 2, "written"),
     ],
@@ -101,7 +101,7 @@ def test_bad_input_gets_one_paragraph(files, capsys, tmp_path, words, status, sa
 
     said = capsys.readouterr()
     assert (ended, says in said.err) == (status, True), said.err
-    assert "bug of tfprobe" not in said.err
+    assert "bug in tfprobe" not in said.err
     assert said.out == ""
 
 

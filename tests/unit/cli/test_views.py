@@ -145,8 +145,8 @@ def test_text_is_for_people(run, capsys, view) -> None:
         (["op", "{run}", "--rank", "first"], 2, "first"),
         (["op", "{run}", "-o"], 2, "-o"),
         (["op", "{run}", "-output", "timeline:outfile=x"], 1, "timeline"),
-        (["scope", "{run}", "-output", "pprof:outfile=x"], 1, "code view"),
-        (["op", "{run}", "-output", "none", "--json"], 2, "exclude"),
+        (["scope", "{run}", "-output", "pprof:outfile=x"], 1, "tfprobe code"),
+        (["op", "{run}", "-output", "none", "--json"], 2, "cannot be combined"),
         (["op", "{run}", "-output", "file:outfile={run}"], 2, "cannot be written"),
         (["code", "{run}", "-output", "pprof:outfile={run}"], 2, "cannot be written"),
         (["scope", "nowhere"], 3, "nowhere"),
@@ -162,7 +162,7 @@ def test_what_cannot_be_answered_is_said(run, tmp_path, capsys, words, status, s
 
     said = capsys.readouterr()
     assert (ended, says in said.err) == (status, True), said.err
-    assert "bug of tfprobe" not in said.err
+    assert "bug in tfprobe" not in said.err
 
 
 @pytest.mark.parametrize("content", [b"", b"\xff\xfe", b"{}", b'{"ops": {"a": 9}}', b"[1]"])
@@ -363,9 +363,9 @@ def test_the_code_view_says_what_is_not_in_it(run, capsys) -> None:
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (["-show_name_regexes", "("], "'(' is no regex"),
-        (["-hide_name_regexes", "[a"], "'[a' is no regex"),
-        (["-step", "-5"], "is no step"),
+        (["-show_name_regexes", "("], "'(' is not a valid regular expression"),
+        (["-hide_name_regexes", "[a"], "'[a' is not a valid regular expression"),
+        (["-step", "-5"], "is not a step"),
     ],
 )
 def test_options_that_cannot_be_are_refused(run, capsys, words, says) -> None:

@@ -77,4 +77,4 @@ def test_a_bug_takes_one_shard_with_it(tmp_path):
     (lost,) = run_query(FAILS, shards, Here())
 
     assert lost.reason.startswith("ZeroDivisionError: nothing to divide by (at ")
-    assert lost.reason.endswith("This is a bug of tfprobe.")
+    assert lost.reason.endswith("This is a bug in tfprobe.")

@@ -92,7 +92,7 @@ def _refuse_a_run(place: Path) -> None:
     from tfprobe.runs.layout import RunFolder
 
     if RunFolder(place).is_run():
-        hint = f"`tfprobe rm {place}` removes it."
+        hint = f"To remove it, use `tfprobe rm {place}`."
         raise UsageError(f"{place} is a run, not a directory of runs.", hint=hint)
 
 

@@ -45,16 +45,18 @@ def agreed(question: str, *, yes: bool) -> bool:
     if yes:
         return True
     if not _is_terminal(sys.stdin) or not _is_terminal(sys.stderr):
-        hint = "Say --yes; --dry-run says what would go."
-        raise UsageError("Nothing was removed: there is no terminal to ask on.", hint=hint)
+        hint = "Use --yes to remove without asking, or --dry-run to see what would be removed."
+        raise UsageError(
+            "Nothing was removed: there is no terminal to ask for confirmation.", hint=hint
+        )
     return click.confirm(question, err=True)
 
 
 def check_writable(directory: Path) -> None:
     """Raise UsageError where nothing can be removed from a directory."""
     if not os.access(directory, os.W_OK | os.X_OK):
-        hint = "Ask its owner, or whoever mounted it."
-        raise UsageError(f"{directory} may not be written, so nothing can be removed.", hint=hint)
+        hint = "Ask its owner for write access."
+        raise UsageError(f"Nothing can be removed from {directory}: it is not writable.", hint=hint)
 
 
 def sentence(
@@ -153,7 +155,7 @@ def _refuse_held(entries: list[RunEntry], here: Machine, *, force: bool) -> None
     if not held:
         return
     may_be_forced = all(why.may_be_forced for _, why in held)
-    hint = "--force removes it all the same." if may_be_forced else ""
+    hint = "Use --force to remove it anyway." if may_be_forced else ""
     said = "; ".join(f"{id} {why.why}" for id, why in held)
     raise NoAnswer(f"Nothing was removed: {said}.", hint=hint)
 

@@ -80,15 +80,17 @@ def _asked(words: Sequence[str]) -> _Asked:
         name, has_value, value = words[at].lstrip("-").partition("=")
         if not words[at].startswith("-"):
             if asked.view is not None:
-                raise UsageError(f"One view at a time: {asked.view} or {words[at]}.")
+                raise UsageError(
+                    f"Only one view can be shown at a time, not {asked.view} and {words[at]}."
+                )
             asked.view = words[at]
             at += 1
         elif name in FILES:
             if not has_value and at + 1 == len(words):
-                raise UsageError(f"Option --{name} has no value.")
+                raise UsageError(f"Option --{name} requires a value.")
             asked.files[name] = value if has_value else words[at + 1]
             if not asked.files[name]:
-                raise UsageError(f"Option --{name} has no value.")
+                raise UsageError(f"Option --{name} requires a value.")
             at += 1 if has_value else 2
         else:
             end = read_option(words, at)[2]
@@ -103,12 +105,14 @@ def _profile(files: dict[str, str]) -> GraphProfile:
 
     if "profile_path" in files:
         if files.keys() - {"profile_path", "checkpoint_path"}:
-            raise UsageError("Give --profile_path alone: it holds the graph and all steps.")
+            raise UsageError(
+                "--profile_path has the graph and all steps; other files cannot be added."
+            )
         return _reading(files["profile_path"], graph_profile)
     if "graph_path" not in files:
         raise UsageError(
             "No profile was given.",
-            hint="Say --profile_path=FILE, or --graph_path=FILE [--run_meta_path=FILE,...] "
+            hint="Use --profile_path=FILE, or --graph_path=FILE [--run_meta_path=FILE,...] "
             "[--op_log_path=FILE].",
         )
     builder = GraphProfileBuilder()

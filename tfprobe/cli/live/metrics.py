@@ -106,7 +106,9 @@ def command(
     chosen = Path(directory) if directory is not None else common.output_directory(output)
     place = environ.absolute(chosen)
     if not place.is_dir():
-        raise UnreadableInput(f"{chosen} is no directory.", hint="Name the one given to `run -o`.")
+        raise UnreadableInput(
+            f"{chosen} is not a directory.", hint="Name the directory given to `tfprobe run -o`."
+        )
     _check(once=once, target=target, port=port)
     limits = Limits(finished_for_s=finished_ns / _NS_PER_S, most_processes=most_processes)
     if once:
@@ -122,9 +124,9 @@ def command(
 
 def _check(*, once: bool, target: str | None, port: int | None) -> None:
     if target is not None and not once:
-        raise UsageError("--file is for --once.", hint="An endpoint writes no file.")
+        raise UsageError("--file requires --once.")
     if once and port is not None:
-        raise UsageError("--once and --port exclude each other.")
+        raise UsageError("--once and --port cannot be combined.")
 
 
 def _advice_command() -> tuple[str, ...]:
@@ -227,6 +229,6 @@ def _pusher(url: str, exporter: Exporter) -> Pusher:
     except ImportError as exc:
         raise UsageError(
             f"--otlp needs packages that are not installed ({exc}).",
-            hint="Install them: pip install 'tfprobe[otlp]'",
+            hint="Install them with `pip install 'tfprobe[otlp]'`.",
         ) from exc
     return Pusher(url, exporter, complain)

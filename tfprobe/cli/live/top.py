@@ -77,8 +77,8 @@ def command(
 
     # Written so that it holds for no NaN.
     if not _LEAST_EVERY_S <= every_s <= _MOST_EVERY_S:
-        hint = f"Give seconds, {_LEAST_EVERY_S} to {_MOST_EVERY_S}."
-        raise UsageError(f"--every {every_s:g} is no time between looks.", hint=hint)
+        hint = f"Use {_LEAST_EVERY_S} to {_MOST_EVERY_S} seconds."
+        raise UsageError(f"--every {every_s:g} is out of range.", hint=hint)
     directory = _directory(place, output)
     here = this_machine()
     if as_json or once or not _is_live_terminal():
@@ -104,7 +104,7 @@ def _for_a_while(
     def until_then(folder: ProcessFolder) -> TimeUse:
         if time.monotonic() < until_s:
             return time_use(folder)
-        why = Missing("its captures were not read: those of others took long enough")
+        why = Missing("its captures were not read: those of other processes took too long")
         return TimeUse(why, why)
 
     return until_then
@@ -236,7 +236,7 @@ class LiveSource:
 
         folder = RunFolder(Path(directory))
         if not folder.is_run():
-            raise NoAnswer(f"{directory} is no run any more.")
+            raise NoAnswer(f"Run {directory} no longer exists.")
         with self._following:
             profile = self._follow(folder).refresh(watch)
             return profile, engine.advise(profile, dearest(folder, profile))

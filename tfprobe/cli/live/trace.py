@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 ANSWER_PATIENCE_S = 10.0
 # Steps of large jobs take seconds, and so do evaluations between them.
 CAPTURE_PATIENCE_S = 60.0
-_ENDED_HINT = "`tfprobe ls --state running` lists the runs that can be asked."
+_ENDED_HINT = "`tfprobe ls --state running` lists running jobs."
 
 
 @click.command("trace")
@@ -72,7 +72,7 @@ def command(
     from tfprobe.runs.liveness import this_machine
 
     if timeout is not None and not (math.isfinite(timeout) and timeout >= 0):
-        raise UsageError(f"--timeout {timeout} is no time to wait.", hint="Give seconds.")
+        raise UsageError(f"--timeout {timeout} is not a duration.", hint="Use a number of seconds.")
     folder, pid = _target(run, output)
     try:
         given = order(folder, this_machine(), steps=steps, pid=pid, loop=loop)
@@ -80,7 +80,7 @@ def command(
     except KeyboardInterrupt:
         from tfprobe.cli.main import complain
 
-        complain("Interrupted. An order that was given stands until another takes its place.")
+        complain("Interrupted. The request stays in effect until another one replaces it.")
         raise
     _show(given, answers, as_json=as_json)
     return _status(answers, wait=wait)
@@ -89,8 +89,8 @@ def command(
 def _target(wanted: str, output: str | None) -> tuple[RunFolder, str]:
     """Split RUN, RUN/PID or RUN/HOST/PID, where RUN may be a path."""
     if common.is_url(wanted):
-        hint = "Ask it on a machine that sees its run directory."
-        raise UsageError("A job cannot be asked through remote storage.", hint=hint)
+        hint = "Run this on a machine that has its run directory."
+        raise UsageError("Traces cannot be requested through remote storage.", hint=hint)
     try:
         return common.chosen_run(wanted, output), ""
     except UnreadableInput:
@@ -144,7 +144,7 @@ def _show(given: TraceRequest, answers: Sequence[ProcessAnswer], *, as_json: boo
         return
     if all(isinstance(answer.request, Missing) for answer in answers):
         raise NoAnswer(
-            f"No process of run {given.run.id} was asked: {'; '.join(reasons(answers))}.",
+            f"No process of run {given.run.id} got the request: {'; '.join(reasons(answers))}.",
             hint=_ENDED_HINT
             if all(answer.answer is RequestAnswer.ENDED for answer in answers)
             else "",

@@ -50,7 +50,7 @@ def command(
     """
     if not host:
         # To a socket it is every address of the machine, which nobody meant by a variable unset.
-        raise UsageError("--host is empty.", hint="Leave it out, or name an address.")
+        raise UsageError("--host is empty.", hint="Name an address, or leave the option out.")
     directory = _directory(place, output)
     with until_stopped():
         from tfprobe.web.server.serving import Site
@@ -75,7 +75,9 @@ def _directory(place: str | None, output: str | None) -> Path:
         found = common.chosen_run(place, output).root
     whole = environ.absolute(found)
     if not whole.is_dir():
-        raise UnreadableInput(f"{found} is no directory.", hint="Name the one given to `run -o`.")
+        raise UnreadableInput(
+            f"{found} is not a directory.", hint="Name the directory given to `tfprobe run -o`."
+        )
     return whole.resolve()
 
 
@@ -84,16 +86,16 @@ def _hints(host: str, port: int) -> list[str]:
 
     if not is_loopback(host):
         return [
-            "It is served to other machines, and unencrypted: whoever reads along on the network"
-            f" gets the token and the runs. `ssh -L {port}:127.0.0.1:{port}` without --host keeps"
-            " them to you."
+            "The pages are served to other machines without encryption: anyone who can read the"
+            " traffic gets the token and the runs. To avoid that, leave out --host and use"
+            f" `ssh -L {port}:127.0.0.1:{port}`."
         ]
     variables = environ.inherited()
     if any(variables.get(name) for name in _REMOTE) or not _has_screen():
         return [
-            "To see the pages on your own machine, run there"
-            f" `ssh -L {port}:127.0.0.1:{port} {_user()}@{socket.gethostname()}`, and open this"
-            " address in its browser:"
+            "To see the pages on your own machine, run"
+            f" `ssh -L {port}:127.0.0.1:{port} {_user()}@{socket.gethostname()}` there, and open"
+            " this address in a browser:"
         ]
     return []
 

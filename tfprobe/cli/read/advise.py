@@ -135,8 +135,8 @@ def _document(advice: Advice, run: Run) -> dict[str, Any]:
 def _check_parity(*, as_json: bool, markdown: str | None, words: tuple[str, ...]) -> None:
     if as_json or markdown is not None or words:
         raise UsageError(
-            "--checkers answers in tfprof's words alone.",
-            hint="Leave out --json, --md and --threshold.",
+            "--checkers cannot be combined with --json, --md or --threshold.",
+            hint="It answers in the words of tfprof only.",
         )
 
 

@@ -42,7 +42,7 @@ def command(run: str, output: str | None, as_json: bool, rank: int | None, each_
         common.show_json(published(document))
     common.warn_of_problems(profile)
     if isinstance(item, Missing):
-        hint = "`tfprobe report` says what is known of it."
+        hint = "`tfprobe report` shows what is known about it."
         raise NoAnswer(f"{source} has no breakdown: {item.reason}.", hint=hint)
     if not as_json:
         from tfprobe.report.text.breakdown import lay_out

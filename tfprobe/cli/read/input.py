@@ -64,8 +64,8 @@ def command(
     if judged and not loops:
         raise common.no_such_loop(loop, (loop_input.title for loop_input in judged))
     if not loops:
-        why = " ".join(no_data_reasons.explain(profile)) or "No step of it was sampled."
-        raise NoAnswer(f"{source} does not tell of its input.", hint=why)
+        why = " ".join(no_data_reasons.explain(profile)) or "No step was traced."
+        raise NoAnswer(f"{source} has no input data.", hint=why)
     if not as_json:
         from tfprobe.report.text.input import lay_out
 
@@ -77,9 +77,11 @@ def command(
 def _check_limits(high: float, moderate: float) -> None:
     """Raise UsageError for limits that order nothing; click lets NaN pass as any percentage."""
     if not (math.isfinite(high) and math.isfinite(moderate)):
-        raise UsageError("--high and --moderate are percentages.", hint="As in --high 20.")
+        raise UsageError(
+            "--high and --moderate must be percentages.", hint="Use a number, as in --high 20."
+        )
     if moderate > high:
         raise UsageError(
             f"--moderate {moderate:g} is above --high {high:g}.",
-            hint="Give both, the lower one to --moderate.",
+            hint="Set both, --moderate to the lower one.",
         )

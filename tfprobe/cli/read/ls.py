@@ -52,13 +52,13 @@ def command(
 
     filters = run_filters.filters(asked) if any(asked.values()) else None
     if with_trend and with_size:
-        raise UsageError("--size is for the listing, --trend for one job over time.")
+        raise UsageError("--size and --trend cannot be combined.")
     if directory is not None and common.is_url(directory):
         from tfprobe.runs.remote.storage import shown as shown_url
 
         place = common.fetched_directory(directory, glance_only=not with_trend)
         named = shown_url(directory)
-        hint = "A run is there when `tfprobe push` has ended: it writes run.json last."
+        hint = "A run appears there when `tfprobe push` has completed."
     else:
         place = place_of_runs(directory, output)
         named = str(place)
@@ -94,11 +94,13 @@ def place_of_runs(directory: str | None, output: str | None) -> Path:
         return common.output_directory(output)
     if common.is_url(directory):
         raise UsageError(
-            "Runs in remote storage are only read.", hint="Use the storage's own tools."
+            "Runs in remote storage cannot be removed.", hint="Use the tools of the storage."
         )
     place = Path(directory)
     if not place.is_dir():
-        raise UnreadableInput(f"{place} is no directory.", hint="Name the one given to `run -o`.")
+        raise UnreadableInput(
+            f"{place} is not a directory.", hint="Name the directory given to `tfprobe run -o`."
+        )
     return place
 
 
@@ -148,7 +150,7 @@ def show(runs: Sequence[RunLine], *, limit: int | None, as_json: bool) -> None:
     from tfprobe.analysis.jobs.run_selection import jobs
 
     if not jobs(runs):
-        raise NoAnswer("No run.json says which job these runs are of.")
+        raise NoAnswer("No run.json says which job these runs belong to.")
     job, *others = jobs(runs)
     rows = tuple(trend(_profiles(job[-(limit or _SHOWN_RUNS) :])))
     if as_json:

@@ -46,7 +46,7 @@ def command(
         head: dict[str, Any] = {"schema": "tfprobe.memory/1", "run": found.source, "by": by}
         common.show_json(published(head | document(allocators, variables, hosts)))
     if isinstance(allocators, Missing) and isinstance(hosts, Missing):
-        raise NoAnswer(f"{found.source} does not tell of memory: {allocators.reason}.")
+        raise NoAnswer(f"{found.source} has no memory data: {allocators.reason}.")
     if not as_json:
         from tfprobe.report.text.memory import lay_out
 

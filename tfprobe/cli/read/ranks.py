@@ -47,7 +47,7 @@ def command(
         common.show_json(document(across, folder.id, found.problems))
     if not across.rows:
         hint = " ".join(f"{problem.where}: {problem.what}" for problem in found.problems)
-        raise NoAnswer(f"Run {folder.id} has no process yet.", hint=hint)
+        raise NoAnswer(f"Run {folder.id} has no processes yet.", hint=hint)
     if loop and isinstance(across.loop, Missing):
         raise NoAnswer(
             f"Run {folder.id}: {across.loop.reason}.", hint="`tfprobe steps` lists the loops."
@@ -73,5 +73,7 @@ def _chosen(steps: str | None) -> tuple[int, int] | None:
     first = int(found["first"]) if found else 0
     last = int(found["last"] or first) if found else -1
     if last < first:
-        raise UsageError(f"--steps {steps!r} is no range of steps.", hint="As in --steps 100-200.")
+        raise UsageError(
+            f"--steps {steps!r} is not a range of steps.", hint="Use A-B, as in --steps 100-200."
+        )
     return first, last

@@ -67,18 +67,18 @@ def command(
     if follow:
         if markdown is not None or html is not None:
             flag = "--md" if markdown is not None else "--html"
-            hint = "Write it when the run has ended."
-            raise UsageError(f"{flag} and --follow exclude each other.", hint=hint)
+            hint = "Write the file after the run has ended."
+            raise UsageError(f"{flag} and --follow cannot be combined.", hint=hint)
         return _follow(run, output, as_json=as_json, rank=rank, every_s=every_s)
     if every_s is not None:
-        raise UsageError("--every says how often --follow looks.", hint="Add --follow.")
+        raise UsageError("--every requires --follow.")
     folder = common.chosen_run(run, output)
     if html is None:
         found = common.answered(folder, rank=rank, workers=Workers(workers, dask))
     else:
         if workers is not None or dask is not None:
             flag = "--workers" if workers is not None else "--dask"
-            raise UsageError(f"{flag} and --html exclude each other.", hint="Pages are made here.")
+            raise UsageError(f"{flag} and --html cannot be combined.")
         found = _with_pages(folder, html, rank=rank, is_told=not as_json)
     # Imported here: `tfprobe --help` should not wait for numpy.
     from tfprobe.report.documents.published import published

@@ -69,7 +69,7 @@ def command(
     """
     form = _Form(as_json, as_csv, parquet)
     if sum((as_json, as_csv, parquet is not None)) > 1:
-        raise UsageError("--json, --csv and --parquet exclude each other.")
+        raise UsageError("Only one of --json, --csv and --parquet can be used.")
     if lists_tables:
         return _list_tables(arguments, form)
     run, query = _asked(arguments)
@@ -79,10 +79,10 @@ def command(
 
 def _asked(arguments: tuple[str, ...]) -> tuple[str, str]:
     if not 1 <= len(arguments) <= 2:
-        what = "no query" if not arguments else f"{len(arguments)} words"
+        given = f"{len(arguments)} arguments" if arguments else "nothing"
         raise UsageError(
-            f"There is {what} where a run and a query are expected.",
-            hint=f"Put the query into quotes: `tfprobe sql {_EXAMPLE}`.",
+            f"Expected a query, or a run and a query, but got {given}.",
+            hint=f"Quote the query, as in `tfprobe sql {_EXAMPLE}`.",
         )
     *runs, query = arguments
     return runs[0] if runs else LATEST, _from_stdin() if query == _STDIN else query
@@ -92,7 +92,7 @@ def _from_stdin() -> str:
     try:
         return sys.stdin.read()
     except (OSError, UnicodeDecodeError, AttributeError) as exc:
-        raise UsageError(f"No query can be read from stdin: {exc}.") from exc
+        raise UsageError(f"The query cannot be read from stdin: {exc}.") from exc
 
 
 def _show(tables: TableLoader, query: str, form: _Form) -> int:
@@ -151,7 +151,7 @@ def _list_tables(arguments: tuple[str, ...], form: _Form) -> int:
     from tfprobe.query.tables.query import QueryResult
 
     if len(arguments) > 1 or form.parquet is not None:
-        raise UsageError("--tables lists the tables there are, and asks nothing.")
+        raise UsageError("--tables cannot be combined with a query or with --parquet.")
     columns = (("table", "VARCHAR"), ("column", "VARCHAR"), ("type", "VARCHAR"), ("is", "VARCHAR"))
     rows = [
         (shape.name, column.name, column.type, column.told)

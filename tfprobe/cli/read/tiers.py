@@ -36,7 +36,7 @@ def command(run: str, output: str | None, as_json: bool, rank: int | None) -> in
     common.warn_of_problems(profile)
     if tiers.is_empty:
         hint = " ".join(no_data_reasons.explain(profile))
-        raise NoAnswer(f"Run {profile.run.id} tells nothing of any tier.", hint=hint)
+        raise NoAnswer(f"Run {profile.run.id} has no data for any tier.", hint=hint)
     if not as_json:
         from tfprobe.report.text.tiers import lay_out
 

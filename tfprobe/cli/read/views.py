@@ -34,8 +34,8 @@ BY_LAYER_HELP = "Put gradients below the layer that they belong to, as (backward
 _DEFAULTS = ("-order_by", "micros", "-select", "micros,occurrence")
 # What to do where no code is known, by the kind of the loop; of others the code map is missing.
 _NO_CODE = {
-    "file": "Of files, a ProfileProto may.",
-    "service": "No profiler service does: start the job by `tfprobe run`.",
+    "file": "Of files, only a ProfileProto may say so.",
+    "service": "A profiler service never does: start the job with `tfprobe run`.",
 }
 
 
@@ -86,7 +86,7 @@ def _asked(view: str, words: Sequence[str]) -> _Asked:
             at += 1
         elif flag in ("-o", "--loop", "--rank"):
             if not has_value and at + 1 == len(words):
-                raise UsageError(f"Option {flag} has no value.")
+                raise UsageError(f"Option {flag} requires a value.")
             _take(asked, flag, value if has_value else words[at + 1])
             at += 1 if has_value else 2
         elif word.startswith("-"):
@@ -110,7 +110,7 @@ def _take(asked: _Asked, flag: str, value: str) -> None:
     elif value.isdigit():
         asked.rank = int(value)
     else:
-        raise UsageError(f"Option --rank takes a whole number, not {value!r}.")
+        raise UsageError(f"Option --rank requires a whole number, not {value!r}.")
 
 
 def _answer(view: str, asked: _Asked) -> int:
@@ -161,7 +161,7 @@ def _found(asked: _Asked, *, with_memory: bool, with_float_ops: bool) -> tuple[s
     """Return what RUN names, a run or a file, and the sampled steps of the loop that is meant."""
     if _is_one_file(asked.run):
         if asked.loop or asked.rank is not None:
-            raise UsageError("A file holds one loop: --loop and --rank are for runs.")
+            raise UsageError(f"--loop and --rank apply to runs, and {asked.run} is a file.")
         with common.progress(f"Reading {asked.run}"):
             from tfprobe.profile.reader.file import sampled_file
 
@@ -213,7 +213,7 @@ def chosen_loop(profile: Profile, wanted: str) -> Loop:
         raise common.no_such_loop(wanted, (f"{loop.kind} {loop.name}" for loop in profile.loops))
     sampled = [loop for loop in loops if captures_of(loop, profile)]
     if not sampled:
-        why = " ".join(no_data_reasons.explain(profile)) or "No step of it was sampled."
+        why = " ".join(no_data_reasons.explain(profile)) or "No step was traced."
         raise NoAnswer(f"Run {profile.run.id} has no ops to show.", hint=why)
     return max(sampled, key=lambda each: each.times.sum_ns)
 
@@ -223,21 +223,23 @@ def _check_choice(choice: ViewOptions) -> None:
     from tfprobe.analysis.core.names import compile_patterns
 
     if choice.step < -1:
-        raise UsageError(f"-step {choice.step} is no step.", hint="-1 is the average of all.")
+        raise UsageError(
+            f"-step {choice.step} is not a step.", hint="Use -1 for the average of all steps."
+        )
     for name in ("account_type", "start_name", "trim_name", "show_name", "hide_name"):
         for text, why in compile_patterns(getattr(choice, f"{name}_regexes")).invalid:
-            raise UsageError(f"-{name}_regexes: {text!r} is no regex ({why}).")
+            raise UsageError(f"-{name}_regexes: {text!r} is not a valid regular expression: {why}.")
 
 
 def _check(view: str, found: TracedLoop, choice: ViewOptions) -> None:
     steps = sorted(capture.step for capture in found.captures)
     if choice.step >= 0 and choice.step not in steps:
-        hint = f"These were: {common.some(steps)}."
-        raise NoAnswer(f"Step {choice.step} was not sampled.", hint=hint)
+        hint = f"Traced steps: {common.some(steps)}."
+        raise NoAnswer(f"Step {choice.step} was not traced.", hint=hint)
     if view == "code" and not found.graph.has_traces:
-        hint = "Its code map was not written: record with --every or --steps, or for longer."
+        hint = "It has no code map: record with --every or --steps, or for longer."
         raise NoAnswer(
-            "The recording does not say which code made these ops.",
+            "The recording does not say which code created these ops.",
             hint=_NO_CODE.get(found.loop.kind, hint),
         )
     if view == "graph" and not found.has_graph:

@@ -78,7 +78,7 @@ def command(
         with _terminated_as_interrupted():
             made = _recorded(chosen, wanted, common.output_directory(output), shared)
     except KeyboardInterrupt:
-        complain("interrupted; nothing of the recording is kept.")
+        complain("Interrupted; nothing was kept of the recording.")
         return _INTERRUPTED
     if as_json:
         common.show_json(_document(made, wanted))
@@ -129,12 +129,14 @@ def _wanted(steps: int | None, duration_s: float | None, timeout_s: float | None
     from tfprobe.attach.service.recording import WantedSteps
 
     if steps is not None and duration_s is not None:
-        raise UsageError("--steps and --duration exclude each other.")
+        raise UsageError("--steps and --duration cannot be combined.")
     if timeout_s is not None and duration_s is not None:
-        raise UsageError("--timeout is for --steps: --duration says itself how long it takes.")
+        raise UsageError("--timeout and --duration cannot be combined.")
     for name, value_s in (("--duration", duration_s), ("--timeout", timeout_s)):
         if value_s is not None and not 0 < value_s <= _LONGEST_S:
-            raise UsageError(f"{name} {value_s:g}: from a ms to {_LONGEST_S:.0f} seconds.")
+            raise UsageError(
+                f"{name} {value_s:g} is out of range: use up to {_LONGEST_S:.0f} seconds."
+            )
     if duration_s is not None:
         return WantedSteps(None, duration_s)
     return WantedSteps(steps or _STEPS, _TIMEOUT_S if timeout_s is None else timeout_s)
@@ -176,7 +178,7 @@ def _text(made: _Made) -> str:
 
 def _steps(each: ServiceRecording) -> str:
     if not each.steps:
-        return "no step told apart"
+        return "no whole step"
     return "1 whole step" if each.steps == 1 else f"{each.steps} whole steps"
 
 
@@ -185,7 +187,7 @@ def _status(found: Sequence[ServiceRecording], wanted: WantedSteps) -> int:
     if wanted.steps is None or fewest.steps >= wanted.steps:
         return 0
     complain(
-        f"{fewest.address} took {fewest.steps} of {wanted.steps} wanted steps in "
+        f"{fewest.address} ran {fewest.steps} of {wanted.steps} requested steps in "
         f"{fewest.duration_ns / 10**9:g} s; they are kept. Allow more time with --timeout."
     )
     return NoAnswer.exit_code

@@ -105,7 +105,7 @@ def parse(arguments: Sequence[str]) -> tuple[dict[str, object], list[str]]:
             flags[option.name] = True
             continue
         if value is None and (not rest or rest[0] == "--"):
-            raise UsageError(f"{word} needs a value: {option.metavar}.", hint=_SEE_HELP)
+            raise UsageError(f"Option {word} requires a value: {option.metavar}.", hint=_SEE_HELP)
         value = rest.pop(0) if value is None else value
         if option.is_repeatable:
             before = flags.get(option.name)
@@ -113,7 +113,9 @@ def parse(arguments: Sequence[str]) -> tuple[dict[str, object], list[str]]:
         else:
             flags[option.name] = value
     if not rest:
-        raise UsageError("No command was given.", hint="Write `tfprobe run -- python train.py`.")
+        raise UsageError(
+            "No command was given.", hint="Add one, as in `tfprobe run -- python train.py`."
+        )
     return flags, rest
 
 
@@ -156,7 +158,7 @@ def _option(word: str) -> tuple[Option, str | None]:
             return option, word[2:]
     if word in ("-h", "--help"):
         raise _HelpAsked(word)
-    raise UsageError(f"tfprobe run has no option {word}.", hint=_SEE_HELP)
+    raise UsageError(f"No such option: {word}.", hint=_SEE_HELP)
 
 
 def _become_recorded(
@@ -198,7 +200,7 @@ def _note_exit(run: prepare.PreparedRun, pid: int, status: int) -> None:
     try:
         write_exit(run.folder, pid, status)
     except OSError as problem:
-        complain(f"how the job ended was not noted: {problem}")
+        complain(f"The end of the job could not be recorded: {problem}")
 
 
 def _leave_meter(run: prepare.PreparedRun, environment: dict[str, str]) -> None:
@@ -217,7 +219,7 @@ def _start_stacks(run: prepare.PreparedRun, environment: dict[str, str]) -> dict
     except Exception as problem:
         variables, refusal = {}, str(problem)
     if refusal:
-        complain(f"stacks are not sampled: {refusal}. The job runs without.")
+        complain(f"Stacks are not sampled: {refusal}. The job runs without them.")
     return variables
 
 
@@ -252,7 +254,7 @@ def _report(run: prepare.PreparedRun) -> None:
         with contextlib.redirect_stdout(sys.stderr):
             commands.main(["report", str(run.folder.root)])
     except Exception as problem:
-        complain(f"no report of {run.folder.root}: {problem}")
+        complain(f"The report of {run.folder.root} failed: {problem}")
 
 
 class _HelpAsked(UsageError):

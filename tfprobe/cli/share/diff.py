@@ -124,11 +124,11 @@ def command(
 
 def _check(gate: Gate, watched: tuple[str, ...]) -> None:
     if gate.percent is not None and not math.isfinite(gate.percent):
-        raise UsageError(f"--fail-over {gate.percent} is no percentage.")
+        raise UsageError(f"--fail-over {gate.percent} is not a percentage.")
     if watched and gate.percent is None:
-        raise UsageError("--on is for --fail-over: it says what that looks at.")
+        raise UsageError("--on requires --fail-over.")
     if gate.strict and gate.percent is None:
-        raise UsageError("--strict is for --fail-over: it says what that fails over.")
+        raise UsageError("--strict requires --fail-over.")
 
 
 def _sides_of(
@@ -137,19 +137,19 @@ def _sides_of(
     """Return the names of both sides. Raises UsageError where they are none."""
     if history is not None:
         if runs:
-            raise UsageError("--history names the only run: the others are found by its job.")
+            raise UsageError("--history cannot be combined with other runs: it finds them itself.")
 
         return earlier(history, places.output, last), (history,)
-    hint = "Write `tfprobe diff A B`, or `tfprobe diff A1 A2 A3 -- B1 B2 B3`."
+    hint = "Use `tfprobe diff A B`, or `tfprobe diff A1 A2 A3 -- B1 B2 B3`."
     if _BETWEEN in runs:
         at = runs.index(_BETWEEN)
         before, after = tuple(runs[:at]), tuple(runs[at + 1 :])
         if not before or not after or _BETWEEN in after:
-            raise UsageError("Both sides of `--` need a recording.", hint=hint)
+            raise UsageError("Each side of `--` needs a recording.", hint=hint)
         return before, after
     if len(runs) != 2:
-        count = f"{len(runs)} recordings were" if len(runs) != 1 else "One recording was"
-        raise UsageError(f"{count} given, and a comparison is of two sides.", hint=hint)
+        count = f"{len(runs)} recordings were" if len(runs) != 1 else "one recording was"
+        raise UsageError(f"A comparison needs two sides, but {count} given.", hint=hint)
     return runs[:1], runs[1:]
 
 
@@ -191,7 +191,7 @@ def recording(name: str, places: RunPlaces) -> Profile:
     """Return the recording that a name means: a file, or a run."""
     if common.is_file(name):
         if places.rank is not None:
-            raise UsageError("A file holds one work: --rank is for runs.")
+            raise UsageError(f"--rank applies to runs, and {name} is a file.")
         with common.progress(f"Reading {name}"):
             return file_profile(Path(name))
     folder = common.chosen_run(name, places.output)
@@ -213,7 +213,7 @@ def earlier(run: str, output: str | None, last: int) -> tuple[str, ...]:
     found = () if line is None else earlier_runs(line, lines)
     if not found:
         hint = "Runs of one job have the same name (`tfprobe run --name`), or the same command."
-        raise NoAnswer(f"No run of the job of {folder.id} is before it.", hint=hint)
+        raise NoAnswer(f"No earlier run of the same job as {folder.id} was found.", hint=hint)
     return tuple(each.directory for each in found[-last:])
 
 
@@ -222,8 +222,8 @@ def compare_sides(
 ) -> list[tuple[str, GateVerdict]]:
     """Compare two sides of several runs, and show the answer; return what the gate says."""
     if gate.percent is not None and _DIFF_RUNS_MEMORY in gate.watched:
-        hint = "Compare one run with one other."
-        raise UsageError("--on memory is for one run a side: it has no scatter.", hint=hint)
+        hint = "Compare one run with one other run."
+        raise UsageError("--on memory cannot compare several runs on a side.", hint=hint)
     reference = recording(before[0], places)
     first_after = recording(after[0], places)
     # Of each run only levels are kept: of a profile of each there might be no room.

@@ -154,13 +154,11 @@ def command(
     """
     if kind == "parquet":
         if loop or step is not None:
-            hint = "Choose rows with `tfprobe sql --parquet FILE`."
-            raise UsageError(
-                "--loop and --step are not for parquet, which has all of them.", hint=hint
-            )
+            hint = "To choose rows, use `tfprobe sql --parquet FILE`."
+            raise UsageError("--loop and --step cannot be combined with --to parquet.", hint=hint)
         return write_tables(run, output, target, Workers(workers, dask), rank=rank)
     if workers is not None or dask is not None:
-        raise UsageError("--workers and --dask are for parquet.", hint="Leave them out.")
+        raise UsageError("--workers and --dask require --to parquet.")
     source = _source(run, output, rank)
     asked = _Asked(source, loop, step, by, memory, op_time, as_recorded)
     chosen = _KINDS[kind]
@@ -202,7 +200,7 @@ def _whole_run(asked: _Asked) -> _Run:
     if isinstance(asked.source, _Run):
         return asked.source
     raise UsageError(
-        f"{asked.source} is a file, and this is about a whole run.",
+        f"This format needs a run, and {asked.source} is a file.",
         hint="Use --to step-timeline, pprof, speedscope or profile-proto.",
     )
 
@@ -280,7 +278,7 @@ def _stacks(asked: _Asked) -> tuple[Sequence[ProcessTrees], str]:
     from tfprobe.report.text.stacks import counted
 
     if asked.loop or asked.step is not None:
-        raise UsageError("Stacks are those of the whole run.", hint="Leave --loop and --step out.")
+        raise UsageError("--by stacks cannot be combined with --loop or --step.")
     run = _whole_run(asked).profile
     found = process_trees(run)
     if not found:
@@ -337,7 +335,7 @@ def _recorded_steps(
 _EVERYTHING = 1_000_000
 _KINDS = {
     "chrome": _Kind("timeline.json", "Open it in https://ui.perfetto.dev.", _chrome),
-    "models-profiler": _Kind("profile", "Begin with summary.md.", files=_models_profiler),
+    "models-profiler": _Kind("profile", "Start with summary.md.", files=_models_profiler),
     "pprof": _Kind("code.pb.gz", "Open it with `go tool pprof -http=: FILE`.", _pprof),
     "profile-proto": _Kind(
         "tfprof.profile", "Open it with `tfprobe tfprof --profile_path=FILE`.", _profile_proto
@@ -362,7 +360,7 @@ def _sampled(asked: _Asked) -> TracedLoop:
 
     if isinstance(asked.source, Path):
         if asked.loop:
-            raise UsageError("A file holds one loop: --loop is for runs.")
+            raise UsageError(f"--loop applies to runs, and {asked.source} is a file.")
         found = sampled_file(asked.source, with_shapes=True)
         return replace(found, captures=_of_step(found.captures, asked.step))
     folder, profile = asked.source.folder, asked.source.profile
@@ -389,8 +387,8 @@ def _captures(asked: _Asked, profile: Profile) -> tuple[Capture, ...]:
             capture for capture in captures if any(_is_of(capture, loop) for loop in loops)
         )
     if not captures:
-        why = " ".join(no_data_reasons.explain(profile)) or "No step of it was sampled."
-        raise NoAnswer(f"Run {profile.run.id} has no traced step to write.", hint=why)
+        why = " ".join(no_data_reasons.explain(profile)) or "No step was traced."
+        raise NoAnswer(f"Run {profile.run.id} has no traced steps.", hint=why)
     return _of_step(captures, asked.step)
 
 
@@ -398,7 +396,7 @@ def _of_step(captures: tuple[Capture, ...], step: int | None) -> tuple[Capture, 
     chosen = tuple(capture for capture in captures if step in (None, capture.step))
     if not chosen:
         steps = sorted({capture.step for capture in captures})
-        raise NoAnswer(f"Step {step} was not sampled.", hint=f"These were: {common.some(steps)}.")
+        raise NoAnswer(f"Step {step} was not traced.", hint=f"Traced steps: {common.some(steps)}.")
     return chosen
 
 
@@ -443,13 +441,13 @@ def _metadata_path(source: _Run | Path, found: TracedLoop, capture: Capture) -> 
 def _check_code(found: TracedLoop) -> None:
     if not found.graph.has_traces:
         raise NoAnswer(
-            "The recording does not say which code made these ops.",
+            "The recording does not say which code created these ops.",
             hint="Use `--to speedscope --by scope`, or record with --every or --steps.",
         )
 
 
 def _title(asked: _Asked, found: TracedLoop) -> str:
     loop, count = found.loop, len(found.captures)
-    steps = f"step {found.captures[0].step}" if count == 1 else f"mean of {count} sampled steps"
+    steps = f"step {found.captures[0].step}" if count == 1 else f"mean of {count} traced steps"
     name = asked.source if isinstance(asked.source, Path) else asked.source.profile.run.id
     return f"{name}: {loop.kind} {loop.name}, {steps}"

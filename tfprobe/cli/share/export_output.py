@@ -78,7 +78,7 @@ def write_tables(
 
     if common.is_file(run):
         raise UsageError(
-            f"{run} is a file, and this is about a whole run.",
+            f"This format needs a run, and {run} is a file.",
             hint="Use --to step-timeline, pprof, speedscope or profile-proto.",
         )
     folder = common.chosen_run(run, output)
@@ -99,7 +99,7 @@ def write_tables(
             raise UsageError(f"{path} cannot be written: {exc}.") from exc
     common.show(
         f"{printable(str(path))}\n"
-        "Read it with anything that reads Parquet; docs/tables.md has columns.\n"
+        "Open it with any program that reads Parquet; docs/tables.md lists the columns.\n"
     )
     warn(tables)
     return 0

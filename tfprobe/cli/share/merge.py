@@ -39,7 +39,7 @@ def command(directories: tuple[str, ...], output: str, as_json: bool) -> int:
         complain(note)
     rest = len(chosen.notes) - common.MOST_NAMED
     if rest > 0:
-        complain(f"{rest} more of these; --json has them all.")
+        complain(f"{rest} more notes; --json has all of them.")
     if as_json:
         common.show_json(_document(chosen))
     else:

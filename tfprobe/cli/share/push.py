@@ -28,7 +28,7 @@ def command(words: tuple[str, ...], output: str | None, as_json: bool) -> int:
     folder = common.chosen_run(run, output)
     entry = glance(folder, this_machine())
     if entry.state in LIVE:
-        raise NoAnswer(f"Run {folder.id} is {entry.state}.", hint="Push it when it has ended.")
+        raise NoAnswer(f"Run {folder.id} is {entry.state}.", hint="Push it after it has ended.")
     with common.progress("Pushing") as watch:
         done = push(folder, url, watch)
     if as_json:
@@ -51,9 +51,9 @@ def command(words: tuple[str, ...], output: str | None, as_json: bool) -> int:
 def _run_and_url(words: tuple[str, ...]) -> tuple[str, str]:
     *runs, url = words
     if len(runs) > 1 or not common.is_url(url) or any(map(common.is_url, runs)):
-        hint = "Write `tfprobe push [RUN] s3://BUCKET/DIR`."
+        hint = "Use `tfprobe push [RUN] s3://BUCKET/DIR`."
         from tfprobe.runs.remote.storage import shown
 
         said = " ".join(map(shown, words))
-        raise UsageError(f"{said} is not a run here and a URL.", hint=hint)
+        raise UsageError(f"Expected a local run and a URL, but got {said}.", hint=hint)
     return (runs[0] if runs else LATEST), url

@@ -140,7 +140,9 @@ def answer(loop: Callable[[], Result]) -> Result | TfprobeError:
         return problem
     except Exception as problem:
         # A directory that changes under us must not end the page; the text is for a bug report.
-        return TfprobeError(f"{type(problem).__name__}: {problem}.", hint="This is a bug of ours.")
+        return TfprobeError(
+            f"{type(problem).__name__}: {problem}.", hint="This is a bug in tfprobe."
+        )
 
 
 def beside(

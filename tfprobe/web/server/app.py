@@ -151,7 +151,7 @@ class Pages:
 
     async def _failed(self, request: Request, problem: Exception) -> Response:
         trace = "".join(traceback.format_exception(type(problem), problem, problem.__traceback__))
-        self._complain(f"An answer failed, which is a bug of tfprobe: {request.url.path}")
+        self._complain(f"An answer failed, which is a bug in tfprobe: {request.url.path}")
         for line in trace.splitlines():
             self._complain(line)
         return told(500, FAILED, path=request.url.path)
