@@ -155,7 +155,7 @@ def test_ctrl_c_ends_the_waiting_and_not_the_request(job: Job) -> None:
     job.step("s")
 
     assert waiting.returncode == 130
-    assert b"An order that was given stands until another takes its place." in stderr
+    assert b"The request stays in effect until another one replaces it." in stderr
     assert request_status(job.steps).left == 0
 
 
@@ -172,7 +172,7 @@ def test_the_later_of_two_requests_holds_and_the_earlier_is_superseded(job: Job,
         (1, "superseded", 2),
         (1, "superseded", 0),
     ]
-    assert "took its place" in first[1]["why"]
+    assert "replaced it" in first[1]["why"]
     assert len([e for e in job.laboratory.events() if e["event"] == "sample" and e["request"]]) == 4
 
 
@@ -212,7 +212,7 @@ def test_a_loop_that_has_stopped_stepping_is_reported(job: Job) -> None:
     (answer,) = given.answers()
 
     assert (answer.answer, answer.captures) == (RequestAnswer.TAKEN, ())
-    assert "no step of work 1 has begun since" in str(answer.why)
+    assert "no step of loop 1 has begun since" in str(answer.why)
 
 
 @pytest.mark.parametrize(
@@ -256,7 +256,7 @@ def test_a_run_that_has_ended_takes_no_request(laboratory: Laboratory, capsys) -
     status = main(["trace", str(laboratory.run)])
 
     assert status == 1
-    assert "was asked" in (said := capsys.readouterr()).err
+    assert "got the request" in (said := capsys.readouterr()).err
     assert "had ended before." in said.err
     assert "tfprobe ls --state running" in said.err
     assert said.out == ""
@@ -283,4 +283,4 @@ def test_one_process_of_a_run_can_be_named(laboratory: Laboratory, capsys) -> No
 def test_a_timeout_is_a_finite_time(laboratory: Laboratory, capsys, value: str) -> None:
     """One that would never end is a mistake."""
     assert main(["trace", str(laboratory.run), f"--timeout={value}"]) == 2
-    assert "is no time to wait" in capsys.readouterr().err
+    assert "is not a duration" in capsys.readouterr().err

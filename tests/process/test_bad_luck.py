@@ -90,8 +90,8 @@ def test_a_vanished_current_directory(launcher: Launcher) -> None:
     ("variable", "value", "expected"),
     [
         ("TFPROBE_STEPS", "10-5", "ends before it starts"),
-        ("TFPROBE_EVERY", "often", "a whole number of steps"),
-        ("TFPROBE_BUDGET", "1", "as in 1% or 0.01"),
+        ("TFPROBE_EVERY", "often", "use a whole number"),
+        ("TFPROBE_BUDGET", "1", "such as 1% or 0.01"),
         ("TFPROBE_TRACE_LEVEL", "loud", "full, software, off"),
         ("TFPROBE_REPORT", "perhaps", "1 or 0"),
         ("TFPROBE_OUTPUT", "/a:b", "PYTHONPATH"),
@@ -114,7 +114,7 @@ def test_a_wrong_variable_costs_only_the_recording(
         ("[run]\nevery = -1\n", "every in "),
         ("[run]\nsteps = '1'\nevery = 1\n", "both choose"),
         ("[run]\nbugdet = '1%'\n", "'bugdet'"),
-        ("run = 1\n", "Write a table: [run]."),
+        ("run = 1\n", "Write [run]."),
     ],
 )
 def test_a_wrong_file_costs_only_the_recording(launcher: Launcher, text, expected) -> None:

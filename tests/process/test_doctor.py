@@ -165,6 +165,6 @@ def test_extras_that_are_not_installed_are_named(
     (check,) = (check for check in diagnosis.checks if check.name == "extras")
     assert check.state is State.PASSED
     assert check.message == (
-        "Extras that are not installed: capture, perfetto; "
+        "Extras not installed: capture, perfetto; "
         "`pip install 'tfprobe[all]'` installs all of them."
     )

@@ -237,7 +237,7 @@ def test_a_directory_that_vanishes_while_it_is_served(machine: Machine) -> None:
     status, said = served.stop(signal.SIGTERM)
     assert lost == 0
     assert status == 0
-    assert re.fullmatch(r"tfprobe: [^\n]*runs is gone\.\n", said)
+    assert re.fullmatch(r"tfprobe: [^\n]*runs no longer exists\.\n", said)
 
 
 @pytest.mark.slow
@@ -343,12 +343,12 @@ def test_without_the_extra_it_says_what_to_install(machine: Machine) -> None:
     ("words", "status", "told"),
     [
         (("no/such/directory",), 3, b"is not a directory"),
-        ((".", "-f", "x"), 2, b"--file is for --once"),
+        ((".", "-f", "x"), 2, b"--file requires --once"),
         ((".", "--once", "--port", "1"), 2, b"cannot be combined"),
         ((".", "--once", "-f", "no/such/place.prom"), 2, b"cannot be written"),
         ((".", "--port", "70000"), 2, b"70000"),
         ((".", "--host", "no.such.host.invalid"), 2, b"cannot be served at"),
-        ((".", "--otlp", "collector:4317"), 2, b"no URL of HTTP"),
+        ((".", "--otlp", "collector:4317"), 2, b"not an HTTP URL"),
         ((".", "--finished-for", "soon"), 2, b"use an age such as"),
         ((".", "--every", "nan"), 2, b"--every"),
     ],

@@ -67,9 +67,9 @@ def test_a_tag_that_is_none_costs_one_line(launcher: Launcher) -> None:
     )
 
     assert (flag.status, flag.stdout, flag.stderr.count(b"\n")) == (2, b"", 1)
-    assert b"--tag is ['lr']: KEY=VALUE is expected" in flag.stderr
+    assert b"--tag is ['lr']: use KEY=VALUE" in flag.stderr
     assert (variable.status, variable.stdout) == (0, b"job\n")
-    assert b"TFPROBE_TAG is 'lr': KEY=VALUE is expected" in variable.stderr
+    assert b"TFPROBE_TAG is 'lr': use KEY=VALUE" in variable.stderr
 
 
 def test_with_report_the_pid_is_the_jobs(launcher: Launcher) -> None:

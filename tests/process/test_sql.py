@@ -117,8 +117,8 @@ def test_tables_are_listed(launcher: Launcher) -> None:
     [
         (("one", "select nope from works"), 2, "nope"),
         (("one", "copy works to '/tmp/x'"), 2, "COPY is no query"),
-        (("one", "select", "1"), 2, "Put the query into quotes"),
-        ((), 2, "no query"),
+        (("one", "select", "1"), 2, "Quote the query"),
+        ((), 2, "but got nothing"),
         (("one", "--json", "--csv", "select 1"), 2, "Only one of --json, --csv"),
         (("elsewhere", "select 1"), 3, "neither a run directory nor a run"),
         (("one", "--parquet", "/dev/null/x", "select 1"), 2, "cannot be written"),
@@ -210,7 +210,7 @@ def test_what_could_not_be_read_is_said(launcher: Launcher, run: Path) -> None:
     ended = launcher.tfprobe("sql", run, "--csv", "select count(*) from executions")
 
     assert (ended.status, ended.lines()[1]) == (0, "3")
-    assert b"1 part of what was asked could not be used" in ended.stderr
+    assert b"1 part of the recordings could not be used" in ended.stderr
 
 
 def test_no_temporary_directory_is_said(launcher: Launcher, run: Path) -> None:

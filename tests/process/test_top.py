@@ -83,7 +83,7 @@ def test_a_person_watches_asks_for_samples_and_leaves(job) -> None:
         terminal.press("t")
         terminal.wait_for("Trace how many steps")
         terminal.press("\r")
-        terminal.wait_for("Recording the next 5 steps")
+        terminal.wait_for("Tracing the next 5 steps")
         terminal.wait_for(lambda _: captures(run) >= before + 5)
         terminal.press("q")
 

@@ -305,7 +305,7 @@ def test_beyond_this_machine_it_says_what_that_means(site) -> None:
     process.terminate()
     _, said = process.communicate(timeout=PATIENCE_S)
     assert re.fullmatch(r"http://127\.0\.0\.1:\d+/#token=[\w-]+\n", line)
-    assert "unencrypted" in said
+    assert "without encryption" in said
     assert process.returncode == 0
 
 

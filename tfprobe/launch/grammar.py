@@ -40,7 +40,7 @@ def every(value: object) -> int:
     """Read a distance in steps, at least 1."""
     text = str(value).strip()
     if isinstance(value, bool) or not _is_count(text) or not 1 <= int(text) <= _STEP_LIMIT:
-        raise Unreadable("a whole number of steps, 1 or more, is expected, as in 100")
+        raise Unreadable("use a whole number, 1 or more, such as 100")
     return int(text)
 
 
@@ -54,7 +54,7 @@ def budget(value: object) -> float:
         ratio = -1.0
     # A bare 1 is left out: half of those who write it mean 1 %.
     if isinstance(value, bool) or not (0 < ratio < 1 or (is_percent and ratio == 1)):
-        raise Unreadable("a part of the job's time is expected, as in 1% or 0.01")
+        raise Unreadable("use a share of the job's time, such as 1% or 0.01")
     return ratio
 
 
@@ -62,7 +62,7 @@ def trace_level(value: object) -> str:
     """Read how much TensorFlow is asked to trace in a sampled step."""
     text = str(value).strip().lower()
     if text not in TRACE_LEVELS:
-        raise Unreadable(f"one of {', '.join(TRACE_LEVELS)} is expected")
+        raise Unreadable(f"use one of {', '.join(TRACE_LEVELS)}")
     return text
 
 
@@ -70,9 +70,7 @@ def run_name(value: object) -> str:
     """Read the name of a run that several launches share, or OFF."""
     text = str(value).strip()
     if isinstance(value, bool) or text in _NO_NAMES or not _NAME.fullmatch(text):
-        raise Unreadable(
-            "a name of at most 100 letters, digits, `.`, `_` and `-` is expected, or `off`"
-        )
+        raise Unreadable("use at most 100 letters, digits, `.`, `_` and `-`, or `off`")
     return text
 
 
@@ -80,7 +78,7 @@ def label(value: object) -> str:
     """Read the name by which runs of one kind are found again."""
     text = str(value).strip()
     if isinstance(value, bool) or not _is_label(text):
-        raise Unreadable(f"a name of at most {_LABEL_LENGTH} printable characters is expected")
+        raise Unreadable(f"use at most {_LABEL_LENGTH} printable characters")
     return text
 
 
@@ -89,7 +87,7 @@ def tags(value: object) -> dict[str, str]:
     pairs = [_tag(text, value) for text in _tag_texts(value)]
     for at, (key, _) in enumerate(pairs):
         if key in dict(pairs[:at]):
-            raise Unreadable(f"the tag {key} is given twice")
+            raise Unreadable(f"it has the tag {key} twice")
     return dict(pairs)
 
 
@@ -100,13 +98,13 @@ def switch(value: object) -> bool:
         return True
     if text in ("0", "false", "no", "off"):
         return False
-    raise Unreadable("1 or 0 is expected")
+    raise Unreadable("use 1 or 0")
 
 
 def file(value: object, base: str) -> str:
     """Read the path of a file; a relative one starts at `base`."""
     if not isinstance(value, str) or not value.strip() or "\0" in value:
-        raise Unreadable("a path is expected")
+        raise Unreadable("use a path")
     return os.path.normpath(os.path.join(base, os.path.expanduser(value)))
 
 
@@ -115,8 +113,8 @@ def path(value: object, base: str) -> str:
     absolute = file(value, base)
     if os.pathsep in absolute:
         raise Unreadable(
-            f"{absolute} contains {os.pathsep!r}, which Python cannot have in PYTHONPATH; "
-            "choose another directory"
+            f"{absolute} contains {os.pathsep!r}, which separates the directories of PYTHONPATH; "
+            "use another directory"
         )
     return absolute
 
@@ -132,9 +130,9 @@ def _tag_texts(value: object) -> Iterable[str]:
 def _tag(text: str, whole: object) -> tuple[str, str]:
     key, equals, value = (piece.strip() for piece in text.partition("="))
     if not equals or not _TAG_KEY.fullmatch(key) or not _is_label(value):
-        which = "" if text == whole else f" and {text!r} is none"
+        which = "" if text == whole else f" in place of {text!r}"
         raise Unreadable(
-            f"KEY=VALUE is expected{which}: a key of at most 63 letters, digits, `_`, `.` and `-`, "
+            f"use KEY=VALUE{which}: a key of at most 63 letters, digits, `_`, `.` and `-`, "
             f"and a value of at most {_LABEL_LENGTH} printable characters"
         )
     return key, value
@@ -148,11 +146,11 @@ def _interval(part: str) -> tuple[int, int]:
     first, dash, last = (piece.strip() for piece in part.partition("-"))
     last = last if dash else first
     if not _is_count(first) or not _is_count(last):
-        raise Unreadable("step numbers and ranges are expected, as in 10-20,50")
+        raise Unreadable("use step numbers and ranges, such as 10-20,50")
     if int(first) > int(last):
         raise Unreadable(f"the range {part} ends before it starts")
     if int(last) > _STEP_LIMIT:
-        raise Unreadable(f"step {last} is beyond any job")
+        raise Unreadable(f"step {last} is too large")
     return int(first), int(last)
 
 

@@ -144,8 +144,8 @@ def _join(settings: Settings, agreed: Agreed) -> PreparedRun | str:
         folder = joining.enter(Path(settings.output), agreed, settings.config())
     except (joining.OtherSettings, ValueError):
         return (
-            f"run {agreed.name}, which other launches of this job share, records other steps than "
-            "this one was asked to; this launch gets a run of its own."
+            f"run {agreed.name}, which the other launches of this job share, traces other steps "
+            "than this launch; this launch gets a run of its own."
         )
     return PreparedRun(RunFolder(folder.root), now_ns, is_shared=True)
 
@@ -204,7 +204,7 @@ def _make_output(output: str, environment: Mapping[str, str]) -> str:
     if open_to_all is None:
         return ""
     return (
-        f"other users can write to {open_to_all}, and so change the code that this job loads from "
+        f"other users can write to {open_to_all} and so change the code that this job loads from "
         f"{output}; `chmod go-w` or `chmod +t` prevents that."
     )
 

@@ -117,7 +117,7 @@ def _choice(layers: tuple[SettingsLayer, ...]) -> dict[str, Any]:
         if len(given) > 1:
             both = " and ".join(layer.spelling(name) for name in given)
             raise layer.error(
-                f"{both} both choose which steps to record.", hint="Give one of them."
+                f"{both} cannot be combined: both choose the traced steps.", hint="Use one of them."
             )
         if given:
             return {given[0]: _parse(layer, given[0], parsers[given[0]])}
@@ -253,7 +253,9 @@ def read_config_file(file: Found) -> dict[str, object]:
     unknown = sorted(set(table) - set(VARIABLES))
     if unknown:
         known = ", ".join(sorted(VARIABLES))
-        raise BadSetting(f"{file.path} has {unknown[0]!r} in [run].", hint=f"Known keys: {known}.")
+        raise BadSetting(
+            f"{file.path} has an unknown key {unknown[0]!r} in [run].", hint=f"Known keys: {known}."
+        )
     return table
 
 
@@ -265,7 +267,7 @@ def read_table(file: Found, name: str) -> dict[str, object]:
     """
     table = _document(file).get(name, {})
     if not isinstance(table, dict):
-        raise BadSetting(f"{file.path} has `{name}` as a value.", hint=f"Write a table: [{name}].")
+        raise BadSetting(f"`{name}` in {file.path} is not a table.", hint=f"Write [{name}].")
     return table
 
 

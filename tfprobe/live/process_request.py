@@ -31,10 +31,10 @@ from tfprobe.runs.trace_requests import ANY_LOOP, Request, request_samples, requ
 DECLINING_S = 5.0
 NANOSECONDS = 1_000_000_000
 _NO_AGENT = (
-    "a profiler service recorded it, and no agent of ours is there to ask; "
-    "`tfprobe capture` records more of it"
+    "it was recorded through a profiler service and has no agent; "
+    "use `tfprobe capture` to record more of it"
 )
-_NOTHING = Missing("nothing keeps it from recording")
+_NOTHING = Missing("nothing prevents it from recording")
 
 Judgement = tuple[RequestAnswer, str | Missing]
 
@@ -122,7 +122,7 @@ class ProcessRequest:
             why=why,
             samples=self._samples,
             captures=heard.captures,
-            request=self._request or Missing("it was not asked"),
+            request=self._request or Missing("it got no request"),
             executed=self._executed(),
             program=self.program.title or self.program.name,
         )
@@ -158,7 +158,7 @@ class ProcessRequest:
         if header.state is AgentState.STEPPED_ASIDE:
             return (
                 RequestAnswer.NOT_ASKED,
-                "the agent has stepped aside there, after an error of its own",
+                "the agent there disabled itself after an internal error",
             )
         return None
 
@@ -166,16 +166,16 @@ class ProcessRequest:
         if len(heard.captures) >= self._samples:
             return RequestAnswer.TAKEN, _NOTHING
         if heard.superseded_by is not None:
-            return RequestAnswer.SUPERSEDED, f"order {heard.superseded_by} took its place"
+            return RequestAnswer.SUPERSEDED, f"request {heard.superseded_by} replaced it"
         if heard.taken not in (None, (self._samples, self._loop)):
-            return RequestAnswer.SUPERSEDED, "another order was given at the same moment"
+            return RequestAnswer.SUPERSEDED, "another request was made at the same time"
         if heard.refusal is not None:
             return RequestAnswer.DECLINED, heard.refusal
         try:
             self._header = read_header(self.folder.steps)
             status = request_status(self.folder.steps)
         except UnreadableInput as problem:
-            self._refusal = RequestAnswer.ENDED, f"files have gone: {self._briefly(problem)}"
+            self._refusal = RequestAnswer.ENDED, f"its files are gone: {self._briefly(problem)}"
             return self._refusal
         self._sampling_ended = status.sampling_ended
         if heard.taken is None and status.seen != self._request:
@@ -186,7 +186,7 @@ class ProcessRequest:
         if status.sequence != self._request:
             return (
                 RequestAnswer.SUPERSEDED,
-                f"order {status.sequence} took its place before it was heard",
+                f"request {status.sequence} replaced it before it was seen",
             )
         return (RequestAnswer.NONE if self.is_there else RequestAnswer.ENDED), self._since()
 
@@ -194,7 +194,7 @@ class ProcessRequest:
         if self._sampling_ended:
             return (
                 RequestAnswer.DECLINED,
-                "sampling has ended there after an error, or on a full disk",
+                "tracing has ended there after an error, or on a full disk",
             )
         if heard.declined is None:
             self._declining_since_s = None
@@ -214,7 +214,7 @@ class ProcessRequest:
         idle_s = self._idle_s()
         if isinstance(idle_s, Missing):
             return "no step yet"
-        of_it = "" if self._loop == ANY_LOOP else f" of work {self._loop}"
+        of_it = "" if self._loop == ANY_LOOP else f" of loop {self._loop}"
         return f"no step{of_it} has begun since; the last one ended {idle_s:.0f} s ago"
 
     def _idle_s(self) -> float | Missing:
@@ -250,7 +250,7 @@ def _index_of(loops: Sequence[Loop], wanted: str) -> int:
         found = [loop for loop in loops if wanted in f"{loop.kind} {loop.name}"]
     if not found:
         names = ", ".join(f"{loop.index} {loop.kind} {loop.name}" for loop in loops[:10])
-        raise UnreadableInput(f"no work {wanted!r} there; there are: {names or 'none yet'}")
+        raise UnreadableInput(f"it has no loop {wanted!r}; there are: {names or 'none yet'}")
     return max(found, key=lambda loop: loop.times.sum_ns).index
 
 

@@ -73,12 +73,14 @@ def order(
     has reported.
     """
     if not 1 <= steps <= MAX_SAMPLES:
-        raise UsageError(f"{steps:,} steps cannot be asked for.", hint=f"1 to {MAX_SAMPLES:,} can.")
+        raise UsageError(
+            f"A request for {steps:,} steps is out of range.", hint=f"Use 1 to {MAX_SAMPLES:,}."
+        )
     folders = run.processes()
     if not folders:
         raise NoAnswer(
             f"No process of run {run.id} has reported yet.",
-            hint="One does when it imports TensorFlow; `tfprobe report` says what is known.",
+            hint="A process reports when it imports TensorFlow; see `tfprobe report`.",
         )
     asked = [ProcessRequest(folder, here) for folder in folders]
     _name(asked)
@@ -119,7 +121,7 @@ def _chosen(asked: Sequence[ProcessRequest], wanted: str) -> list[ProcessRequest
     if len(there) > 1 and not host:
         names = ", ".join(_path(each.folder) for each in there)
         raise UsageError(
-            f"{wanted!r} is the pid of several processes.", hint=f"Say which: {names}."
+            f"{wanted!r} is the pid of several processes.", hint=f"Choose one of {names}."
         )
     return there
 

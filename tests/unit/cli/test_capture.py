@@ -363,7 +363,7 @@ def test_what_is_no_trace_is_refused(
     with serving(sent(content)) as service:
         said = refusal(runs, capsys, 3, service.address)
 
-    assert "is no trace" in said
+    assert "is not a trace" in said
 
 
 def test_what_is_no_response_is_refused(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -380,7 +380,7 @@ def test_a_trace_on_another_file_system_is_told(
         said = refusal(runs, capsys, 1, service.address)
 
     assert service.orders[0].repository_root in said
-    assert "--server-directory THERE=HERE" in said
+    assert "--server-directory REMOTE=LOCAL" in said
 
 
 def test_a_folder_closed_to_the_job_is_told(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -415,7 +415,7 @@ def test_a_shared_folder_has_two_names(
 @pytest.mark.parametrize(
     ("arguments", "why"),
     [
-        (["nowhere"], "no address"),
+        (["nowhere"], "not the address"),
         (["a:1", "--steps", "3", "--duration", "1"], "cannot be combined"),
         (["a:1", "--timeout", "3", "--duration", "1"], "--timeout"),
         (["a:1", "--steps", "0"], "--steps"),
@@ -423,7 +423,7 @@ def test_a_shared_folder_has_two_names(
         (["a:1", "--duration", "nan"], "--duration"),
         (["a:1", "--timeout", "inf"], "--timeout"),
         (["a:1", "--server-directory", "here"], "cannot find"),
-        (["a:1", "--server-directory", "/there=/nowhere/here"], "no directory here"),
+        (["a:1", "--server-directory", "/there=/nowhere/here"], "not a directory here"),
     ],
 )
 def test_orders_that_make_no_sense_are_refused(

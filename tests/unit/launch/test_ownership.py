@@ -168,4 +168,4 @@ def test_a_directory_that_all_can_write_is_told(tmp_path: Path, mode: int, is_to
 
     run = _prepare(tmp_path / "volume" / "runs")
 
-    assert (f"other users can write to {tmp_path}/volume," in run.note) is is_told
+    assert (f"other users can write to {tmp_path}/volume and" in run.note) is is_told

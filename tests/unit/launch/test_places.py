@@ -143,4 +143,4 @@ def test_what_forbids_to_read_stacks_is_told_beforehand(
     check = machine_checks({"PATH": str(tmp_path)}, tmp_path / "no driver")[-1]
 
     assert (check.name, check.state) == ("stacks", state)
-    assert (refusal or "by run --stacks") in check.message
+    assert (refusal or "`run --stacks` can read") in check.message

@@ -145,13 +145,13 @@ def test_a_table_of_tags_stands_in_the_file() -> None:
 @pytest.mark.parametrize(
     ("tags", "told"),
     [
-        (["lr"], "'lr' is none"),
-        (["=1"], "'=1' is none"),
-        (["a b=1"], "KEY=VALUE is expected"),
-        (["lr="], "KEY=VALUE is expected"),
-        (["lr=1\n2"], "KEY=VALUE is expected"),
-        (["lr=" + "x" * 101], "KEY=VALUE is expected"),
-        (["lr=1", "lr=2"], "lr is given twice"),
+        (["lr"], "in place of 'lr'"),
+        (["=1"], "in place of '=1'"),
+        (["a b=1"], "use KEY=VALUE"),
+        (["lr="], "use KEY=VALUE"),
+        (["lr=1\n2"], "use KEY=VALUE"),
+        (["lr=" + "x" * 101], "use KEY=VALUE"),
+        (["lr=1", "lr=2"], "has the tag lr twice"),
     ],
 )
 def test_a_tag_that_is_none_is_refused(tags: list[str], told: str) -> None:

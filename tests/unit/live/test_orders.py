@@ -228,10 +228,10 @@ def test_a_line_that_is_being_written_is_read_when_it_is_whole(place: Place) -> 
         (
             [_took(), {"event": "request", "request": 2, "superseded": 1}],
             RequestAnswer.SUPERSEDED,
-            "order 2",
+            "request 2",
         ),
-        ([_took(samples=9)], RequestAnswer.SUPERSEDED, "at the same moment"),
-        ([_took(loop=1)], RequestAnswer.SUPERSEDED, "at the same moment"),
+        ([_took(samples=9)], RequestAnswer.SUPERSEDED, "at the same time"),
+        ([_took(loop=1)], RequestAnswer.SUPERSEDED, "at the same time"),
         ([_took()], RequestAnswer.TAKEN, "no step has begun"),
     ],
 )
@@ -337,7 +337,7 @@ def test_a_run_that_vanishes_is_told(place: Place) -> None:
     (found,) = given.follow(until_met=True, patience_s=60, tell=_ignore)
 
     assert found.answer is RequestAnswer.ENDED
-    assert "files have gone" in str(found.why)
+    assert "its files are gone" in str(found.why)
 
 
 @pytest.mark.parametrize("number", [errno.EROFS, errno.EACCES, errno.ENOSPC])

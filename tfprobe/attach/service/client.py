@@ -131,7 +131,7 @@ _ADDRESS = re.compile(
     r"(?:\[(?P<v6>[0-9A-Fa-f:.%\w]+)\]|(?P<host>[^\s:/\[\],]+)):(?P<port>\d{1,5})"
 )
 _LARGEST_PORT = 65_535
-_HOW = "Write HOST:PORT, as in localhost:6009, and a comma between several."
+_HOW = "Use HOST:PORT, as in localhost:6009, with commas between several."
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +154,7 @@ def addresses(text: str) -> tuple[Address, ...]:
     found = tuple(_address(part.strip()) for part in text.split(","))
     for address in found:
         if found.count(address) > 1:
-            raise UsageError(f"{address} is named twice.", hint="Name each service once.")
+            raise UsageError(f"{address} is listed twice.", hint="List each service once.")
     return found
 
 
@@ -162,29 +162,31 @@ def _address(text: str) -> Address:
     text = text.removeprefix("grpc://")
     match = _ADDRESS.fullmatch(text)
     if match is None:
-        raise UsageError(f"{text!r} is no address of a profiler service.", hint=_HOW)
+        raise UsageError(f"{text!r} is not the address of a profiler service.", hint=_HOW)
     port = int(match["port"])
     if not 0 < port <= _LARGEST_PORT:
-        raise UsageError(f"{text!r}: ports are from 1 to {_LARGEST_PORT}.", hint=_HOW)
+        raise UsageError(
+            f"The port of {text!r} is out of range: it must be 1 to {_LARGEST_PORT}.", hint=_HOW
+        )
     return Address(match["v6"] or match["host"], port)
 
 
 _START = (
-    "The job starts the service by tf.profiler.experimental.server.start(PORT); of TensorFlow "
-    "Serving it is at the port for gRPC."
+    "A job starts its service with tf.profiler.experimental.server.start(PORT); TensorFlow Serving "
+    "has one on its gRPC port."
 )
 _SHARE = (
-    "TensorFlow 2.4 to 2.20 or so leave traces in files on the machine or in the container of the "
-    "job. Name a folder that both can write to: `--server-directory THERE`, or "
-    "`--server-directory THERE=HERE` where it is mounted under another name here."
+    "About TensorFlow 2.4 to 2.20 leave traces in files on the machine or in the container of the "
+    "job. Name a directory that both can write to: `--server-directory PATH`, or "
+    "`--server-directory REMOTE=LOCAL` if it has another path here."
 )
 # What gRPC says of a connection that did not come about, and what it means; the first that fits.
 _CONNECTIONS: tuple[tuple[str, str], ...] = (
     (r"resolv|lookup|name not found", "its host has no address"),
-    (r"timed out before receiving SETTINGS", "something accepts there, and does not answer"),
+    (r"timed out before receiving SETTINGS", "it accepts connections and does not answer"),
     (r"SETTINGS|HTTP/2|HTTP2", "what listens there does not speak gRPC"),
     (r"refused", "nothing listens there"),
-    (r"unreachable|No route", "there is no way to its host"),
+    (r"unreachable|No route", "there is no route to its host"),
     (r"timed out|timeout", "its host does not answer"),
 )
 _NOT_CONNECTED = re.compile(r"failed to connect|resolv", re.IGNORECASE)
@@ -201,24 +203,24 @@ def explained(
     if code == "UNAVAILABLE":
         return _not_there(address, details)
     if code == "UNIMPLEMENTED":
-        said = f"{address} speaks gRPC and has no profiler service."
+        said = f"{address} speaks gRPC, but has no profiler service."
         return UnreadableInput(said, hint=_START)
     if code == "DEADLINE_EXCEEDED":
-        said = f"{address} took the order and has not answered for {waited_s:.0f} s."
+        said = f"{address} accepted the request and did not answer within {waited_s:.0f} s."
         return UnreadableInput(said, hint="It may be stopped, or its trace too large.")
     if _BUSY.search(details) or code == "ALREADY_EXISTS":
         return _busy(address, details)
     if _FILES.search(details):
         return _no_room(address, order.exchange, details)
     said = f"The profiler service {address} could not record: {details or code}."
-    return NoAnswer(said, hint="Its own log may say more.")
+    return NoAnswer(said, hint="Its log may say more.")
 
 
 def kept_to_itself(address: Address, folder: ExchangeFolder) -> NoAnswer:
     """Return the error for a trace that was made and is not here."""
     return NoAnswer(
-        f"{address} has recorded, and its trace did not come: it is in {folder.there} on a file "
-        "system that is not this one, or the job has TensorFlow 2.2, which hands out none.",
+        f"{address} recorded, but its trace did not arrive: it is in {folder.there} on another "
+        "file system, or the job has TensorFlow 2.2, which returns no trace.",
         hint=_SHARE,
     )
 
@@ -226,7 +228,7 @@ def kept_to_itself(address: Address, folder: ExchangeFolder) -> NoAnswer:
 def _not_there(address: Address, details: str) -> UnreadableInput:
     if not _NOT_CONNECTED.search(details):
         said = f"{address} went away while it recorded ({details})."
-        return UnreadableInput(said, hint="Nothing of it is kept: the job has ended, or crashed.")
+        return UnreadableInput(said, hint="The job ended or crashed; nothing was kept.")
     found = (says for sign, says in _CONNECTIONS if re.search(sign, details, re.IGNORECASE))
     why = next(found, None) or details
     return UnreadableInput(f"{address} cannot be reached: {why}.", hint=_START)
@@ -234,10 +236,10 @@ def _not_there(address: Address, details: str) -> UnreadableInput:
 
 def _busy(address: Address, details: str) -> NoAnswer:
     return NoAnswer(
-        f"Another profiler is active in the job of {address}, and TensorFlow has one at a time "
-        f"(it says: {details.rstrip('.')}).",
-        hint="Try again when it is over: a TensorBoard callback, tf.profiler.experimental.start, "
-        "another capture, or a step that `tfprobe run` traces.",
+        f"Another profiler is active in the job of {address}, and TensorFlow allows one at a time "
+        f"({details.rstrip('.')}).",
+        hint="Try again when that has ended: a TensorBoard callback, "
+        "tf.profiler.experimental.start, another capture, or a step that `tfprobe run` traces.",
     )
 
 

@@ -58,18 +58,18 @@ class ExchangeFolder:
 
 
 def shared_folder(text: str) -> SharedFolder:
-    """Read THERE or THERE=HERE.
+    """Read REMOTE or REMOTE=LOCAL.
 
     Raises UsageError where it is no folder here, or not named from the root there.
     """
     there, _, here = text.partition("=")
     folder = Path(here or there)
     if not there.startswith("/"):
-        hint = "Write its name there from the root, as in /shared/profiles."
-        raise UsageError(f"A service cannot find {there!r}, a folder of ours.", hint=hint)
+        hint = "Use the absolute path that the service sees, as in /shared/profiles."
+        raise UsageError(f"A service cannot find {there!r}: it is a relative path.", hint=hint)
     if not folder.is_dir():
-        hint = "Where it has another name here, write THERE=HERE."
-        raise UsageError(f"{folder} is no directory here.", hint=hint)
+        hint = "If it has another path here, use REMOTE=LOCAL."
+        raise UsageError(f"{folder} is not a directory here.", hint=hint)
     return SharedFolder(folder.resolve(), there.rstrip("/") or "/")
 
 
@@ -122,4 +122,4 @@ def _taken(path: Path) -> bytes:
 
 def _refused(path: Path, exc: OSError) -> UsageError:
     hint = "Choose another directory with -o."
-    return UsageError(f"{path} cannot be made: {exc.strerror or exc}.", hint=hint)
+    return UsageError(f"{path} cannot be created: {exc.strerror or exc}.", hint=hint)

@@ -130,7 +130,7 @@ def _recording(
     try:
         steps = count_steps(content)
     except UnreadableInput as exc:
-        said = f"What {address} sent is no trace: {exc.problem}."
+        said = f"What {address} sent is not a trace: {exc.problem}."
         raise UnreadableInput(said, hint="Is it TensorFlow's profiler service?") from exc
     return ServiceRecording(address, started_unix_ns, round(duration_s * 10**9), content, steps)
 
@@ -147,16 +147,16 @@ def _with_events(
         if each is None:
             raise NoAnswer(
                 f"{address} recorded nothing: its job ran no op in {wanted.duration_s:g} s.",
-                hint="Is it at work? Record again, or for longer.",
+                hint="Record while the job is active, or for longer.",
             )
     return tuple(each for each in found if each is not None)
 
 
 def _no_step(address: Address, wanted: WantedSteps) -> NoAnswer:
     return NoAnswer(
-        f"{address} is at work, and no whole step was seen in {wanted.duration_s:g} s: a step is "
-        "one that the program marks (tf.profiler.experimental.Trace, as Keras does), a run of a "
+        f"{address} is active, but no whole step was seen in {wanted.duration_s:g} s: a step "
+        "is one that the program marks (tf.profiler.experimental.Trace, as Keras does), a run of a "
         "Session, or a call of a tf.function.",
-        hint="Where steps last longer, allow more time with --timeout; else record what there is "
-        "with --duration.",
+        hint="If steps take longer, allow more time with --timeout; otherwise, record without "
+        "steps, with --duration.",
     )

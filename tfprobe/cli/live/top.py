@@ -255,10 +255,10 @@ def _answered(answers: Sequence[ProcessAnswer], steps: int) -> Iterator[str]:
     what = "the next step" if steps == 1 else f"the next {numbers.count(steps)} steps"
     taken = _pids(answers, RequestAnswer.TAKEN)
     if taken:
-        yield f"Recording {what}: {taken}."
+        yield f"Tracing {what}: {taken}."
     silent = _pids(answers, RequestAnswer.NONE)
     if silent:
-        yield f"No answer yet: {silent}. The order stands until the next step."
+        yield f"No answer yet: {silent}. The request stays in effect until the next step."
     yield from reasons([answer for answer in answers if answer.answer is not RequestAnswer.TAKEN])
 
 

@@ -388,7 +388,7 @@ def _captures(asked: _Asked, profile: Profile) -> tuple[Capture, ...]:
         )
     if not captures:
         why = " ".join(no_data_reasons.explain(profile)) or "No step was traced."
-        raise NoAnswer(f"Run {profile.run.id} has no traced steps.", hint=why)
+        raise NoAnswer(f"Run {profile.run.id} has nothing to export.", hint=why)
     return _of_step(captures, asked.step)
 
 

@@ -79,11 +79,11 @@ def _profiler(environment: Mapping[str, str]) -> Check:
         if environment.get(variable):
             return Check.warning(
                 "profiler",
-                f"{variable} is set: {tool} holds the accelerator's events, "
+                f"{variable} is set: {tool} takes the events of the accelerator, "
                 "so ops are timed on the host only.",
                 f"Run without {tool}.",
             )
-    return Check.passed("profiler", "No other profiler is in the way.")
+    return Check.passed("profiler", "No other profiler is active.")
 
 
 def _stacks(environment: Mapping[str, str]) -> list[Check]:
@@ -91,11 +91,11 @@ def _stacks(environment: Mapping[str, str]) -> list[Check]:
         return []  # it is an extra, and `run --stacks` says so
     refusal = ptrace.refusal()
     if refusal is None:
-        return [Check.passed("stacks", "Python stacks can be read from outside, by run --stacks.")]
+        return [Check.passed("stacks", "`run --stacks` can read Python stacks.")]
     return [
         Check.warning(
             "stacks",
-            f"run --stacks cannot read Python stacks: {refusal}.",
+            f"`run --stacks` cannot read Python stacks: {refusal}.",
             "Record without --stacks, or where ptrace is allowed.",
         )
     ]
@@ -110,7 +110,7 @@ def _counter_rights(parameters: Path) -> list[Check]:
         return [
             Check.warning(
                 "cupti",
-                "The NVIDIA driver lets only root profile: ops are timed on the host only.",
+                "The NVIDIA driver lets only root profile, so ops are timed on the host only.",
                 "Ask for the driver option NVreg_RestrictProfilingToAdminUsers=0.",
             )
         ]
@@ -125,7 +125,7 @@ _COMFORTABLE_FREE_BYTES = 500_000_000
 
 def output_checks(folder: Path) -> list[Check]:
     """Try the file system of a freshly made run directory."""
-    written = Check.passed("output", f"{folder.parent} can be written.")
+    written = Check.passed("output", f"{folder.parent} is writable.")
     return [written, _shared_memory_file(folder / "doctor.bin"), _space(folder)]
 
 
@@ -142,14 +142,14 @@ def _shared_memory_file(path: Path) -> Check:
     finally:
         path.unlink(missing_ok=True)
     if not is_shared:
-        return _without_mmap("what was written did not arrive in the file")
-    return Check.passed("mmap", "Its file system maps files into memory.")
+        return _without_mmap("data written to memory did not reach the file")
+    return Check.passed("mmap", "Its file system can map files into memory.")
 
 
 def _without_mmap(reason: str) -> Check:
     return Check.warning(
         "mmap",
-        f"Its file system does not map files into memory ({reason}): steps cost more to record.",
+        f"Its file system cannot map files into memory ({reason}), so steps cost more to record.",
         "Choose a local directory with -o.",
     )
 
@@ -160,8 +160,8 @@ def _space(folder: Path) -> Check:
     if free_bytes < _COMFORTABLE_FREE_BYTES:
         return Check.warning(
             "space",
-            f"Only {free} are free: a recording may end early.",
-            "Free some space or choose another directory with -o.",
+            f"Only {free} are free, so a recording may end early.",
+            "Free some space, or choose another directory with -o.",
         )
     return Check.passed("space", f"{free} are free.")
 
@@ -179,14 +179,14 @@ def _tensorflow(found: Mapping[str, Any]) -> Check:
     if not where:
         return Check.failed(
             "tensorflow",
-            "It has no TensorFlow: there is nothing to record.",
-            "Name the interpreter that has it, as in `tfprobe doctor -- /venv/bin/python`.",
+            "It has no TensorFlow, so there is nothing to record.",
+            "Name an interpreter that has it, as in `tfprobe doctor -- /venv/bin/python`.",
         )
     if "tensorflow_error" in found:
         return Check.failed(
             "tensorflow",
             f"TensorFlow at {where} does not import: {found['tensorflow_error']}.",
-            "Mend the installation; the job meets the same error.",
+            "Fix the installation; the job would fail with the same error.",
         )
     return _version(found.get("tensorflow_version"), where)
 
@@ -196,21 +196,21 @@ def _version(version: str | None, where: str) -> Check:
     if numbers is None:
         return Check.warning(
             "tensorflow",
-            f"TensorFlow at {where} does not say its version.",
-            "Ask again with --deep, which imports it.",
+            f"The version of TensorFlow at {where} is unknown.",
+            "Run again with --deep, which imports it.",
         )
     pair = (int(numbers[1]), int(numbers[2]))
     if pair < OLDEST:
         return Check.failed(
             "tensorflow",
-            f"TensorFlow {version} is older than tfprobe records.",
-            "1.14 is the oldest.",
+            f"TensorFlow {version} is too old.",
+            "Use 1.14 or later.",
         )
     if pair > NEWEST_TESTED:
         return Check.warning(
             "tensorflow",
-            f"TensorFlow {version} is newer than tested.",
-            "It most likely records; compare the step counts of the report.",
+            f"TensorFlow {version} is newer than the versions tested.",
+            "It most likely works; check the step counts in the report.",
         )
     return Check.passed("tensorflow", f"TensorFlow {version} at {where}.")
 
@@ -219,7 +219,7 @@ def _sitecustomize(found: Mapping[str, Any]) -> list[Check]:
     own = found.get("sitecustomize")
     if not own:
         return []
-    return [Check.passed("sitecustomize", f"Its own {own} runs as ever, after the recorder.")]
+    return [Check.passed("sitecustomize", f"Its own {own} still runs, after the agent.")]
 
 
 # Each extra of pyproject.toml that `all` has, and the package that shows whether it is installed.
@@ -241,7 +241,7 @@ def extras_check() -> Check:
         return Check.passed("extras", "All extras of tfprobe are installed.")
     return Check.passed(
         "extras",
-        f"Extras that are not installed: {', '.join(missing)}; "
+        f"Extras not installed: {', '.join(missing)}; "
         "`pip install 'tfprobe[all]'` installs all of them.",
     )
 

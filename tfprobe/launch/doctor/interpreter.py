@@ -47,8 +47,8 @@ def words(command: Sequence[str], environment: Mapping[str, str]) -> list[str]:
         if _PYTHON.fullmatch(os.path.basename(kept[-1])):
             return kept + _own_options(rest)
     raise UsageError(
-        f"No Python interpreter stands in {' '.join(command)!r}.",
-        hint="Name the one the job uses, as in `tfprobe doctor -- python3 -I`.",
+        f"No Python interpreter was found in {' '.join(command)!r}.",
+        hint="Name the one that the job uses, as in `tfprobe doctor -- python3 -I`.",
     )
 
 
@@ -59,8 +59,10 @@ def checks(
     try:
         survey = _survey(python, run=run, environment=environment, deep=deep)
     except (OSError, subprocess.TimeoutExpired, _NoAnswerError) as exc:
-        action = "Name the interpreter the job uses, as in `tfprobe doctor -- /path/to/python3`."
-        return [Check.failed("python", f"{' '.join(python)} cannot be asked: {exc}.", action)]
+        action = (
+            "Name the interpreter that the job uses, as in `tfprobe doctor -- /path/to/python3`."
+        )
+        return [Check.failed("python", f"{' '.join(python)} cannot be checked: {exc}.", action)]
     version = _version(survey.found)
     if not _is_supported(survey.found):
         return [version]

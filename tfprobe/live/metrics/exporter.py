@@ -261,7 +261,7 @@ def _looks(fleet: Fleet, directory: Path) -> Callable[[], FleetLook]:
     def look() -> FleetLook:
         found = fleet.look()
         if not os.path.isdir(directory):
-            raise UnreadableInput(f"{directory} is gone.")
+            raise UnreadableInput(f"{directory} no longer exists.")
         if found.problems:
             raise UnreadableInput(f"{found.directory} cannot be read: {found.problems[0].what}.")
         return found

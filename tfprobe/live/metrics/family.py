@@ -147,7 +147,7 @@ def histogram(parts: Sequence[Durations]) -> Histogram | Missing:
     A duration of exactly a bound, to the ns, counts above it: buckets of ours end before theirs.
     """
     if sum(float(part.buckets.sum(dtype=np.float64)) for part in parts) > _MOST_STEPS:
-        return Missing("the counts of steps.bin make no sense")
+        return Missing("the counts in steps.bin are inconsistent")
     buckets = sum((part.buckets for part in parts), start=np.zeros(1, dtype=np.int64))
     below = np.cumsum(buckets)[_BUCKETS - 1]
     sum_ns = sum(max(part.sum_ns, 0) for part in parts)

@@ -78,7 +78,7 @@ class Pusher:
         self._exporter.note_drop()
         self._dropped += 1
         if self._dropped == 1:
-            why = self._reasons.last or "it did not say why"
+            why = self._reasons.last or "no reason given"
             self._complain(f"{self.url} takes no metrics: {why}. They are dropped until it does.")
 
 
@@ -104,8 +104,8 @@ def metrics_url(url: str) -> str:
     except ValueError:
         is_url = False
     if not is_url:
-        hint = "Give one such as http://localhost:4318."
-        raise UsageError(f"--otlp {url!r} is no URL of HTTP.", hint=hint)
+        hint = "Use one such as http://localhost:4318."
+        raise UsageError(f"--otlp {url!r} is not an HTTP URL.", hint=hint)
     path = parts.path if parts.path.strip("/") else METRICS_PATH
     return urlunsplit(parts._replace(path=path))
 

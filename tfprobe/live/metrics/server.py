@@ -98,7 +98,7 @@ class Endpoint:
 def _bound(host: str, port: int, answer: Callable[[], MetricsAnswer]) -> _Server:
     if not host:
         # To a socket it is every address of the machine, which nobody meant by a variable unset.
-        raise UsageError("--host is empty.", hint="Leave it out, or name an address.")
+        raise UsageError("--host is empty.", hint="Name an address, or leave the option out.")
     try:
         family, _, _, _, address = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
@@ -106,7 +106,7 @@ def _bound(host: str, port: int, answer: Callable[[], MetricsAnswer]) -> _Server
         return _Server(address, family, answer)
     except OSError as exc:
         raise UsageError(
-            f"The metrics cannot be served at {host}:{port}: {exc.strerror or exc}.",
+            f"Metrics cannot be served at {host}:{port}: {exc.strerror or exc}.",
             hint=_HINTS.get(exc.errno or 0, "Name an address of this machine with --host."),
         ) from exc
 

@@ -176,7 +176,7 @@ def _silence_ratio(process: ProcessSubject) -> float | Missing:
     look = process.look
     longest_ns, last_ns = longest_interval_ns(look.loops), last_end_ns(look.loops)
     if isinstance(longest_ns, Missing) or isinstance(look.now_mono_ns, Missing) or last_ns is None:
-        return Missing("nothing tells how long it has been silent, or what is usual")
+        return Missing("how long it has been silent, or what is usual, is unknown")
     if look.process.state not in (*LIVE, UNKNOWN):
         return Missing("the process has ended")
     return max(look.now_mono_ns - last_ns, 0) / max(longest_ns, 1)
@@ -215,7 +215,7 @@ def _left(process: ProcessSubject) -> int | Missing:
     if isinstance(request, Missing) or request.sequence == 0:
         return request if isinstance(request, Missing) else 0
     if request.seen != request.sequence or request.left < 0:
-        return Missing("the process has not seen the latest request, or cannot say")
+        return Missing("the process has not seen the latest request, or has not said so")
     return request.left
 
 
@@ -226,7 +226,11 @@ def _sampled(
 
     def latest(process: ProcessSubject) -> int | Missing:
         resource_samples = process.look.resource_samples
-        return value(resource_samples[-1]) if resource_samples else Missing("no pulse was taken")
+        return (
+            value(resource_samples[-1])
+            if resource_samples
+            else Missing("no resource sample was taken")
+        )
 
     return latest
 

@@ -33,5 +33,5 @@ def test_what_is_no_address_is_refused(text: str) -> None:
 
 def test_no_service_is_recorded_twice_at_a_time() -> None:
     """TensorFlow has one profiler in a process."""
-    with pytest.raises(UsageError, match="named twice"):
+    with pytest.raises(UsageError, match="listed twice"):
         addresses("a:1,b:1,a:1")

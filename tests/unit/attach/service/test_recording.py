@@ -76,7 +76,7 @@ def test_a_service_that_does_not_answer_is_given_up(tmp_path: Path) -> None:
         return b""
 
     with serving(answer) as service:
-        with pytest.raises(UnreadableInput, match="has not answered"):
+        with pytest.raises(UnreadableInput, match="did not answer"):
             record(
                 addresses(service.address),
                 WantedSteps(None, 0.01),

@@ -171,5 +171,5 @@ def test_a_url_without_a_path_gets_that_of_metrics(given: str, url: str):
 )
 def test_what_is_no_url_is_told(given: str):
     """With one that is."""
-    with pytest.raises(UsageError, match=r"no URL of HTTP.*http://localhost:4318"):
+    with pytest.raises(UsageError, match=r"not an HTTP URL.*http://localhost:4318"):
         metrics_url(given)

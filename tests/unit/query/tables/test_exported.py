@@ -116,7 +116,7 @@ def test_the_command_names_the_directory(
 @pytest.mark.parametrize(
     ("arguments", "status", "said"),
     [
-        (("--loop", "x"), 2, "--loop and --step are not for parquet"),
+        (("--loop", "x"), 2, "--loop and --step cannot be combined with --to parquet"),
         (("--rank", "7"), 1, "no process of rank 7"),
         (("-f", "/dev/null/x"), 2, "cannot be written"),
     ],
