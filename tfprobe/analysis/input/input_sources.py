@@ -1,4 +1,4 @@
-"""Say what steps wait for before they have their input: iterators, queues, feeds, Python."""
+"""List the inputs that steps wait for: iterators, queues, feeds, Python."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tfprobe.profile.profile import Loop
 from tfprobe.profile.tables import having
 
 INPUT_PARTS: tuple[Part, ...] = (Part.INPUT_WAIT, Part.HOST_PREPROCESS, Part.FEED)
-# An op "input/shuffle_batch" of one of these takes from a queue that other threads fill.
+# Ops that take from a queue that other threads fill.
 _DEQUEUES = (
     "QueueDequeue",
     "FIFOQueueDequeue",
@@ -25,17 +25,16 @@ _DEQUEUES = (
     "ReaderRead",
     "Unstage",
 )
-# What steps wait for that take elements by an op of theirs.
+# The name of the source if an op of the step takes the elements.
 ITERATOR = "IteratorGetNext"
 _NEXT = frozenset({"__next__", "_next_internal", "get_next", "get_next_as_optional", "next"})
-# An element is put into a queue with room at once: a thread that spends most of its time with that
-# waits for room.
+# Putting an element into a queue with room takes no time: a thread that spends most of its time on
+# it waits for room.
 _FULL_RATIO = 0.5
-# As TensorFlow names the threads of tf.train.start_queue_runners.
 
 
 class SourceKind(Enum):
-    """What input comes from. The value is its name in documents."""
+    """Where input comes from. The value is its name in documents."""
 
     ITERATOR = "iterator"
     QUEUE = "queue"
@@ -45,9 +44,9 @@ class SourceKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class InputSource:
-    """Something steps wait for, with the time it takes of the mean cycle.
+    """Something steps wait for, with its time in the mean cycle.
 
-    `is_between`: the time lies between steps, in Python. `file` is "" where no line stands for it.
+    `is_between`: the wait is between steps, in Python. `file` is "" if no line is known.
     """
 
     kind: SourceKind
@@ -59,17 +58,16 @@ class InputSource:
     ratio: float
 
 
-# Kind, what, file, line, and whether it was between steps.
+# Kind, what, file, line, and whether it is between steps.
 _Key = tuple[SourceKind, str, str, int, bool]
 
 
 @dataclass(frozen=True, slots=True)
 class Producer:
-    """A thread that fills a queue: its steps, and the ops they spend their time in.
+    """A thread that fills a queue: its steps, and their longest ops.
 
-    `step_ns` is what its mean step takes, waiting for room in the queue included. `enqueue_ratio`
-    is the share of its traced steps that went into putting elements into the queue, which is
-    waiting for room.
+    `step_ns` is its mean step, including waits for room in the queue. `enqueue_ratio` is the share
+    of its traced steps spent on putting elements into the queue, that is, on waiting for room.
     """
 
     thread: str
@@ -81,12 +79,12 @@ class Producer:
 
     @property
     def queue(self) -> str:
-        """Return the name of the queue, as TensorFlow names its threads after it."""
+        """Return the name of the queue, after which TensorFlow names the thread."""
         return self.thread.removeprefix(RUNNER_THREAD).removeprefix("-").partition("-")[0]
 
 
 def sources(item: LoopParts, executions: Executions) -> tuple[InputSource, ...]:
-    """Return what the mean cycle of a loop waited for, longest first, by its own `executions`."""
+    """Return what the mean cycle of a loop waits for, longest first; `executions` are its own."""
     mean_ns: dict[_Key, float] = {}
     waits = _waits_by_op(executions)
     for step in item.steps:
@@ -100,7 +98,7 @@ def sources(item: LoopParts, executions: Executions) -> tuple[InputSource, ...]:
     found = [
         InputSource(*key, time_ns=ns, ratio=ns / cycle_ns) for key, ns in mean_ns.items() if ns > 0
     ]
-    return tuple(sorted(found, key=lambda each: (-each.time_ns, each.what)))
+    return tuple(sorted(found, key=lambda source: (-source.time_ns, source.what)))
 
 
 def _inside(
@@ -129,7 +127,7 @@ def _kind(cause: GapCause) -> SourceKind:
 
 
 def _waits_by_op(executions: Executions) -> dict[int, dict[tuple[SourceKind, str], int]]:
-    """Return by capture what ops that take input waited, by the op's name where it is a queue."""
+    """Return by capture how long ops waited for input, by the name of the op for queues."""
     texts = executions.strings.values
     takes = having(
         executions.strings,
@@ -150,20 +148,20 @@ def _waits_by_op(executions: Executions) -> dict[int, dict[tuple[SourceKind, str
 
 
 def closes_queue(loop: Loop) -> bool:
-    """Say whether the one step of a loop waits for the job's end to close a queue."""
+    """Return whether the only step of a loop waits for the end of the job to close a queue."""
     return fills_queue(loop) and loop.thread.endswith("close_on_stop")
 
 
 def is_full(source: InputSource, fillers: Sequence[Producer]) -> bool:
-    """Say whether the threads that fill a queue wait for room in it: then the input keeps up."""
+    """Return whether the threads that fill a queue wait for room in it: the input keeps up."""
     scope = source.what.partition("/")[0]
     known = [filler for filler in fillers if filler.ops]
-    own = [each for each in known if each.queue.partition("/")[0] == scope] or known
-    return bool(own) and min(each.enqueue_ratio for each in own) >= _FULL_RATIO
+    own = [filler for filler in known if filler.queue.partition("/")[0] == scope] or known
+    return bool(own) and min(filler.enqueue_ratio for filler in own) >= _FULL_RATIO
 
 
 def producer(loop: Loop, executions: Executions, recorded_ns: int) -> Producer:
-    """Return what a thread that fills a queue did.
+    """Return the producer of a loop that fills a queue.
 
     `executions` are those of its own traced steps, which took `recorded_ns`.
     """

@@ -1,8 +1,8 @@
-"""Say of each loop how much of a cycle it waits for input, for what, and what would help.
+"""Measure how much of a cycle each loop waits for input, for what, and what would help.
 
-The classes are XProf's (input_pipeline_analyzer: highly from 20 %, moderately from 5 %), but of the
-whole cycle of a step, so that what Python does between steps counts, and without copies to the
-device, which are no input.
+The levels are XProf's (input_pipeline_analyzer: highly input-bound from 20 %, moderately from 5 %),
+but of the whole cycle of a step, so that Python between steps counts, and without copies to the
+device, which are not input.
 """
 
 from __future__ import annotations
@@ -29,20 +29,20 @@ from tfprobe.analysis.input.input_sources import (
     sources,
 )
 from tfprobe.analysis.input.remedies import remedies
-from tfprobe.analysis.input.stage_stats import PipelineUse, gather
+from tfprobe.analysis.input.stage_stats import PipelineUse, pipeline_use
 from tfprobe.analysis.input.stages import SLOW_CALL_NS
 from tfprobe.errors import Missing
 from tfprobe.profile.activities import ResourceSample
 from tfprobe.profile.profile import Capture, Loop, Profile
 from tfprobe.profile.tables import T
 
-# A thread that computes has a CPU. Between two samples a second passes.
+# A computing thread uses one CPU. Samples are a second apart.
 _WAITING_CPUS = 0.5
 _FEWEST_SAMPLES = 3
 
 
 class InputLevel(Enum):
-    """How much a loop is bound by its input. The value is its name in documents."""
+    """How input-bound a loop is. The value is its name in documents."""
 
     HIGH = "high"
     MODERATE = "moderate"
@@ -51,7 +51,7 @@ class InputLevel(Enum):
 
 @dataclass(frozen=True, slots=True)
 class InputThresholds:
-    """From where on a loop counts as bound by its input, and a call of an iterator as slow."""
+    """From which share on a loop is input-bound, and how long a slow call of an iterator takes."""
 
     high_ratio: float = 0.20
     moderate_ratio: float = 0.05
@@ -60,10 +60,10 @@ class InputThresholds:
 
 @dataclass(frozen=True, slots=True)
 class LoopInput:
-    """The input of one work: `ratio` of its mean cycle is waiting for it.
+    """The input of one loop, which waits for it for `ratio` of its mean cycle.
 
-    `is_watched` says whether the time between its steps is known; else the cycle is the step alone.
-    `fed_bytes` are those of the arrays that a mean step was fed. `remedies` are sentences.
+    `is_watched`: the time between its steps is known; else the cycle is the step alone. `fed_bytes`
+    are those of the arrays that a mean step was fed. `remedies` are sentences.
     """
 
     loop: Loop | Missing
@@ -87,7 +87,7 @@ class LoopInput:
 
     @property
     def keeps_up(self) -> bool:
-        """Say whether its input has elements ready, and there is little else to wait for."""
+        """Return whether elements are ready when needed, and there is little else to wait for."""
         has_next = not isinstance(self.pipeline, Missing) and self.pipeline.keeps_up
         return (has_next or self.is_queue_full) and self.level is InputLevel.NONE
 
@@ -97,9 +97,9 @@ def judge(
     thresholds: InputThresholds | None = None,
     loops: Sequence[LoopParts] | None = None,
 ) -> tuple[LoopInput, ...]:
-    """Return the input of each loop whose steps were recorded, the work with most time first.
+    """Return the input of each loop with traced steps, the loop with most time first.
 
-    `works` are those with their traced steps, where they are known already.
+    `loops` are those with their traced steps, if they are known already.
     """
     limits = thresholds or InputThresholds()
     return tuple(
@@ -116,12 +116,12 @@ def _judged(item: LoopParts, profile: Profile, limits: InputThresholds) -> LoopI
     executions = _of(profile.executions, captures)
     windows = {capture.index: _window(capture) for capture in captures}
     found = sources(item, executions)
-    pipeline = gather(
+    pipeline = pipeline_use(
         _of(profile.spans, captures),
         executions,
         windows,
         slow_call_ns=limits.slow_call_ns,
-        cycle_wait_ns=sum(each.time_ns for each in found if each.kind is SourceKind.ITERATOR),
+        cycle_wait_ns=sum(source.time_ns for source in found if source.kind is SourceKind.ITERATOR),
     )
     queues = [source for source in found if source.kind is SourceKind.QUEUE]
     fillers = _producers(item, profile) if queues else ()
@@ -150,7 +150,7 @@ def _judged(item: LoopParts, profile: Profile, limits: InputThresholds) -> LoopI
 
 
 def _waits(loop: Loop | Missing, profile: Profile) -> bool:
-    """Say whether a process used so little of its CPUs that even one thread of it mostly waited."""
+    """Return whether a process used so little CPU time that even one thread mostly waited."""
     if isinstance(loop, Missing):
         return False
     samples = [
@@ -192,13 +192,13 @@ def _fed_bytes(captures: list[Capture]) -> int | Missing:
 
 
 def _handed_over_ratio(found: tuple[InputSource, ...], pipeline: PipelineUse | Missing) -> float:
-    """Return the part of the cycle in which elements that are ready change hands.
+    """Return the part of the cycle in which ready elements are handed over.
 
-    However long that is: a thread may have to wait for a core before it can take one.
+    It can be long: a thread may have to wait for a core before it can take one.
     """
     if isinstance(pipeline, Missing) or not pipeline.keeps_up:
         return 0.0
-    return sum(each.ratio for each in found if each.what == ITERATOR)
+    return sum(source.ratio for source in found if source.what == ITERATOR)
 
 
 def _level(ratio: float, limits: InputThresholds) -> InputLevel:
@@ -224,7 +224,7 @@ def _producers(item: LoopParts, profile: Profile) -> tuple[Producer, ...]:
     return tuple(
         sorted(
             (_producer(filler, profile) for filler in fillers),
-            key=lambda each: (-each.step_ns * each.steps, each.thread),
+            key=lambda item: (-item.step_ns * item.steps, item.thread),
         )
     )
 

@@ -1,18 +1,17 @@
-"""Say which stages of a pipeline steps waited for: each instant of waiting goes to one of them.
+"""Attribute the time that steps wait for a tf.data pipeline to stages: each instant to one stage.
 
-From the outermost call inwards: a stage that calls the one below on its own thread hands the
-instants of that call down; the rest is its own work. A stage that takes from a buffer works in its
-own function, if one runs then; else it hands down the instants at which anything below it is at
-work, on whatever thread. What a buffer held already was ready before the step waited, so none of
-those instants go to what made it; nor does any of a call that found its element in the buffer,
-however long it took until it had a core.
+Attribution goes from the outermost call inwards. A stage that calls the one below it on its own
+thread passes the instants of that call down; the rest is its own work. A stage that takes from a
+buffer is working if its function runs; else it passes down the instants at which anything below it
+runs, on any thread. Elements already in a buffer were ready before the step waited, so the stages
+that made them get no instants; neither do they for a call that found its element in the buffer,
+however long the call waited for a core.
 
-A call that began before the traced step is not recorded, and neither is one that ended after it.
-Instants at which a step waits and nothing is seen to work are those of such calls. They are shared
-as the rest of what the stages there did to waiting steps; where there is nothing to go by, they go
-to the outermost stage below whose calls are missing in that recording while those of what it takes
-from are there. Where that is one that only passes elements on, it cannot be: what is below it is
-then a guess.
+Calls that began before the traced step or ended after it are not recorded. Instants at which a step
+waits and no stage runs belong to such calls. They are distributed like the rest of the waiting time
+of the stages below; if there is no such time, they go to the outermost stage below whose calls are
+missing in that capture while those of the stage it takes from are there. If that stage only
+forwards elements, it cannot be the cause, and a stage below it is taken as a guess.
 """
 
 from __future__ import annotations
@@ -39,20 +38,20 @@ from tfprobe.analysis.input.stages import Pipeline
 from tfprobe.profile.capture_tables import Executions, Place, SpanKind, Spans
 from tfprobe.profile.tables import Flags, Int64s, having
 
-# Until a thread that waits for a buffer runs again; nothing has to have been at work meanwhile.
+# How long a thread that waits for a buffer can take to run again, without any stage working.
 HANDOVER_NS = 100_000
-# Less than this of what is not seen says nothing about the rest.
+# If less than this share of the unseen time is known, it says nothing about the rest.
 _TELLING_RATIO = 0.2
-# A call this much shorter than a wait is not the one waited for, were its thread starved for cores.
+# A call this much shorter than a wait is not its cause, even if its thread lacked a core.
 _SHORT_RATIO = 0.02
 
 
 @dataclass(frozen=True, slots=True)
 class WaitShare:
-    """What a stage had of the time that steps waited, in ns.
+    """The part of the waiting time of steps attributed to a stage, in ns.
 
-    `own_ns` in its own work, `function_ns` in the function it runs, `unseen_ns` in calls that the
-    recording does not hold; `guessed_ns` is the part of the latter that nothing recorded tells of.
+    `own_ns` is its own work, `function_ns` the function it runs, `unseen_ns` calls that were not
+    recorded; `guessed_ns` is the part of `unseen_ns` without any evidence in the recording.
     """
 
     own_ns: int = 0
@@ -67,7 +66,7 @@ class WaitShare:
     def plus(
         self, own_ns: int = 0, function_ns: int = 0, unseen_ns: int = 0, guessed_ns: int = 0
     ) -> WaitShare:
-        """Return this with more of each."""
+        """Return the sum of this and the given times."""
         return WaitShare(
             self.own_ns + own_ns,
             self.function_ns + function_ns,
@@ -77,9 +76,9 @@ class WaitShare:
 
 
 class _Unseen(NamedTuple):
-    """A time of one capture that a stage waited while nothing below it was seen at work.
+    """A time in one capture during which a stage waited and no stage below it was seen working.
 
-    `suspect` is the stage that it was by elimination; `is_guess`, if the recording speaks for none.
+    `suspect` is the cause by elimination; `is_guess` if the recording has no evidence.
     """
 
     at: int
@@ -88,55 +87,61 @@ class _Unseen(NamedTuple):
     is_guess: bool
 
 
-def share(pipeline: Pipeline, seen: Iterable[PipelineTimeline]) -> tuple[WaitShare, ...]:
-    """Return the share of each stage of what steps waited."""
+def wait_shares(pipeline: Pipeline, timelines: Iterable[PipelineTimeline]) -> tuple[WaitShare, ...]:
+    """Return the share of each stage in the waiting time of steps."""
     shares = [WaitShare()] * len(pipeline.stages)
     unseen: list[_Unseen] = []
-    for each in seen:
+    for timeline in timelines:
         for root in pipeline.roots:
-            instants = intersection(each.waits, each.calls[root])
-            unseen.extend(_follow(pipeline, each, root, instants, shares))
+            instants = intersection(timeline.waits, timeline.calls[root])
+            unseen.extend(_follow(pipeline, timeline, root, instants, shares))
     return tuple(_with_unseen(pipeline, shares, unseen))
 
 
-def active_ns(pipeline: Pipeline, seen: Iterable[PipelineTimeline]) -> tuple[int, ...]:
-    """Return how long each stage was at work itself, whether or not a step waited."""
+def active_ns(pipeline: Pipeline, timelines: Iterable[PipelineTimeline]) -> tuple[int, ...]:
+    """Return how long each stage itself worked, whether or not a step waited."""
     active = [0] * len(pipeline.stages)
-    for each in seen:
-        for at, stage in enumerate(pipeline.stages):
-            own = NONE if stage.is_async else each.calls[at]
+    for timeline in timelines:
+        for index, stage in enumerate(pipeline.stages):
+            own = NONE if stage.is_async else timeline.calls[index]
             for child in stage.children:
-                own = difference(own, each.calls[child])
-            active[at] += joined(own, each.functions[at]).length_ns
+                own = difference(own, timeline.calls[child])
+            active[index] += joined(own, timeline.functions[index]).length_ns
     return tuple(active)
 
 
 def _follow(
-    pipeline: Pipeline, seen: PipelineTimeline, root: int, wait: Intervals, shares: list[WaitShare]
+    pipeline: Pipeline,
+    timeline: PipelineTimeline,
+    root: int,
+    wait: Intervals,
+    shares: list[WaitShare],
 ) -> Iterator[_Unseen]:
-    """Hand the instants of a wait down from a root, and note at each stage those that stay."""
+    """Attribute the instants of a wait from a root downwards, adding to `shares`."""
     pending = [(root, wait)]
     while pending:
         at, instants = pending.pop()
         if not len(instants.start_ns):
             continue
-        stage, served = pipeline.stages[at], intersection(instants, seen.served[at])
+        stage, served = pipeline.stages[at], intersection(instants, timeline.served[at])
         instants = difference(instants, served)
-        called = NONE if stage.is_async else intersection(instants, seen.calls[at])
+        called = NONE if stage.is_async else intersection(instants, timeline.calls[at])
         hidden = difference(instants, called)
         for child in stage.children:
-            pending.append((child, intersection(called, seen.calls[child])))
-            called = difference(called, seen.calls[child])
+            pending.append((child, intersection(called, timeline.calls[child])))
+            called = difference(called, timeline.calls[child])
         in_function = joined(called, hidden)
-        in_function = intersection(in_function, seen.functions[at])
+        in_function = intersection(in_function, timeline.functions[at])
         called, hidden = difference(called, in_function), difference(hidden, in_function)
         for child in stage.children:
-            pending.append((child, intersection(hidden, seen.busy[child])))
-            hidden = difference(hidden, seen.busy[child])
+            pending.append((child, intersection(hidden, timeline.busy[child])))
+            hidden = difference(hidden, timeline.busy[child])
         long = lasting(hidden, HANDOVER_NS)
         own_ns = served.length_ns + called.length_ns + hidden.length_ns - long.length_ns
         shares[at] = shares[at].plus(own_ns, in_function.length_ns)
-        for has_call, unseen_ns in zip(seen.has_call.T, seen.by_capture_ns(long), strict=True):
+        for has_call, unseen_ns in zip(
+            timeline.has_call.T, timeline.by_capture_ns(long), strict=True
+        ):
             if unseen_ns:
                 yield _Unseen(at, unseen_ns, *_suspect(pipeline, has_call, at, unseen_ns))
 
@@ -144,13 +149,13 @@ def _follow(
 def _with_unseen(
     pipeline: Pipeline, shares: Sequence[WaitShare], unseen: Iterable[_Unseen]
 ) -> list[WaitShare]:
-    """Give what was not seen at each stage to those below it that it most likely was."""
+    """Attribute the unseen time of each stage to the stages below that most likely caused it."""
     final = list(shares)
     by_stage: dict[int, list[_Unseen]] = {}
-    for each in unseen:
-        by_stage.setdefault(each.at, []).append(each)
+    for wait in unseen:
+        by_stage.setdefault(wait.at, []).append(wait)
     for at, found in by_stage.items():
-        unseen_ns = sum(each.time_ns for each in found)
+        unseen_ns = sum(wait.time_ns for wait in found)
         below = pipeline.below(at)
         known_ns = np.array([shares[i].own_ns + shares[i].function_ns for i in below])
         known_ns[0] *= not pipeline.stages[at].is_async
@@ -158,27 +163,25 @@ def _with_unseen(
             for i, part_ns in zip(below, _parts(unseen_ns, known_ns), strict=True):
                 final[i] = final[i].plus(unseen_ns=part_ns)
             continue
-        for each in found:
-            guessed_ns = each.time_ns * each.is_guess
-            final[each.suspect] = final[each.suspect].plus(
-                unseen_ns=each.time_ns, guessed_ns=guessed_ns
+        for wait in found:
+            final[wait.suspect] = final[wait.suspect].plus(
+                unseen_ns=wait.time_ns, guessed_ns=wait.time_ns * wait.is_guess
             )
     return final
 
 
 def _parts(whole_ns: int, weights: Int64s) -> list[int]:
-    """Return a time in parts as large as their weights; what is left goes to the largest."""
+    """Split a time in proportion to weights; the remainder goes to the largest."""
     parts = np.floor(weights / weights.sum() * whole_ns).astype(np.int64)
     parts[int(weights.argmax())] += whole_ns - parts.sum()
     return [int(part) for part in parts]
 
 
 def _suspect(pipeline: Pipeline, has_call: Flags, at: int, unseen_ns: int) -> tuple[int, bool]:
-    """Return the stage at or below this one in whose calls nobody looked, and if that is a guess.
+    """Return the stage at or below this one whose calls are missing, and whether that is a guess.
 
-    `has_call` says of which stages the capture holds calls.
-
-    By elimination; from what only passes elements on, on to what of those below works most.
+    Found by elimination; a stage that only forwards elements is replaced by the one below it that
+    works most. `has_call`: which stages have calls in the capture.
     """
     first, stages = at, pipeline.stages
     while True:
@@ -195,9 +198,9 @@ def _suspect(pipeline: Pipeline, has_call: Flags, at: int, unseen_ns: int) -> tu
 
 
 def _may_miss(pipeline: Pipeline, has_call: Flags, at: int, unseen_ns: int) -> bool:
-    """Say whether a capture lacks a call of this stage that lasted so long.
+    """Return whether a call of this stage of that length may be missing in a capture.
 
-    Not if it holds one, or if others do, and all of those are short.
+    Not if the capture has one, or if others have some and all of them are short.
     """
     stage = pipeline.stages[at]
     if has_call[at]:
@@ -210,11 +213,11 @@ _LONGEST_NS = 2.0**61
 
 @dataclass(frozen=True, slots=True)
 class PipelineTimeline:
-    """What captures show of each stage: its calls, its function, and anything below.
+    """When, in some captures, each stage was called, ran its function, or anything below it ran.
 
-    `served` are those of its calls that found their element in the buffer. `waits` is when steps
-    waited for an iterator: they take an element and no kernel runs. `has_call` says of each stage
-    in which captures a call of it was seen; those begin at `begins`.
+    `served` are the calls that found their element in the buffer. `waits` is when steps waited for
+    an iterator: they take an element and no kernel runs. `has_call`: which stages have a call in
+    which captures, whose positions on the time axis are `begins`.
     """
 
     begins: Int64s
@@ -226,29 +229,29 @@ class PipelineTimeline:
     has_call: Flags
 
     def by_capture_ns(self, moments: Intervals) -> list[int]:
-        """Return how much of some moments each capture has."""
+        """Return the length of `moments` in each capture."""
         found = np.zeros(len(self.begins), dtype=np.int64)
         at = np.searchsorted(self.begins, moments.start_ns, side="right") - 1
         np.add.at(found, at, moments.end_ns - moments.start_ns)
         return found.tolist()
 
 
-def see(
+def timelines_of(
     pipeline: Pipeline, spans: Spans, executions: Executions, windows: Mapping[int, Intervals]
 ) -> tuple[PipelineTimeline, ...]:
-    """Return what these captures show; `windows` are their steps, by capture."""
+    """Return the timelines of some captures; `windows` are their steps, by capture."""
     numbers = np.array(sorted(windows), dtype=np.int64)
     low_ns = np.array([windows[at].start_ns[0] for at in numbers.tolist()], dtype=np.int64)
     high_ns = np.array([windows[at].end_ns[-1] for at in numbers.tolist()], dtype=np.int64)
     steps = _Steps(numbers, low_ns, high_ns, low_ns, high_ns)
     for rows in (pipeline.calls, pipeline.functions):
         steps = steps.reaching(rows)
-    return tuple(_seen(pipeline, spans, executions, each) for each in steps.on_one_axis())
+    return tuple(_timeline(pipeline, spans, executions, part) for part in steps.on_one_axis())
 
 
 @dataclass(frozen=True, slots=True)
 class _Steps:
-    """Captures with the windows of their steps, and from when to when anything was recorded."""
+    """Captures with the windows of their steps, and the bounds of everything recorded."""
 
     numbers: Int64s
     from_ns: Int64s
@@ -257,7 +260,7 @@ class _Steps:
     high_ns: Int64s
 
     def reaching(self, rows: Spans) -> _Steps:
-        """Return them as long as these rows are."""
+        """Return these with bounds extended to those of `rows`."""
         low_ns, high_ns, at = self.low_ns.copy(), self.high_ns.copy(), self.place(rows.capture)
         there = at >= 0
         np.minimum.at(low_ns, at[there], rows.start_ns[there])
@@ -265,7 +268,7 @@ class _Steps:
         return _Steps(self.numbers, self.from_ns, self.until_ns, low_ns, high_ns)
 
     def on_one_axis(self) -> Iterator[_Steps]:
-        """Give all of them, or one by one where they are too long."""
+        """Yield all captures together, or one by one if they are too long."""
         lengths = self.high_ns.astype(np.float64) - self.low_ns
         if lengths.sum() < _LONGEST_NS:
             yield self
@@ -276,19 +279,19 @@ class _Steps:
 
     @property
     def begins(self) -> Int64s:
-        """Return where each capture begins on the axis."""
+        """Return where each capture begins on the common time axis."""
         lengths = self.high_ns - self.low_ns + 1
         begins: Int64s = np.cumsum(lengths) - lengths
         return begins
 
     def place(self, captures: npt.NDArray[np.int32]) -> Int64s:
-        """Return the place of captures among these, -1 for others."""
+        """Return the index of each capture here, -1 for others."""
         at = np.minimum(np.searchsorted(self.numbers, captures), len(self.numbers) - 1)
         found: Int64s = np.where(self.numbers[at] == captures, at, -1)
         return found
 
 
-def _seen(
+def _timeline(
     pipeline: Pipeline, spans: Spans, executions: Executions, steps: _Steps
 ) -> PipelineTimeline:
     count = len(pipeline.stages)
@@ -313,7 +316,7 @@ def _seen(
 
 
 def _by_stage(steps: _Steps, rows: Spans, stage: Int64s, count: int) -> list[Intervals]:
-    """Return for each stage when captures have spans of it."""
+    """Return for each stage the intervals of its spans."""
     at = steps.place(rows.capture)
     there = np.flatnonzero(at >= 0)
     start_ns = (steps.begins - steps.low_ns)[at[there]] + rows.start_ns[there]
@@ -339,7 +342,7 @@ def _waits(steps: _Steps, spans: Spans, executions: Executions) -> Intervals:
 
 
 def _in_steps(steps: _Steps, rows: Executions | Spans, chosen: Flags) -> Intervals:
-    """Return when any of these rows ran, inside of the steps."""
+    """Return when any of the chosen rows ran within the steps."""
     mine = np.flatnonzero(chosen)
     at = steps.place(rows.capture[mine])
     mine, at = mine[at >= 0], at[at >= 0]

@@ -1,4 +1,4 @@
-"""Say what helps a work that waits for its input: one sentence for each thing to do."""
+"""Suggest what to change in a loop that waits for its input, one sentence per suggestion."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from tfprobe.analysis.input.stage_stats import (
 from tfprobe.errors import Missing
 
 _FIRST = "First to try: map(..., num_parallel_calls=tf.data.AUTOTUNE), .prefetch(tf.data.AUTOTUNE)."
-# Keras 3 takes it with the data set, Keras 2 with fit.
+# An argument of the dataset in Keras 3, of fit in Keras 2.
 _WORKERS = (
     "of a Keras PyDataset or Sequence several workers make batches at once: workers=4, where "
     "Python computes also use_multiprocessing=True (of the PyDataset itself; before Keras 3 of fit)"
 )
-_BESIDE = (
+_WAIT_IN_PARALLEL = (
     "Several calls can wait in parallel: map(..., num_parallel_calls=16), or as many as the "
     "storage supports."
 )
@@ -28,11 +28,11 @@ _ONE_FILE = (
     "reads one file at a time: interleave(..., num_parallel_calls=tf.data.AUTOTUNE) over files "
     "reads several; or .cache()"
 )
-# They only hand on, in another order or number, what others made.
+# They only forward elements, in another order or number.
 _HAND_ON = frozenset(
     {"Batch", "PaddedBatch", "Prefetch", "Repeat", "Shuffle", "Skip", "Take", "Zip"}
 )
-# A source of less than this of the cycle is not worth the loop.
+# A source with less than this share of the cycle is not worth a suggestion.
 _WORTH_RATIO = 0.02
 
 
@@ -43,9 +43,9 @@ def remedies(
     *,
     waits: bool = False,
 ) -> tuple[str, ...]:
-    """Return what to do, for the source with most time first.
+    """Return suggestions, for the source with most time first.
 
-    `waits`: the process uses so little of its CPUs that what makes its input cannot be computing.
+    `waits`: the process uses so little CPU time that the stages of its input cannot be computing.
     """
     found: dict[str, None] = {}
     for source in sources:
@@ -117,7 +117,7 @@ def _for_pipeline(pipeline: PipelineUse, *, waits: bool) -> Iterator[str]:
 def _likely(use: StageUse, *, waits: bool) -> str:
     name = use.stage.name
     if waits and use.stage.kind != "Generator" and use.ops and use.runs_python:
-        return f"Likely, not measured: the Python of {name} waits. {_BESIDE}"
+        return f"Likely, not measured: the Python of {name} waits. {_WAIT_IN_PARALLEL}"
     if use.stage.kind == "Generator" or (use.ops and use.runs_python):
         return (
             f"Likely, not measured: the Python of {name} takes the time, of which only one thread "
@@ -136,11 +136,11 @@ def _likely(use: StageUse, *, waits: bool) -> str:
 
 
 def _may_cache(use: StageUse, pipeline: PipelineUse) -> bool:
-    """Say whether what a stage makes ends, and is the same each time."""
+    """Return whether the elements of a stage are finite and the same each time."""
     path = use.stage.path
     below = [stage.stage for stage in pipeline.stages if stage.stage.path[: len(path)] == path]
     return not any(
-        each.name == "ForeverRepeat" or each.kind in ("Generator", "Shuffle") for each in below
+        stage.name == "ForeverRepeat" or stage.kind in ("Generator", "Shuffle") for stage in below
     )
 
 
@@ -155,7 +155,8 @@ def _tiny_elements(pipeline: PipelineUse, at: int) -> str:
 
 def _for_python(use: StageUse, pipeline: PipelineUse, *, waits: bool) -> Iterator[str]:
     if waits and not use.stage.is_async:
-        yield f"The function of {use.stage.name} is Python that waits, for files say. {_BESIDE}"
+        name = use.stage.name
+        yield f"The function of {name} is Python that waits, for files say. {_WAIT_IN_PARALLEL}"
         return
     cached = " or by .cache()" if _may_cache(use, pipeline) else ""
     yield (
@@ -264,7 +265,7 @@ def _data_service(use: StageUse, pipeline: PipelineUse) -> str:  # noqa: ARG001
 
 
 def _parallel_calls(pipeline: PipelineUse) -> str:
-    """Return what makes elements side by side; current TensorFlow makes maps parallel itself."""
+    """Return how to make elements in parallel; current TensorFlow parallelizes maps itself."""
     if any(stage.stage.kind == "ParallelMap" for stage in pipeline.stages):
         return "a cheaper function of map"
     return "map(..., num_parallel_calls=tf.data.AUTOTUNE)"

@@ -1,4 +1,4 @@
-"""What kinds of iterators of tf.data do, and what helps where one of them is the bottleneck."""
+"""The kinds of tf.data iterators, and their properties."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import re
 from collections.abc import Mapping
 
 SEPARATOR = "::"
-# Every path begins so: what the rest of the name says is where in the pipeline it is.
+# The first name of every path; the rest is the position in the pipeline.
 PREFIX = "Iterator"
 
-# Their calls take from a buffer that other threads fill (XProf: IsAsyncIterator, and those since).
+# They take from a buffer that other threads fill (XProf: IsAsyncIterator, and later kinds).
 _ASYNC = frozenset(
     {
         "DataService",
@@ -23,7 +23,7 @@ _ASYNC = frozenset(
         "Prefetch",
     }
 )
-# They run a function that the program gave.
+# They run a function of the program.
 _WITH_FUNCTION = frozenset(
     {
         "Filter",
@@ -42,15 +42,15 @@ _WITH_FUNCTION = frozenset(
         "TakeWhile",
     }
 )
-# TensorFlow puts them there by itself, to apply options.
+# TensorFlow adds them to apply options.
 _WRAPPERS = frozenset(
     {"FinalizeDataset", "MaxIntraOpParallelism", "Model", "Options", "PrivateThreadPool", "Root"}
 )
 _BATCHES = frozenset({"Batch", "MapAndBatch", "PaddedBatch", "ParallelBatch"})
-# They pass on what others made: no time of theirs can be long. A FlatMap or an Interleave has a
-# function that names inputs, and those are there; what they are opened for shows as calls of them.
+# They forward elements, so their own time is short. The function of a FlatMap or an Interleave only
+# names inputs, whose opening appears as calls of the inputs.
 _PASS_ON = _WRAPPERS | {"FlatMap", "Interleave", "Prefetch", "Repeat", "Skip", "Take", "Zip"}
-# How many elements a buffer can hold, by the fact that says so; in a full one the next is ready.
+# The attribute with the capacity of a buffer; if it is full, the next element is ready.
 _CAPACITIES = {
     "MapAndBatch": "max_batch_results",
     "ParallelBatch": "parallelism",
@@ -59,7 +59,7 @@ _CAPACITIES = {
 _FILES = frozenset(
     {"CSV", "FixedLengthRecord", "LMDB", "RecordIO", "SSTable", "TFRecord", "TextLine"}
 )
-# They make elements of nothing that tf.data made.
+# They have no stage below them.
 _SOURCES = _FILES | {
     "FromTensor",
     "Generator",
@@ -71,10 +71,10 @@ _SOURCES = _FILES | {
     "Tensor",
     "TensorSlice",
 }
-# Deeper is no pipeline that anybody wrote: a damaged name.
+# No pipeline is deeper: the name is damaged.
 _DEEPEST = 100
 _INDEX = re.compile(r"\[\d+\]$")
-# One implementation for each way to repeat or cut: "ForeverRepeat", "FiniteTake", "EmptySkip".
+# Each way to repeat or cut is an implementation: "ForeverRepeat", "FiniteTake", "EmptySkip".
 _REPEATS_AND_CUTS = re.compile(r"^(Forever|Finite|Empty)(?=(Repeat|Take|Skip)$)")
 _VERSION = re.compile(r"V\d+$")
 
@@ -90,56 +90,56 @@ def parts_of(path: str) -> tuple[str, ...]:
 
 
 def kind_of(name: str) -> str:
-    """Return what a stage is, without the version of its implementation."""
+    """Return the kind of a stage, without the version of its implementation."""
     kind = _VERSION.sub("", name)
     return _REPEATS_AND_CUTS.sub("", kind)
 
 
 def is_async(kind: str) -> bool:
-    """Say whether other threads make what a call of this returns."""
+    """Return whether other threads make the elements that a call returns."""
     return kind in _ASYNC
 
 
 def has_function(kind: str) -> bool:
-    """Say whether this runs a function of the program."""
+    """Return whether a stage runs a function of the program."""
     return kind in _WITH_FUNCTION
 
 
 def has_next(kind: str, facts: Mapping[str, str]) -> bool:
-    """Say whether a call found the element it took in its buffer, by what was told as it began.
+    """Return whether a call found its element in the buffer, by the attributes at its start.
 
-    A prefetch fills its buffer in order; others may hold a later element and still make the next.
-    TensorFlow 2.4 does not tell, 2.12 does; and only where a buffer is not empty.
+    A prefetch fills its buffer in order; others can have a later element while the next is being
+    made. TensorFlow 2.4 does not record this, 2.12 does, and only if the buffer is not empty.
     """
-    held = facts.get("buffered_elements", "")
-    if not held.isdecimal():
+    buffered = facts.get("buffered_elements", "")
+    if not buffered.isdecimal():
         return False
     if kind == "Prefetch":
         return True
     capacity = facts.get(_CAPACITIES.get(kind, ""), "")
-    return capacity.isdecimal() and int(held) >= int(capacity)
+    return capacity.isdecimal() and int(buffered) >= int(capacity)
 
 
 def passes_on(kind: str) -> bool:
-    """Say whether this takes no time itself, whatever it is waited for."""
+    """Return whether a stage only forwards elements and takes no time itself."""
     return kind in _PASS_ON
 
 
 def joins(kind: str) -> bool:
-    """Say whether this makes one element of many."""
+    """Return whether a stage makes one element of many."""
     return kind in _BATCHES
 
 
 def is_wrapper(kind: str) -> bool:
-    """Say whether TensorFlow put this there by itself."""
+    """Return whether TensorFlow added a stage by itself."""
     return kind in _WRAPPERS
 
 
 def is_source(kind: str) -> bool:
-    """Say whether no other stage is below this: it reads, or has, or had, the data itself."""
+    """Return whether a stage has none below it: it reads, holds or has cached the data."""
     return kind in _SOURCES or "Cache" in kind or kind == "MemoryReader"
 
 
 def reads_files(kind: str) -> bool:
-    """Say whether this reads from storage."""
+    """Return whether a stage reads from storage."""
     return kind in _FILES

@@ -1,4 +1,4 @@
-"""Say what a pipeline of tf.data did to the steps of a work: shares, functions, the bottleneck."""
+"""Measure how a tf.data pipeline slows the steps of a loop: shares, functions, the bottleneck."""
 
 from __future__ import annotations
 
@@ -9,7 +9,13 @@ import numpy as np
 
 from tfprobe.analysis.core.intervals import Intervals
 from tfprobe.analysis.input import stage_kinds
-from tfprobe.analysis.input.input_waits import HANDOVER_NS, WaitShare, active_ns, see, share
+from tfprobe.analysis.input.input_waits import (
+    HANDOVER_NS,
+    WaitShare,
+    active_ns,
+    timelines_of,
+    wait_shares,
+)
 from tfprobe.analysis.input.stages import Pipeline, Stage, pipeline
 from tfprobe.analysis.ops.op_stats import OpStats, by_type
 from tfprobe.errors import Missing
@@ -17,11 +23,11 @@ from tfprobe.profile.capture_tables import Executions, Place, Spans
 from tfprobe.profile.tables import used
 
 PYTHON_OPS = frozenset({"EagerPyFunc", "NumpyFunction", "PyFunc", "PyFuncStateless"})
-# Work of less than this of the wait explains none of it.
+# Work that is less than this share of the wait does not explain it.
 _TELLING_RATIO = 0.2
-# Of what a function runs, those that take long.
+# How many ops of a function are listed, the longest.
 MOST_OPS = 5
-# So many elements for one batch, each over so soon: the calls cost more than what they do.
+# With so many elements per batch, each so short, the calls cost more than the work.
 MANY_ELEMENTS = 100
 TINY_CALL_NS = 10_000
 
@@ -30,9 +36,9 @@ TINY_CALL_NS = 10_000
 class StageUse:
     """A stage, its share of the wait, and the work it did itself.
 
-    `active_ns` is how long it was at work itself, waited for or not; `functions` how often its
-    function was called, `function_ns` what that took; `ops` are those in it that took longest.
-    `served` calls found what they took in its buffer.
+    `active_ns` is how long it worked, whether a step waited or not; `functions` is the number of
+    calls of its function, `function_ns` their time, `ops` the longest ops in it. `served` calls
+    found their element in the buffer.
     """
 
     stage: Stage
@@ -45,7 +51,7 @@ class StageUse:
 
     @property
     def runs_python(self) -> bool:
-        """Say whether most of the time of its function is Python's."""
+        """Return whether Python takes most of the time of its function."""
         python_ns = sum(op.time_ns for op in self.ops if is_python(op))
         return 2 * python_ns > sum(op.time_ns for op in self.ops)
 
@@ -54,11 +60,11 @@ class StageUse:
 class PipelineUse:
     """A pipeline in the captures of one loop.
 
-    `wait_ns` is what the steps waited for it inside; 0 where they take their input elsewhere, as a
-    loop does that calls the iterator itself. The bottleneck is then the stage most at work; where
-    that was hardly seen at work, `is_measured` is false and it is the stage that most likely is.
-    `is_ahead`: a buffer above the bottleneck, or of it, can hold elements before a step asks.
-    `loose_ops` ran for an iterator, too, which one is not known: its call began before the capture.
+    `wait_ns` is how long steps waited for it; 0 if they take their input elsewhere, as in a loop
+    that calls the iterator itself. The bottleneck is then the stage that works most; if it was
+    hardly seen working, `is_measured` is false and the bottleneck is the most likely stage.
+    `is_ahead`: the bottleneck or a stage above it can buffer elements before a step takes them.
+    `loose_ops` also ran for an iterator, but an unknown one, called before the capture began.
     """
 
     stages: tuple[StageUse, ...]
@@ -71,7 +77,7 @@ class PipelineUse:
 
     @property
     def keeps_up(self) -> bool:
-        """Say whether what the steps waited was for elements to change hands, not to be made."""
+        """Return whether steps only waited for elements to be handed over, not to be made."""
         making_ns = sum(use.share.total_ns for use in self.stages if not _hands_over(use))
         making_ns += sum(
             use.share.function_ns + use.share.unseen_ns for use in self.stages if _hands_over(use)
@@ -80,7 +86,7 @@ class PipelineUse:
 
     @property
     def is_of_arrays(self) -> bool:
-        """Say whether Keras made all of this around arrays: slices of indices, a map that gathers.
+        """Return whether Keras built the pipeline for arrays: slices of indices, a gathering map.
 
         Source: keras/src/trainers/data_adapters/array_data_adapter.py.
         """
@@ -100,12 +106,12 @@ class PipelineUse:
 
     @property
     def unseen_ratio(self) -> float:
-        """Return the part of the wait that was for calls which the recording does not hold."""
+        """Return the share of the wait that was for calls that were not recorded."""
         total_ns = sum(use.share.total_ns for use in self.stages)
         return sum(use.share.unseen_ns for use in self.stages) / total_ns if total_ns else 0.0
 
 
-def gather(
+def pipeline_use(
     spans: Spans,
     executions: Executions,
     windows: Mapping[int, Intervals],
@@ -113,21 +119,21 @@ def gather(
     slow_call_ns: int,
     cycle_wait_ns: float = 0.0,
 ) -> PipelineUse | Missing:
-    """Return the use of the pipeline that spans and executions of some captures tell of.
+    """Return the use of the pipeline in the spans and executions of some captures.
 
-    `windows` are the steps by capture; `cycle_wait_ns` is what the mean cycle waits for iterators,
-    between steps as well.
+    `windows` are the steps by capture; `cycle_wait_ns` is how long the mean cycle waits for
+    iterators, also between steps.
     """
     found = pipeline(spans, slow_call_ns=slow_call_ns)
     if not found.stages:
         return Missing("the recording holds no call of an iterator of tf.data")
-    seen = see(found, spans, executions, windows)
-    shares, active = share(found, seen), active_ns(found, seen)
+    timelines = timelines_of(found, spans, executions, windows)
+    shares, active = wait_shares(found, timelines), active_ns(found, timelines)
     ops = _ops(found, executions)
     uses = tuple(
         _use(found, at, shares[at], active[at], ops.get(at, ())) for at in range(len(found.stages))
     )
-    wait_ns = sum(each.waits.length_ns for each in seen)
+    wait_ns = sum(timeline.waits.length_ns for timeline in timelines)
     is_measured = _seen_ns(uses) >= _TELLING_RATIO * cycle_wait_ns * len(windows)
     bottleneck = _bottleneck(uses) if is_measured else _likely(uses)
     return PipelineUse(
@@ -147,13 +153,13 @@ def is_python(op: OpStats) -> bool:
 
 
 def _loose_ops(executions: Executions) -> tuple[OpStats, ...]:
-    """Return the ops that ran for an iterator of which no call is in the capture."""
+    """Return the ops that ran for an iterator without a call in the capture."""
     is_loose = (executions.place == Place.HOST) & executions.background & (executions.detail == 0)
     return by_type(executions.only(is_loose))[:MOST_OPS]
 
 
 def _ops(found: Pipeline, executions: Executions) -> dict[int, tuple[OpStats, ...]]:
-    """Return by stage the ops that iterators ran in their functions, longest first."""
+    """Return by stage the ops of their functions, longest first."""
     mine = executions.only((executions.place == Place.HOST) & (executions.detail > 0))
     paths_of: dict[int, list[int]] = {}
     for path in used(mine.detail):
@@ -182,7 +188,7 @@ def _use(
 
 
 def _bottleneck(uses: Sequence[StageUse]) -> int | Missing:
-    """Return the stage that steps waited for longest; where none is known to, the busiest."""
+    """Return the stage that steps waited for longest; if none is known, the busiest."""
     for weigh in (_waited_ns, _active_ns):
         weights = _with_tiny_elements(uses, [weigh(use) for use in uses])
         if max(weights) > 0:
@@ -191,16 +197,16 @@ def _bottleneck(uses: Sequence[StageUse]) -> int | Missing:
 
 
 def _seen_ns(uses: Sequence[StageUse]) -> int:
-    """Return the time that the choice of a bottleneck goes by."""
+    """Return the time on which the choice of the bottleneck is based."""
     if any(_waited_ns(use) for use in uses):
         return sum(_waited_ns(use) - use.share.guessed_ns for use in uses)
     return max(_active_ns(use) for use in uses)
 
 
 def _likely(uses: Sequence[StageUse]) -> int | Missing:
-    """Return what most likely takes the time: Python, a function of the program, or a source.
+    """Return the stage that most likely takes the time: Python, another function, or a source.
 
-    Before those comes what was found below stages that cannot.
+    A stage that was guessed by elimination comes first.
     """
     guesses = [use.share.guessed_ns for use in uses]
     if max(guesses) > 0:
@@ -212,7 +218,7 @@ def _likely(uses: Sequence[StageUse]) -> int | Missing:
 
 
 def _suspicion(use: StageUse) -> int:
-    """Return how likely a stage takes long that was not seen; 0 where it only hands on."""
+    """Return how likely an unseen stage is to take long; 0 if it only forwards elements."""
     kind = use.stage.kind
     if kind == "Generator" or (use.ops and use.runs_python):
         return 3
@@ -230,7 +236,7 @@ def _active_ns(use: StageUse) -> int:
 
 
 def _with_tiny_elements(uses: Sequence[StageUse], weights: Sequence[int]) -> list[int]:
-    """Give a batch of very many elements of no work the weights of all that it takes from."""
+    """Move the weights of tiny elements to the batch that joins them."""
     merged = list(weights)
     for at, use in enumerate(uses):
         above, parent = at, use.stage.parent
@@ -244,9 +250,9 @@ def _with_tiny_elements(uses: Sequence[StageUse], weights: Sequence[int]) -> lis
 
 
 def takes_tiny_elements(uses: Sequence[StageUse], at: int) -> bool:
-    """Say whether a stage joins many elements, each of next to no work.
+    """Return whether a stage joins many elements, each of next to no work.
 
-    By the median of their calls: a few of which lose their core for a while.
+    Judged by the median of their calls, as a few lose their core for a while.
     """
     stage = uses[at].stage
     if len(stage.children) != 1 or elements_a_batch(uses, at) < MANY_ELEMENTS:
@@ -256,10 +262,10 @@ def takes_tiny_elements(uses: Sequence[StageUse], at: int) -> bool:
 
 
 def elements_a_batch(uses: Sequence[StageUse], at: int) -> int:
-    """Return how many elements each call of a batch takes: what TensorFlow said, or at least.
+    """Return how many elements a batch takes: as TensorFlow recorded, else at least so many.
 
-    Where no call of it lies wholly inside a traced step, those of what it takes from do: in each
-    recording of one that ends there, and of one that begins.
+    If no call of the batch is entirely within a traced step, those of the stage below are counted:
+    each capture has those of one batch that ends there and of one that begins.
     """
     stage = uses[at].stage
     size = stage.facts.get("batch_size", "")
@@ -281,7 +287,7 @@ def _is_ahead(uses: Sequence[StageUse], bottleneck: int | Missing) -> bool:
 
 
 def _gathers_arrays(uses: Sequence[StageUse], at: int) -> bool:
-    """Say whether this is the outermost map, over slices of indices and arrays without end."""
+    """Return whether a stage is the outermost map, over slices of indices and repeated arrays."""
     stage = uses[at].stage
     above = [stage_kinds.kind_of(name) for name in stage.path[:-1]]
     if stage.kind != "ParallelMap" or any(

@@ -1,7 +1,7 @@
-"""Build the tree of a pipeline of tf.data from the calls of its iterators, and sum their times.
+"""Build the tree of the stages of a tf.data pipeline from the calls of its iterators, with times.
 
-A stage is known by its path, so that one whose own calls all began before a traced step or ended
-after it is still there: those below it name it.
+Stages are identified by path, so a stage without recorded calls of its own (all began before the
+traced step or ended after it) is still known from the paths of the stages below it.
 """
 
 from __future__ import annotations
@@ -10,28 +10,25 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from tfprobe.analysis.input import stage_kinds
 from tfprobe.profile.capture_tables import SpanKind, Spans
-from tfprobe.profile.tables import T
+from tfprobe.profile.tables import Flags, Int32s, Int64s, T
 
-Int64s = npt.NDArray[np.int64]
-Flags = npt.NDArray[np.bool_]
 Path = tuple[str, ...]
 
-# XProf's: a call that takes from a full buffer is over sooner.
+# XProf's threshold: a call that takes from a full buffer is faster.
 SLOW_CALL_NS = 50_000
 
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """A stage of a pipeline, its place among the others, and what its recorded calls took.
+    """A stage of a pipeline, its position in the tree, and the times of its recorded calls.
 
-    `self_ns` is the time of its calls without that of the calls they made on the same thread: of a
-    stage that takes from a buffer it is waiting, of others it is work. `typical_ns` is the median
-    of its calls, `captures` how many recordings have any. `iterators` is how many there were, as an
-    interleave has many. `facts` are what TensorFlow said of it last.
+    `self_ns` is the time of its calls without the calls they made on the same thread: waiting, for
+    a stage that takes from a buffer, else work. `typical_ns` is the median of its calls, `captures`
+    how many captures have any. `iterators` is their number: an interleave has many. `facts` are the
+    attributes that TensorFlow recorded last.
     """
 
     path: Path
@@ -63,9 +60,9 @@ class Stage:
 
 @dataclass(frozen=True, slots=True)
 class Pipeline:
-    """Stages, parents first; and by row of the spans of iterators and functions, whose it is.
+    """Stages, parents first, and the stage of each span of iterators and functions.
 
-    `is_served`: when the call began, the element it took was in the buffer.
+    `is_served`: when the call began, its element was in the buffer.
     """
 
     stages: tuple[Stage, ...]
@@ -80,10 +77,10 @@ class Pipeline:
         return tuple(at for at, stage in enumerate(self.stages) if stage.parent is None)
 
     def below(self, at: int) -> tuple[int, ...]:
-        """Return a stage and all that it takes from, parents first."""
+        """Return a stage and all stages below it, parents first."""
         found = [at]
-        for each in found:
-            found.extend(self.stages[each].children)
+        for stage in found:
+            found.extend(self.stages[stage].children)
         return tuple(found)
 
     def number(self, path: str) -> int | None:
@@ -93,7 +90,7 @@ class Pipeline:
 
 
 def pipeline(spans: Spans, *, slow_call_ns: int = SLOW_CALL_NS) -> Pipeline:
-    """Return the pipelines of all captures that these spans are of, as one tree of stages."""
+    """Return the pipelines of all captures in `spans` as one tree of stages."""
     calls = in_order(spans.only(spans.kind == SpanKind.ITERATOR))
     functions = in_order(spans.only(spans.kind == SpanKind.DATASET_FUNCTION))
     paths = {
@@ -124,21 +121,19 @@ def pipeline(spans: Spans, *, slow_call_ns: int = SLOW_CALL_NS) -> Pipeline:
     return Pipeline(stages, calls, call_stage, is_served, functions, function_stage)
 
 
-def _texts(*columns: npt.NDArray[np.int32]) -> list[int]:
+def _texts(*columns: Int32s) -> list[int]:
     return [int(at) for at in np.unique(np.concatenate(columns))]
 
 
 def _with_ancestors(paths: Iterable[Path]) -> tuple[Path, ...]:
-    """Return all paths and those above them, each before what is below it."""
+    """Return all paths and their ancestors, parents first."""
     known: set[Path] = set()
     for path in paths:
         known.update(path[:depth] for depth in range(1, len(path) + 1))
     return tuple(sorted(known))
 
 
-def _stages(
-    names: npt.NDArray[np.int32], paths: Mapping[int, Path], numbers: Mapping[Path, int]
-) -> Int64s:
+def _stages(names: Int32s, paths: Mapping[int, Path], numbers: Mapping[Path, int]) -> Int64s:
     unique, inverse = np.unique(names, return_inverse=True)
     of_unique = np.array([numbers[paths[int(at)]] for at in unique], dtype=np.int64)
     stages: Int64s = of_unique[inverse]
@@ -174,7 +169,7 @@ def _stage(
 
 
 def _served(calls: Spans, call_stage: Int64s, stages: Sequence[Stage]) -> Flags:
-    """Return which calls found what they took in their buffer."""
+    """Return which calls found their element in the buffer."""
     pairs, inverse = np.unique(np.stack([call_stage, calls.detail]), axis=1, return_inverse=True)
     of_pair = [
         stages[stage].is_async
@@ -192,13 +187,13 @@ def _self_ns(calls: Spans, stage: Int64s, above: Int64s) -> Int64s:
         inner = np.flatnonzero(above[stage] == number)
         outer = np.flatnonzero(stage == number)
         holders = _holders(calls, outer, inner)
-        held = holders >= 0
-        np.subtract.at(self_ns, holders[held], calls.duration_ns[inner[held]])
+        is_inside = holders >= 0
+        np.subtract.at(self_ns, holders[is_inside], calls.duration_ns[inner[is_inside]])
     return np.maximum(self_ns, 0)
 
 
 def _holders(calls: Spans, outer: Int64s, inner: Int64s) -> Int64s:
-    """Return for each inner row the outer one that it ran inside, on the same thread, or -1."""
+    """Return for each inner row the outer row around it on the same thread, or -1."""
     rows = np.concatenate([outer, inner])
     is_inner = np.repeat([False, True], [len(outer), len(inner)])
     order = np.lexsort((is_inner, calls.start_ns[rows], calls.lane[rows], calls.capture[rows]))
@@ -218,7 +213,7 @@ def _holders(calls: Spans, outer: Int64s, inner: Int64s) -> Int64s:
 
 
 def _facts(detail: str) -> dict[str, str]:
-    """Return "parallelism:2 name:MapDataset:5" by name; words without a colon go on."""
+    """Parse "parallelism:2 name:MapDataset:5"; a word without a colon continues the last value."""
     facts: dict[str, str] = {}
     name = ""
     for word in detail.split():
@@ -232,7 +227,7 @@ def _facts(detail: str) -> dict[str, str]:
 
 
 def in_order(rows: T) -> T:
-    """Return the rows by capture, otherwise in the order they have."""
+    """Return the rows sorted by capture, otherwise in their order."""
     if not (np.diff(rows.capture) < 0).any():
         return rows
     order = np.argsort(rows.capture, kind="stable")

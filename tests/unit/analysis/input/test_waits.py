@@ -7,7 +7,7 @@ import pytest
 from tests.support.profiles import Span, op, spans, table
 from tests.support.rundir import UNIX_NS
 from tfprobe.analysis.core.intervals import one
-from tfprobe.analysis.input.input_waits import WaitShare, active_ns, see, share
+from tfprobe.analysis.input.input_waits import WaitShare, active_ns, timelines_of, wait_shares
 from tfprobe.analysis.input.stages import Pipeline, pipeline
 from tfprobe.profile.capture_tables import SpanKind
 
@@ -28,7 +28,7 @@ def given_to(found: Pipeline, *waits_ns: tuple[int, int]) -> tuple[WaitShare, ..
     ops = [
         [op("IteratorGetNext", 0, 0)._replace(start_ns=s, duration_ns=e - s)] for s, e in waits_ns
     ]
-    return share(found, see(found, spans([]), table(ops), windows))
+    return wait_shares(found, timelines_of(found, spans([]), table(ops), windows))
 
 
 def shares(*rows: Span, wait_us: tuple[float, float]) -> dict[str, WaitShare]:
@@ -250,6 +250,6 @@ def test_work_is_counted_whether_or_not_a_step_waits() -> None:
     found = pipeline(spans([rows, rows]))
     windows = {at: one(UNIX_NS, UNIX_NS + 10) for at in range(2)}
 
-    seen = see(found, spans([]), table([]), windows)
+    seen = timelines_of(found, spans([]), table([]), windows)
 
     assert active_ns(found, seen) == (600_000, 1_400_000)
