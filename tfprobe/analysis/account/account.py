@@ -1,4 +1,4 @@
-"""Make the account of a process, and of a run from those of its processes."""
+"""Account for the wall time of a process, and of a run as the sum of its processes."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ _NO_FLAGS = np.zeros(0, dtype=np.bool_)
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """What the wall time of some processes went to, in ns.
+    """What the wall time of one or more processes was spent on, in ns.
 
-    `parts` are all categories in the order of a life; they sum to `wall_ns`, which for several
-    processes is the sum of theirs. `loop` is the main loop, by kind and name; None without steps,
-    or where the main loops are several. `steps` are those that make progress.
-    `prepared_ns` is what of the preparation lies before the first step of the main loop.
-    `strip` is the life in pictures of equal slices; it is None for several processes.
+    `parts` are all categories in the order of a process's life; they sum to `wall_ns`, which is
+    itself a sum over processes. `loop` is the main loop, by kind and name; None without steps or
+    where processes have different main loops. `steps` counts the steps that make progress.
+    `prepared_ns` is how much of the preparation lies before the first step of the main loop.
+    `strip` shows the life in equal slices; it is None for several processes.
     """
 
     wall_ns: int
@@ -65,14 +65,14 @@ class Account:
         return next(part.ns for part in self.parts if part.category is category)
 
     def items(self, category: Category) -> tuple[Item, ...]:
-        """Return what a category went to, largest first."""
+        """Return what the time of a category was spent on, largest first."""
         return next(part.items for part in self.parts if part.category is category)
 
     @property
     def setups(self) -> tuple[int, int]:
-        """Return how often Estimators began to train, and how long that took in all, in ns."""
-        found = [each for each in self.items(Category.PREPARATION) if each.what == SETUP]
-        return sum(each.times for each in found), sum(each.ns for each in found)
+        """Return how often Estimators set up a training call, and how long that took, in ns."""
+        setups = [item for item in self.items(Category.PREPARATION) if item.what == SETUP]
+        return sum(item.times for item in setups), sum(item.ns for item in setups)
 
     def ratio(self, category: Category) -> float:
         """Return the share of a category."""
@@ -82,36 +82,36 @@ class Account:
 def process_accounts(
     profile: Profile, loops: Sequence[LoopParts] | None = None
 ) -> tuple[Account | Missing, ...]:
-    """Return the account of each process; `works` are the traced steps, where they are at hand."""
+    """Return the account of each process; `loops` are its traced steps, if already divided."""
     parts = parts_by_loop(profile) if loops is None else loops
     return tuple(process_account(profile, process, parts) for process in profile.processes)
 
 
-def merge_accounts(found: Iterable[Account | Missing]) -> Account | Missing:
-    """Return the account of a run: the sum of those of its processes."""
-    told = list(found)
-    known = [each for each in told if isinstance(each, Account)]
+def merge_accounts(accounts: Iterable[Account | Missing]) -> Account | Missing:
+    """Return the account of a run: the sum of the accounts of its processes."""
+    accounts = list(accounts)
+    known = [account for account in accounts if isinstance(account, Account)]
     if not known:
-        reasons = dict.fromkeys(each.reason for each in told if isinstance(each, Missing))
+        reasons = dict.fromkeys(a.reason for a in accounts if isinstance(a, Missing))
         return Missing("; ".join(reasons) or "no process was recorded")
     if len(known) == 1:
         return known[0]
-    names = {each.loop for each in known if each.loop is not None}
+    names = {account.loop for account in known if account.loop is not None}
     return Account(
-        wall_ns=sum(each.wall_ns for each in known),
-        processes=sum(each.processes for each in known),
-        parts=merge_parts(each.parts for each in known),
-        steps=sum(each.steps for each in known),
+        wall_ns=sum(account.wall_ns for account in known),
+        processes=sum(account.processes for account in known),
+        parts=merge_parts(account.parts for account in known),
+        steps=sum(account.steps for account in known),
         loop=names.pop() if len(names) == 1 else None,
         strip=None,
-        prepared_ns=sum(each.prepared_ns for each in known),
+        prepared_ns=sum(account.prepared_ns for account in known),
     )
 
 
 def process_account(
     profile: Profile, process: Process, parts: Sequence[LoopParts]
 ) -> Account | Missing:
-    """Return the account of a process, or why there can be none."""
+    """Return the account of a process, or why there is none."""
     clock = process_clock(process)
     if isinstance(clock, Missing):
         return clock
@@ -183,7 +183,7 @@ def _bounds(
     booted_ns = min([process.started_unix_ns, *(activity.start_ns for activity in activities)])
     exec_ns = process.exec_ns
     start_ns = booted_ns if isinstance(exec_ns, Missing) else min(exec_ns, booted_ns)
-    # What a process that was killed had said of its end may be older than its last step.
+    # The last end that a killed process noted may be older than its last step.
     ends_ns = [clock.noted_end_ns, *(activity.end_ns for activity in activities)]
     if not roles.main:
         end_ns = max(ends_ns)
@@ -193,10 +193,10 @@ def _bounds(
         for loop in roles.main
     ]
     last_ns = int(steps.end_ns.max())
-    forgetting = [at for at, loop in enumerate(roles.main) if loop.recent.first_step]
+    forgetting = [index for index, loop in enumerate(roles.main) if loop.recent.first_step]
     forgotten = (
-        min((first_seen_ns[at] for at in forgetting), default=0),
-        max((_first_ns(roles.main[at], shift_ns) for at in forgetting), default=0),
+        min((first_seen_ns[index] for index in forgetting), default=0),
+        max((_first_ns(roles.main[index], shift_ns) for index in forgetting), default=0),
     )
     calls_ns = [
         activity.end_ns
@@ -218,9 +218,9 @@ def _first_ns(loop: Loop, shift_ns: int) -> int:
     return int(loop.recent.start_ns[0]) + shift_ns
 
 
-# A screen and a page have no more room.
+# More do not fit on a screen or a page.
 SLICES = 200
-# What lies between steps is drawn as what most of it went to.
+# The time between steps is drawn as the category that most of it was spent on.
 _GAPS = (TimelineLayer.USUAL_GAP, TimelineLayer.TRACED_GAP, TimelineLayer.LONG_GAP)
 _OF_GAPS = (
     Category.PYTHON,
@@ -229,7 +229,7 @@ _OF_GAPS = (
     Category.CHECKPOINTS,
     Category.OTHERS,
 )
-# The time of steps as a whole counts as productive here: only sums divide it further.
+# In the strip, all time of steps counts as productive: only the sums divide it further.
 _OF_LAYER: Mapping[TimelineLayer, Category] = {
     TimelineLayer.COLLECTION: Category.COLLECTION,
     TimelineLayer.TRACE: Category.COMPILE,
@@ -269,7 +269,7 @@ class Strip:
 
 
 def strip_of(timeline: Timeline, parts: Sequence[AccountPart]) -> Strip:
-    """Return the strip of a process, whose account has these parts."""
+    """Return the strip of a process whose account has these parts."""
     edges = np.linspace(timeline.start_ns, timeline.end_ns, SLICES + 1).astype(np.int64)
     categories, between = list(Category), _of_gaps(timeline, parts)
     spent = np.zeros((len(categories), SLICES), dtype=np.int64)
@@ -280,12 +280,12 @@ def strip_of(timeline: Timeline, parts: Sequence[AccountPart]) -> Strip:
     return Strip(
         timeline.start_ns,
         timeline.end_ns,
-        tuple(categories[at] for at in spent.argmax(axis=0).tolist()),
+        tuple(categories[index] for index in spent.argmax(axis=0).tolist()),
     )
 
 
 def _of_gaps(timeline: Timeline, parts: Sequence[AccountPart]) -> Category:
-    """Return what most of the time between steps went to: what no layer of its own explains."""
+    """Return what most of the time between steps was spent on, without what has its own layer."""
     left_ns = {part.category: part.ns for part in parts}
     for layer, category in _OF_LAYER.items():
         if layer not in _GAPS and layer in timeline.layers:

@@ -1,4 +1,4 @@
-"""Name the categories of the account, and which category a part of a step or a gap belongs to."""
+"""Name the categories of the account, and map parts of steps and gaps to them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tfprobe.analysis.breakdown.step_parts import Part
 
 
 class Category(Enum):
-    """What wall time went to. The value is its name in documents; the order that of a life."""
+    """What wall time is spent on, in the order of a process's life. The value is the JSON name."""
 
     INTERPRETER_START = "interpreter_start"
     IMPORTS = "imports"
@@ -29,15 +29,15 @@ class Category(Enum):
     IDLE = "idle"
     NOT_KNOWN = "not_known"
 
-    # Sums by category are everywhere, and an Enum's own hash takes longer than the sum.
+    # Sums by category are everywhere, and Enum's own hash takes longer than the sum.
     __hash__ = object.__hash__
 
 
-# What garbage collections are called that came before any step: those of imports and preparation.
+# The name of garbage collections before any step: those of imports and preparation.
 BEFORE_STEPS = "before the first step"
 SETUP = "Estimator.train before its steps"
 
-# What people call them.
+# Their names in text.
 LABELS: Mapping[Category, str] = {
     Category.INTERPRETER_START: "interpreter start",
     Category.IMPORTS: "imports",
@@ -58,7 +58,7 @@ LABELS: Mapping[Category, str] = {
     Category.NOT_KNOWN: "not known",
 }
 
-# What a sentence says of each, after a share: "17 % went to ...".
+# Their names in a sentence after a share: "17 % went to ...".
 WENT_TO: Mapping[Category, str] = {
     Category.INTERPRETER_START: "starting Python",
     Category.IMPORTS: "imports",
@@ -87,13 +87,13 @@ _OF_STEP: Mapping[Part, Category] = {
     Part.SUMMARIES: Category.CALLBACKS,
     Part.CALLBACKS: Category.CALLBACKS,
 }
-# Parts of the time between steps. Waiting for a device there is the end of an asynchronous step.
+# Parts of the time between steps. Waiting for a device there belongs to an asynchronous step.
 _OF_GAP: Mapping[Part, Category] = {
     **_OF_STEP,
     Part.SYNC_WAIT: Category.PRODUCTIVE,
     Part.FEED: Category.INPUT_WAIT,
 }
-# Kinds of activities, and of what explains a gap (see steps.slow_step_causes).
+# Kinds of activities, and of the causes of gaps (see steps.slow_step_causes).
 OF_KIND: Mapping[str, Category] = {
     "import": Category.IMPORTS,
     "build": Category.PREPARATION,
@@ -116,7 +116,7 @@ OF_KIND: Mapping[str, Category] = {
 def step_category(part: Part, *, has_accelerator: bool) -> Category:
     """Return the category of a part of a step.
 
-    Without an accelerator the host waits for other processes, not for a device.
+    Without an accelerator, a synchronization waits for other processes, not for a device.
     """
     if part is Part.SYNC_WAIT and not has_accelerator:
         return Category.OTHERS

@@ -1,7 +1,7 @@
-"""Move what processes waited for each other in collectives from their productive steps.
+"""Move the time that processes waited for each other in collectives out of productive steps.
 
-The account of one process cannot tell it: it shows where several recorded the same steps, and is
-then what `distributed.rank_waits` says, as far as nothing else went on in the step meanwhile.
+One process alone cannot tell waiting from communicating. Where several recorded the same steps,
+`distributed.rank_waits` gives the waits; they count as far as the step did nothing else meanwhile.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ _COLLECTIVES = label(Part.COLLECTIVES)
 class LoopCollectives:
     """The traced steps of a main loop that runs collectives, one a row of the columns.
 
-    `work` is as in Meetings, `total_ns` what all steps of the loop took. `step` numbers ascend,
-    `step_ns` without recording, and `devices` how many there are: `moments` are by device those
-    that are charged to collectives, by the clock of the rows.
+    `loop` is its name as in `SynchronizationEvents`, `total_ns` the time of all its steps. `step`
+    numbers ascend; `step_ns` excludes recording. `devices` is the number of devices; `moments` are,
+    by device, those charged to collectives, on the clock of the rows.
     """
 
     loop: str
@@ -55,12 +55,12 @@ class LoopCollectives:
     moments: tuple[Intervals, ...]
 
 
-# Of one process, by loop.
+# One entry for each main loop of a process.
 ProcessCollectives = tuple[LoopCollectives, ...]
 
 
 class _Wait(NamedTuple):
-    """What a process waited for another one in one collective op, and how sure that is."""
+    """How long a process waited for another one in one collective op, with bounds."""
 
     op: str
     whom: int
@@ -71,9 +71,10 @@ class _Wait(NamedTuple):
 
 
 class _Waited(NamedTuple):
-    """Of the time of a process in collectives: what it waited, and of it what lies elsewhere.
+    """The waits of a process in collectives.
 
-    `unseen_ns` is of steps whose collectives the trace lost: it was charged to other parts.
+    `unseen_ns` of them lie in steps whose collectives the trace lost: that time was charged to
+    other parts.
     """
 
     waits: tuple[_Wait, ...]
@@ -83,13 +84,13 @@ class _Waited(NamedTuple):
 def run_accounts(
     profile: Profile, loops: Sequence[LoopParts] | None = None
 ) -> tuple[Account | Missing, ...]:
-    """Return the account of each process, which knows of the others."""
+    """Return the account of each process, with its waits for the others."""
     loops = parts_by_loop(profile) if loops is None else loops
     alone = process_accounts(profile, loops)
-    told = process_collectives(profile, loops)
+    collectives = process_collectives(profile, loops)
     return (
-        with_waits(alone, told, profile.processes, synchronization_events.part(profile))
-        if any(told)
+        with_waits(alone, collectives, profile.processes, synchronization_events.part(profile))
+        if any(collectives)
         else alone
     )
 
@@ -97,43 +98,44 @@ def run_accounts(
 def process_collectives(
     profile: Profile, loops: Sequence[LoopParts]
 ) -> tuple[ProcessCollectives, ...]:
-    """Return what each process did in collectives; mostly nothing."""
-    # Most jobs have none, and pay nothing.
-    found = [loop for loop in loops if any(step.collectives for step in loop.steps)]
+    """Return the collectives of each process, by main loop; most jobs have none."""
+    active = [loop for loop in loops if any(step.collectives for step in loop.steps)]
     return tuple(
-        tuple(_of_loops(profile, process, found) if found else ()) for process in profile.processes
+        tuple(_of_loops(profile, process, active) if active else ())
+        for process in profile.processes
     )
 
 
 def with_waits(
     alone: Sequence[Account | Missing],
-    told: Sequence[ProcessCollectives],
+    collectives: Sequence[ProcessCollectives],
     processes: Sequence[Process],
-    met: SynchronizationEvents,
+    events: SynchronizationEvents,
 ) -> tuple[Account | Missing, ...]:
-    """Return the accounts of processes, in which what each waited for others is no longer
-    productive. `processes` are in the order of the accounts, and `met` numbers them so.
+    """Return the accounts with waits for other processes moved out of the productive time.
+
+    `alone`, `collectives` and `processes` are in the same order, which `events` numbers them by.
     """
-    joint = met.only(met.kind == SynchronizationKind.COLLECTIVE)
-    if sum(map(bool, told)) < 2 or not _has_meeting(joint):
+    joint = events.only(events.kind == SynchronizationKind.COLLECTIVE)
+    if sum(map(bool, collectives)) < 2 or not _is_shared(joint):
         return tuple(alone)
     generation = [slot.matched_by for slot in rank_slots(processes)]
-    waits = in_collectives(joint, clocks(processes, met), generation)
+    waits = in_collectives(joint, clocks(processes, events), generation)
     everywhere = _steps_of(joint)
-    found: list[Account | Missing] = []
-    for at, (account, loops) in enumerate(zip(alone, told, strict=True)):
+    accounts: list[Account | Missing] = []
+    for index, (account, loops) in enumerate(zip(alone, collectives, strict=True)):
         if isinstance(account, Missing) or not loops:
-            found.append(account)
+            accounts.append(account)
             continue
-        mine = joint.process[waits.row] == at
-        own = CollectiveWaits(waits.row[mine], waits.whom[mine], waits.waiting_ns[mine])
-        here = _steps_of(joint.only(joint.process == at))
+        is_own = joint.process[waits.row] == index
+        own = CollectiveWaits(waits.row[is_own], waits.whom[is_own], waits.waiting_ns[is_own])
+        here = _steps_of(joint.only(joint.process == index))
         lost = {
             loop: np.setdiff1d(steps, here.get(loop, NONE.start_ns))
             for loop, steps in everywhere.items()
         }
-        found.append(_moved(account, _waited(account, loops, joint, own, lost), processes))
-    return tuple(found)
+        accounts.append(_moved(account, _waited(account, loops, joint, own, lost), processes))
+    return tuple(accounts)
 
 
 def _of_loops(
@@ -141,10 +143,10 @@ def _of_loops(
 ) -> Iterator[LoopCollectives]:
     own = [loop for loop in profile.loops if loop.process == process.index]
     main = {loop.index for loop in loop_roles(own).main}
-    for each in loops:
-        loop = each.loop
+    for parts in loops:
+        loop = parts.loop
         if isinstance(loop, Loop) and loop.process == process.index and loop.index in main:
-            yield _columns(loop, each.steps)
+            yield _columns(loop, parts.steps)
 
 
 def _columns(loop: Loop, steps: Sequence[StepParts]) -> LoopCollectives:
@@ -160,14 +162,17 @@ def _columns(loop: Loop, steps: Sequence[StepParts]) -> LoopCollectives:
         devices=devices,
         collective_ns=np.array(lengths_ns, dtype=np.int64) // devices,
         moments=tuple(
-            joined(NONE, *(step.collectives[at] for step in steps if at < len(step.collectives)))
-            for at in range(int(devices.max()))
+            joined(
+                NONE,
+                *(step.collectives[device] for step in steps if device < len(step.collectives)),
+            )
+            for device in range(int(devices.max()))
         ),
     )
 
 
-def _has_meeting(joint: SynchronizationEvents) -> bool:
-    """Say whether several processes recorded collectives of one step."""
+def _is_shared(joint: SynchronizationEvents) -> bool:
+    """Return whether several processes recorded collectives of the same step."""
     if not len(joint):
         return False
     group = np.unique(_keys(joint), axis=1, return_inverse=True)[1].reshape(-1)
@@ -193,13 +198,13 @@ def _waited(
     own: CollectiveWaits,
     lost: Mapping[str, Int64s],
 ) -> _Waited:
-    """Return what a process waited, of all the time that its steps spent in collectives.
+    """Return how long a process waited, of the time that its steps spent in collectives.
 
-    A trace may lose a collective that goes on when it ends: its time is then that of other parts.
-    `lost` are, by work, the steps in which only others recorded any.
+    A trace may lose a collective that is still running when it ends: its time is then charged to
+    other parts. `lost` are, by loop, the steps in which only other processes recorded collectives.
     """
-    whole_ns = _in_collectives_ns(account)
-    # The account divides it by all traced steps of each loop.
+    total_ns = _in_collectives_ns(account)
+    # The account estimates it from all traced steps of each loop.
     ratios = [_ratio(loop.collective_ns, loop.step_ns) for loop in loops]
     weights = [loop.total_ns * ratio for loop, ratio in zip(loops, ratios, strict=True)]
     waits: list[_Wait] = []
@@ -209,10 +214,10 @@ def _waited(
         kept_ratio = _ratio(collectives.collective_ns[kept], collectives.step_ns[kept])
         if not weight or not kept_ratio:
             continue
-        seen_ns = whole_ns * weight / sum(weights)
-        found = tuple(_of_loop(collectives, joint, own, seen_ns * kept_ratio / ratio))
-        waits += found
-        unseen_ns += sum(each.ns for each in found) * (1 - ratio / kept_ratio)
+        seen_ns = total_ns * weight / sum(weights)
+        of_loop = tuple(_of_loop(collectives, joint, own, seen_ns * kept_ratio / ratio))
+        waits += of_loop
+        unseen_ns += sum(wait.ns for wait in of_loop) * (1 - ratio / kept_ratio)
     return _Waited(tuple(waits), int(unseen_ns))
 
 
@@ -224,7 +229,7 @@ def _in_collectives_ns(account: Account) -> int:
 def _of_loop(
     collectives: LoopCollectives, joint: SynchronizationEvents, own: CollectiveWaits, all_ns: float
 ) -> Iterator[_Wait]:
-    """Give what a loop waited by op and process, of all its time in collectives."""
+    """Yield the waits of a loop by op and process, of all its time in collectives."""
     at = np.minimum(
         np.searchsorted(collectives.step, joint.step[own.row]), len(collectives.step) - 1
     )
@@ -239,9 +244,9 @@ def _of_loop(
     in_ns, step_ns = collectives.collective_ns[matched], collectives.step_ns[matched]
     kinds, kind = np.unique(np.stack((joint.op[row], whom)), axis=1, return_inverse=True)
     for number, (op, process) in enumerate(kinds.T.tolist()):
-        mine = kind.reshape(-1) == number
+        is_kind = kind.reshape(-1) == number
         by_step = np.zeros(len(collectives.step), dtype=np.int64)
-        np.add.at(by_step, at[mine], waited_ns[mine])
+        np.add.at(by_step, at[is_kind], waited_ns[is_kind])
         by_step = by_step[matched]
         ratio = _ratio(by_step, step_ns)
         if not ratio:
@@ -261,26 +266,26 @@ def _of_loop(
 def _alone_ns(collectives: LoopCollectives, start_ns: Int64s, waiting_ns: Int64s) -> Int64s:
     """Return how much of each wait was charged to collectives, summed over devices.
 
-    Several may be under way at once: a moment is that of the first of them.
+    Where several collectives run at once, a moment counts for the one that started first.
     """
     order = np.argsort(start_ns, kind="stable")
     end_ns = (start_ns + waiting_ns)[order]
     begins_ns = start_ns[order]
     begins_ns[1:] = np.maximum(begins_ns[1:], np.maximum.accumulate(end_ns)[:-1])
     end_ns = np.maximum(end_ns, begins_ns)
-    found = np.zeros(len(order), dtype=np.int64)
+    alone_ns = np.zeros(len(order), dtype=np.int64)
     for moments in collectives.moments:
-        found[order] += within_ns(moments, begins_ns, end_ns)
-    return found
+        alone_ns[order] += within_ns(moments, begins_ns, end_ns)
+    return alone_ns
 
 
-def _moved(account: Account, found: _Waited, processes: Sequence[Process]) -> Account:
-    if not found.waits:
+def _moved(account: Account, waited: _Waited, processes: Sequence[Process]) -> Account:
+    if not waited.waits:
         return account
     ledger = Ledger.of(account.parts)
-    whole_ns = sum(wait.ns for wait in found.waits)
-    for wait in found.waits:
-        unseen_ns = found.unseen_ns * wait.ns // max(whole_ns, 1)
+    total_ns = sum(wait.ns for wait in waited.waits)
+    for wait in waited.waits:
+        unseen_ns = waited.unseen_ns * wait.ns // max(total_ns, 1)
         what = f"for {name(processes[wait.whom])} in {wait.op}"
         low_ns = None if wait.low_ns is None else wait.low_ns - unseen_ns
         high_ns = None if wait.high_ns is None else wait.high_ns - unseen_ns
@@ -292,5 +297,5 @@ def _moved(account: Account, found: _Waited, processes: Sequence[Process]) -> Ac
 
 
 def _ratio(some_ns: Int64s, of_ns: Int64s) -> float:
-    whole_ns = int(of_ns.sum())
-    return int(some_ns.sum()) / whole_ns if whole_ns else 0.0
+    total_ns = int(of_ns.sum())
+    return int(some_ns.sum()) / total_ns if total_ns else 0.0

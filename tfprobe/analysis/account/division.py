@@ -1,7 +1,7 @@
-"""Divide the timeline of a process into the categories of the account, by what is known of each.
+"""Divide the timeline of a process into the categories of the account.
 
-Sums of all steps and gaps come from all steps and gaps. Traced steps and watched gaps only divide
-what their own kind took.
+The time of steps and gaps is measured on all of them. Traced steps and watched gaps only say how
+the time of their kind divides.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from tfprobe.errors import Missing
 from tfprobe.profile.profile import Loop
 from tfprobe.profile.tables import Int64s
 
-# Activities by layer: their names are what its time went to.
+# The activities of each layer: its time is itemized by their names.
 _KINDS: Mapping[TimelineLayer, tuple[Category, tuple[str, ...]]] = {
     TimelineLayer.TRACE: (Category.COMPILE, ("trace",)),
     TimelineLayer.SAVE: (Category.CHECKPOINTS, ("save",)),
@@ -45,7 +45,7 @@ _KINDS: Mapping[TimelineLayer, tuple[Category, tuple[str, ...]]] = {
     TimelineLayer.CALLBACKS: (Category.CALLBACKS, ("callbacks",)),
     TimelineLayer.BUILD: (Category.PREPARATION, ("build", "compile", "data")),
 }
-# Layers whose time went to one thing.
+# Layers whose time is one item.
 _WHOLE: Mapping[TimelineLayer, tuple[Category, str]] = {
     TimelineLayer.WARM_STEP: (Category.WARM_UP, "steps"),
     TimelineLayer.WARM_GAP: (Category.WARM_UP, "between steps"),
@@ -56,9 +56,9 @@ _WHOLE: Mapping[TimelineLayer, tuple[Category, str]] = {
     TimelineLayer.BETWEEN_CALLS: (Category.PYTHON, "between two training calls"),
 }
 _COLLECT = "gc.collect"
-# Time of the job's own that recording and collections took, unseen, a little of everywhere.
+# Recording and short collections took, unseen, a little of the time of all these.
 _SPREAD = (Category.PRODUCTIVE, Category.INPUT_WAIT, Category.PYTHON, Category.NOT_KNOWN)
-_EVERYWHERE = tuple(each for each in Category if each is not Category.COLLECTION)
+_EVERYWHERE = tuple(category for category in Category if category is not Category.COLLECTION)
 
 
 def divide_time(facts: AccountFacts) -> tuple[AccountPart, ...]:
@@ -87,7 +87,9 @@ def _add_activities(facts: AccountFacts, ledger: Ledger) -> None:
         evaluated.setdefault((title(loop), ""), loop.times.sum_ns)
     _spread(ledger, Category.EVALUATION, evaluated, timeline.total_ns(TimelineLayer.EVALUATION))
     slow = first_steps(facts.roles.main, facts.steps)
-    firsts = {(f"first step of {title(facts.roles.main[at])}", ""): ns for at, ns in slow.items()}
+    firsts = {
+        (f"first step of {title(facts.roles.main[index])}", ""): ns for index, ns in slow.items()
+    }
     _spread(ledger, Category.COMPILE, firsts, timeline.total_ns(TimelineLayer.FIRST_STEP))
     for layer, (category, what) in _WHOLE.items():
         _add_by_line(facts, ledger, category, what, timeline.layers[layer])
@@ -97,12 +99,12 @@ def _add_activities(facts: AccountFacts, ledger: Ledger) -> None:
 
 
 def _add_setups(facts: AccountFacts, ledger: Ledger) -> None:
-    """Add what an Estimator does before the first step of each of its training calls."""
+    """Add the time before the first step of each Estimator training call."""
     calls = [
         activity for activity in facts.activities if (activity.kind, activity.name) == TRAINS_ANEW
     ]
     called_at = names_of(calls, TRAINS_ANEW[:1])
-    source = max(called_at, key=lambda key: called_at[key])[1] if called_at else ""
+    source = max(called_at, key=called_at.__getitem__)[1] if called_at else ""
     ns = facts.timeline.total_ns(TimelineLayer.SETUP)
     ledger.add(Category.PREPARATION, Item(SETUP, source, ns, times=len(calls)))
 
@@ -110,13 +112,13 @@ def _add_setups(facts: AccountFacts, ledger: Ledger) -> None:
 def _add_by_line(
     facts: AccountFacts, ledger: Ledger, category: Category, what: str, times: Intervals
 ) -> None:
-    """Add the time of some intervals, by lines of the program where stacks were read in them."""
+    """Add the time of intervals, by lines of the program where stacks were read in them."""
     left_ns = add_lines(facts, ledger, category, times, times.length_ns, what)
     ledger.add(category, Item(what, "", left_ns))
 
 
 def _add_single(facts: AccountFacts, ledger: Ledger) -> None:
-    """Add steps that ran once or twice: an initialisation, or the first run of further fetches."""
+    """Add steps that ran once or twice: an initialisation, or the first run of other fetches."""
     before_ns, after_ns = _split(facts, TimelineLayer.SINGLE_STEP)
     what = "steps that ran once or twice"
     ledger.add(Category.PREPARATION, Item(what, "", before_ns))
@@ -124,14 +126,14 @@ def _add_single(facts: AccountFacts, ledger: Ledger) -> None:
 
 
 def _split(facts: AccountFacts, layer: TimelineLayer) -> tuple[int, int]:
-    """Return how much of a layer lies before the first step, and how much after its start."""
+    """Return how much of a layer lies before the first step, and how much after."""
     times = facts.timeline.layers[layer]
     before_ns = np.clip(facts.bounds.first_ns - times.start_ns, 0, times.end_ns - times.start_ns)
     return int(before_ns.sum()), times.length_ns - int(before_ns.sum())
 
 
 def _add_named_by_program(facts: AccountFacts, ledger: Ledger) -> None:
-    """Add what the program named itself: before the first step that is preparation."""
+    """Add activities that the program named itself: before the first step they are preparation."""
     before_ns, after_ns = _split(facts, TimelineLayer.USER)
     named = names_of(facts.activities, ("user",))
     _spread(ledger, Category.PREPARATION, named, before_ns)
@@ -139,7 +141,7 @@ def _add_named_by_program(facts: AccountFacts, ledger: Ledger) -> None:
 
 
 def _add_stepless(facts: AccountFacts, ledger: Ledger) -> None:
-    """Add the time of a process that took no step."""
+    """Add the remaining time of a process without steps."""
     rest_ns = facts.timeline.wall_ns - ledger.sum_ns()
     if facts.process.role == SERVER_ROLE:
         ledger.add(Category.OTHERS, Item("it serves variables to the workers", "", rest_ns))
@@ -153,32 +155,33 @@ def _add_stepless(facts: AccountFacts, ledger: Ledger) -> None:
 def _spread(
     ledger: Ledger, category: Category, names: Mapping[tuple[str, str], int], ns: int
 ) -> None:
-    """Add time to a category by what it went to, in these proportions."""
-    whole = sum(names.values())
+    """Add time to a category, divided between these names in proportion."""
+    total = sum(names.values())
     left_ns = ns
     for (what, source), weight in names.items():
-        share_ns = ns * weight // whole if whole else 0
+        share_ns = ns * weight // total if total else 0
         left_ns -= share_ns
         ledger.add(category, Item(what, source, share_ns))
     ledger.add(category, Item("", "", left_ns))
 
 
 def _forgotten(facts: AccountFacts) -> tuple[Int64s, int]:
-    """Return the time of forgotten steps by main loop, and that of the gaps between them."""
-    there_ns = facts.timeline.total_ns(TimelineLayer.FORGOTTEN)
+    """Return the time of forgotten steps by main loop, and the time of the gaps between them."""
+    layer_ns = facts.timeline.total_ns(TimelineLayer.FORGOTTEN)
     lost_ns = np.zeros(len(facts.roles.main), dtype=np.int64)
-    for at, loop in enumerate(facts.roles.main):
+    for index, loop in enumerate(facts.roles.main):
         recent = loop.recent
         if recent.first_step:
-            lost_ns[at] = max(loop.times.sum_ns - int((recent.end_ns - recent.start_ns).sum()), 0)
-    whole_ns = int(lost_ns.sum())
-    if whole_ns > there_ns:
-        lost_ns = np.array([ns * there_ns // whole_ns for ns in lost_ns.tolist()], dtype=np.int64)
-    return lost_ns, there_ns - int(lost_ns.sum())
+            remembered_ns = int((recent.end_ns - recent.start_ns).sum())
+            lost_ns[index] = max(loop.times.sum_ns - remembered_ns, 0)
+    total_ns = int(lost_ns.sum())
+    if total_ns > layer_ns:
+        lost_ns = np.array([ns * layer_ns // total_ns for ns in lost_ns.tolist()], dtype=np.int64)
+    return lost_ns, layer_ns - int(lost_ns.sum())
 
 
 def _add_steps(facts: AccountFacts, ledger: Ledger, forgotten_ns: Int64s) -> None:
-    """Divide the time of steps between loops, and that of each by its traced steps."""
+    """Divide the time of steps between loops, and the time of each loop by its traced steps."""
     steps = facts.steps
     counted = ~steps.warm
     own_ns = np.bincount(
@@ -186,13 +189,13 @@ def _add_steps(facts: AccountFacts, ledger: Ledger, forgotten_ns: Int64s) -> Non
         weights=(steps.end_ns - steps.start_ns)[counted].astype(np.float64),
         minlength=len(facts.roles.main),
     )
-    there_ns = facts.timeline.total_ns(TimelineLayer.STEP)
-    whole_ns = float(own_ns.sum()) or 1.0
-    left_ns = there_ns
-    for at, loop in enumerate(facts.roles.main):
-        share_ns = min(int(there_ns * own_ns[at] / whole_ns), left_ns)
+    layer_ns = facts.timeline.total_ns(TimelineLayer.STEP)
+    total_ns = float(own_ns.sum()) or 1.0
+    left_ns = layer_ns
+    for index, loop in enumerate(facts.roles.main):
+        share_ns = min(int(layer_ns * own_ns[index] / total_ns), left_ns)
         left_ns -= share_ns
-        _divide_steps(facts, ledger, loop, share_ns + int(forgotten_ns[at]))
+        _divide_steps(facts, ledger, loop, share_ns + int(forgotten_ns[index]))
     ledger.add(Category.PRODUCTIVE, Item("steps", "", left_ns))
 
 
@@ -217,7 +220,7 @@ def _divide_steps(facts: AccountFacts, ledger: Ledger, loop: Loop, ns: int) -> N
 
 
 def _take_recording(facts: AccountFacts, ledger: Ledger) -> None:
-    """Give recording what it took by the agent's own measure, and the rest back to the job."""
+    """Set recording to what the agent measured; what exceeds it is returned to the job."""
     cost = recording_overhead(facts.process, facts.loops)
     if isinstance(cost, Missing):
         return
@@ -234,13 +237,13 @@ def _take_recording(facts: AccountFacts, ledger: Ledger) -> None:
 
 
 def _take_unkept(facts: AccountFacts, ledger: Ledger) -> None:
-    """Move the time of activities of which only counts and sums were kept to their category."""
+    """Move the time of activities that were only counted and summed to their category."""
     for kind in {activity.kind for activity in facts.activities}:
         category = OF_KIND.get(kind)
         if category is None:
             continue
         for name in {activity.name for activity in facts.activities if activity.kind == kind}:
-            rows = [e for e in facts.activities if e.kind == kind and e.name == name]
+            rows = [a for a in facts.activities if a.kind == kind and a.name == name]
             kept_ns = sum(row.end_ns - row.start_ns for row in rows)
             lost_ns = max(row.total_ns for row in rows) - kept_ns
             if lost_ns > 0:
@@ -248,10 +251,10 @@ def _take_unkept(facts: AccountFacts, ledger: Ledger) -> None:
 
 
 def _take_collections(facts: AccountFacts, ledger: Ledger) -> None:
-    """Add garbage collections: the longest by their moments, and those only counted."""
+    """Add garbage collections: the longest at their times, and those that were only counted."""
     before_ns, after_ns = _split(facts, TimelineLayer.COLLECTION)
     ledger.add(Category.COLLECTION, Item(BEFORE_STEPS, "", before_ns))
-    ledger.add(Category.COLLECTION, Item("while steps ran", _asked_to_collect(facts), after_ns))
+    ledger.add(Category.COLLECTION, Item("while steps ran", _collect_line(facts), after_ns))
     counters = [
         sample.gc_ns for sample in facts.resource_samples if not isinstance(sample.gc_ns, Missing)
     ]
@@ -264,7 +267,7 @@ def _take_collections(facts: AccountFacts, ledger: Ledger) -> None:
     ledger.move(_EVERYWHERE, Category.COLLECTION, item)
 
 
-def _asked_to_collect(facts: AccountFacts) -> str:
+def _collect_line(facts: AccountFacts) -> str:
     """Return the line of the job that calls gc.collect() between steps; "" where none was seen."""
     for loop in facts.roles.main:
         for gap in shares.watched(facts.profile, facts.process, loop):

@@ -24,11 +24,12 @@ from tfprobe.profile.tables import Flags, Int64s
 
 _UNWATCHED = "gaps of {loop} that were not watched"
 _LONG = "long gaps of {loop}: no reason was seen"
-# A watched gap tells of an unwatched one that is no more than so many times longer or shorter.
+# A watched gap stands for an unwatched one that is at most so many times longer or shorter.
 _ALIKE_TIMES = 2.0
 
 
 def add_gaps(facts: AccountFacts, ledger: Ledger, forgotten_ns: int) -> None:
+    """Add the time between the steps of main loops, with that between forgotten steps."""
     gaps, left_ns = facts.gaps, facts.timeline.left_ns(facts.gaps)
     count = len(facts.roles.main)
     usual = _sums(gaps.loop, left_ns, gaps.kind == GapKind.USUAL, count)
@@ -36,12 +37,12 @@ def add_gaps(facts: AccountFacts, ledger: Ledger, forgotten_ns: int) -> None:
     traced = _traced_gaps(facts, left_ns)
     remembered_ns = int(usual.sum() + traced.sum()) or 1
     extra_ns = int(left_ns[gaps.kind == GapKind.TRACED].sum()) - int(traced.sum())
-    for at in range(count):
-        own_ns = int(usual[at] + traced[at])
-        # Gaps that are forgotten are divided as the remembered ones are.
+    for index in range(count):
+        own_ns = int(usual[index] + traced[index])
+        # Forgotten gaps divide like the remembered ones.
         more_ns = forgotten_ns * own_ns // remembered_ns
-        covered = 1 - usual[at] / spans[at] if spans[at] else 0.0
-        _divide_usual(facts, ledger, at, own_ns + more_ns, covered, left_ns)
+        covered = 1 - usual[index] / spans[index] if spans[index] else 0.0
+        _divide_usual(facts, ledger, index, own_ns + more_ns, covered, left_ns)
     ledger.add(Category.RECORDING, Item("gaps after traced steps", "", extra_ns))
     _add_long(facts, ledger, left_ns)
     _add_epoch_ends(facts, ledger)
@@ -53,22 +54,22 @@ def _sums(loop: Int64s, ns: Int64s, chosen: Flags, count: int) -> Int64s:
 
 
 def _traced_gaps(facts: AccountFacts, left_ns: Int64s) -> Int64s:
-    """Return what of the gaps after traced steps is the job's, by loop: no more than usual."""
+    """Return how much of the gaps after traced steps is the job's, by loop: a usual gap at most."""
     gaps = facts.gaps
-    found = np.zeros(len(facts.roles.main), dtype=np.int64)
-    for at in range(len(found)):
-        usual = left_ns[(gaps.kind == GapKind.USUAL) & (gaps.loop == at)]
-        mine = left_ns[(gaps.kind == GapKind.TRACED) & (gaps.loop == at)]
+    own_ns = np.zeros(len(facts.roles.main), dtype=np.int64)
+    for index in range(len(own_ns)):
+        usual = left_ns[(gaps.kind == GapKind.USUAL) & (gaps.loop == index)]
+        traced = left_ns[(gaps.kind == GapKind.TRACED) & (gaps.loop == index)]
         most_ns = int(np.median(usual)) if len(usual) else 0
-        found[at] = int(np.minimum(mine, most_ns).sum())
-    return found
+        own_ns[index] = int(np.minimum(traced, most_ns).sum())
+    return own_ns
 
 
 def _divide_usual(
-    facts: AccountFacts, ledger: Ledger, at: int, ns: int, covered: float, left_ns: Int64s
+    facts: AccountFacts, ledger: Ledger, index: int, ns: int, covered: float, left_ns: Int64s
 ) -> None:
     """Divide the usual gaps of a main loop by those that were watched."""
-    loop = facts.roles.main[at]
+    loop = facts.roles.main[index]
     key = (loop.process, loop.index)
     watched = watched_gaps(facts.profile, {key: loop}).get(key, WatchedGaps({}))
     found = shares.gap_shares(
@@ -78,13 +79,13 @@ def _divide_usual(
     )
     if isinstance(found, Missing):
         gaps = facts.gaps
-        rows = np.flatnonzero((gaps.kind == GapKind.USUAL) & (gaps.loop == at)).tolist()
-        _add_unknown(facts, ledger, _UNWATCHED.format(loop=title(loop)), rows, left_ns)
-        there_ns = int(left_ns[rows].sum())
-        ledger.add(Category.NOT_KNOWN, Item(_UNWATCHED.format(loop=title(loop)), "", ns - there_ns))
+        rows = np.flatnonzero((gaps.kind == GapKind.USUAL) & (gaps.loop == index)).tolist()
+        reason = _UNWATCHED.format(loop=title(loop))
+        _add_unknown(facts, ledger, reason, rows, left_ns)
+        ledger.add(Category.NOT_KNOWN, Item(reason, "", ns - int(left_ns[rows].sum())))
         return
     if covered > 0:
-        # Callbacks, summaries and saves in each gap are accounted for by their own times.
+        # Callbacks, summaries and saves in gaps were already added as activities.
         done = dict.fromkeys((Part.CALLBACKS, Part.SUMMARIES, Part.CHECKPOINTS), covered)
         found = shares.without_parts(found, done)
     _divide_gap(ledger, found, ns, None)
@@ -93,7 +94,7 @@ def _divide_usual(
 def _divide_gap(
     ledger: Ledger, found: Shares, ns: int, category: Category | None, times: int = 0
 ) -> None:
-    """Divide a time between steps; all of it goes to one category where that is given."""
+    """Divide a time between steps; all of it belongs to one category if that is given."""
     left_ns = ns
     for share in found.shares:
         what = share.what or label(share.part)
@@ -114,19 +115,19 @@ def _watched(facts: AccountFacts, loop: Loop, *kinds: GapKind) -> list[Gap]:
 
 
 def _add_long(facts: AccountFacts, ledger: Ledger, left_ns: Int64s) -> None:
-    """Add long gaps: by what went on, by watching, or else as not known."""
+    """Add long gaps: by their cause, by similar watched gaps, or else as not known."""
     gaps = facts.gaps
-    for at, loop in enumerate(facts.roles.main):
-        rows = np.flatnonzero((gaps.kind == GapKind.LONG) & (gaps.loop == at) & (left_ns > 0))
+    for index, loop in enumerate(facts.roles.main):
+        rows = np.flatnonzero((gaps.kind == GapKind.LONG) & (gaps.loop == index) & (left_ns > 0))
         if not len(rows):
             continue
         shift_ns = facts.shift_ns
-        found = Causes(facts.profile, loop).explain(
+        causes = Causes(facts.profile, loop).explain(
             gaps.start_ns[rows] - shift_ns, gaps.end_ns[rows] - shift_ns, left_ns[rows]
         )
         watched = _watched(facts, loop, GapKind.LONG)
         unknown: list[int] = []
-        for row, cause in zip(rows.tolist(), found, strict=True):
+        for row, cause in zip(rows.tolist(), causes, strict=True):
             ns = int(left_ns[row])
             if not isinstance(cause, Missing):
                 category = Category.OTHERS if cause.kind in OF_MACHINE else OF_KIND[cause.kind]
@@ -145,7 +146,7 @@ def _add_long(facts: AccountFacts, ledger: Ledger, left_ns: Int64s) -> None:
 def _add_unknown(
     facts: AccountFacts, ledger: Ledger, reason: str, rows: Sequence[int], left_ns: Int64s
 ) -> None:
-    """Add gaps of which nothing is known: by line where stacks were read in them."""
+    """Add gaps without a known cause: by line where stacks were read in them."""
     ns = int(left_ns[rows].sum())
     times = union(facts.gaps.start_ns[rows], facts.gaps.end_ns[rows])
     unknown_ns = add_lines(facts, ledger, Category.PYTHON, times, ns)
@@ -161,7 +162,7 @@ def _alike(watched: Sequence[Gap], length_ns: int) -> list[Gap]:
 
 
 def _add_epoch_ends(facts: AccountFacts, ledger: Ledger) -> None:
-    """Add the ends of epochs, divided by those that were watched."""
+    """Add the ends of epochs, divided like those that were watched."""
     ns = facts.timeline.total_ns(TimelineLayer.EPOCH_END)
     watched = [gap for loop in facts.roles.main for gap in _watched(facts, loop, GapKind.EPOCH_END)]
     found = shares.gap_shares(watched, has_accelerator=shares.on_device(facts.parts))

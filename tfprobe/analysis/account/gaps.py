@@ -1,4 +1,4 @@
-"""List the gaps between the remembered steps of the main loops, and sort them by what they are."""
+"""Find the main loops of a process, their remembered steps, and the gaps between these by kind."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _EVER_NS = np.iinfo(np.int64).max
 
 
 class GapKind(IntEnum):
-    """What a gap is. Usual ones are not long, and were neither watched nor behind a traced step."""
+    """The kind of a gap. USUAL gaps are not long, were not watched, and follow no traced step."""
 
     USUAL = 0
     TRACED = 1
@@ -37,10 +37,10 @@ class GapKind(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class LoopSteps:
-    """The remembered steps of the main loops by start, in unix ns; `loop` is a place among them.
+    """The remembered steps of the main loops by start, in unix ns; `loop` is an index among them.
 
-    `sampled` steps were traced, `warm` ones came before the loop was as fast as later. Of those
-    that are `followed` tfprobe has lengthened the time up to the next: it traced, or watched.
+    `sampled` steps were traced, `warm` ones belong to the warm-up. After `followed` steps, tfprobe
+    itself lengthened the gap: it had traced the step, or watched the gap.
     """
 
     loop: Int64s
@@ -54,9 +54,9 @@ class LoopSteps:
 
 @dataclass(frozen=True, slots=True)
 class Gaps:
-    """The times in which no main loop was in a step, by start, in unix ns, between two steps.
+    """The times between two steps in which no main loop was in a step, by start, in unix ns.
 
-    `loop` and `step` say which step ended before.
+    `loop` and `step` are those of the step before.
     """
 
     loop: Int64s
@@ -77,17 +77,17 @@ class Gaps:
 def loop_steps(main: Sequence[Loop], loops: Sequence[Loop], shift_ns: int) -> LoopSteps:
     """Return the remembered steps of main loops, which are among the loops of the process."""
     columns: list[tuple[npt.NDArray[np.generic], ...]] = []
-    for at, loop in enumerate(main):
+    for index, loop in enumerate(main):
         steps = recent_window(loop, loops)
         warm_up = warm_up_steps(steps)
         warm = np.arange(len(steps)) < (0 if isinstance(warm_up, Missing) else warm_up)
-        place = np.full(len(steps), at, dtype=np.int64)
+        place = np.full(len(steps), index, dtype=np.int64)
         times = (steps.start_ns + shift_ns, steps.end_ns + shift_ns)
         followed = np.append(loop.recent.gap_is_ours[1:], steps.sampled[-1:])
         columns.append((place, steps.numbers, *times, steps.sampled, warm, followed))
-    joined = [np.concatenate(each) for each in zip(*columns, strict=True)]
+    joined = [np.concatenate(parts) for parts in zip(*columns, strict=True)]
     order = np.argsort(joined[2], kind="stable")
-    place, number, start_ns, end_ns, sampled, warm, after = (each[order] for each in joined)
+    place, number, start_ns, end_ns, sampled, warm, after = (column[order] for column in joined)
     return LoopSteps(
         place.astype(np.int64),
         number.astype(np.int64),
@@ -109,14 +109,14 @@ def gaps_between(
     before = by_end[np.searchsorted(steps.end_ns[by_end], start_ns, side="right") - 1]
     place = steps.loop[before]
     usual = [usual_gaps(loop) for loop in main]
-    most_ns = np.array([_EVER_NS if each is None else each.longest_ns for each in usual])
+    most_ns = np.array([_EVER_NS if gap is None else gap.longest_ns for gap in usual])
     length_ns = end_ns - start_ns
     kind = np.full(len(start_ns), GapKind.USUAL, dtype=np.int64)
     kind[steps.warm[before]] = GapKind.WARM_UP
     kind[length_ns > most_ns[place]] = GapKind.LONG
     kind[steps.followed[before]] = GapKind.TRACED
     kind[~steps.sampled[before] & (length_ns > most_ns[place])] = GapKind.LONG
-    # A few steps in an epoch: what begins the next one is as usual as what begins a step.
+    # Where epochs have few steps, an epoch's end is as usual as a step's: it has its own kind.
     at_epoch_end = _holds(start_ns, end_ns, [a.start_ns for a in activities if ends_epoch(a)])
     kind[at_epoch_end] = GapKind.EPOCH_END
     ends_call = _holds(start_ns, end_ns, [a.end_ns for a in activities if a.kind == "train"])
@@ -127,13 +127,13 @@ def gaps_between(
 
 def _holds(start_ns: Int64s, end_ns: Int64s, moments_ns: Sequence[int]) -> Flags:
     moments = np.sort(np.array(moments_ns, dtype=np.int64))
-    found: Flags = np.searchsorted(moments, end_ns) > np.searchsorted(moments, start_ns)
-    return found
+    holds: Flags = np.searchsorted(moments, end_ns) > np.searchsorted(moments, start_ns)
+    return holds
 
 
-# A loop of another thread counts as progress from this share of the main loop's time on.
-_LEAST_BESIDE_RATIO = 0.5
-# What runs no more often is no loop beside one that does.
+# A loop of another thread makes progress if it takes at least this share of the main loop's time.
+_LEAST_PROGRESS_RATIO = 0.5
+# What ran no more often than this is a single call where the main loop ran more often.
 _SINGLE = 2
 
 
@@ -141,7 +141,7 @@ _SINGLE = 2
 class LoopRoles:
     """The loops of one process that took steps.
 
-    `main` make progress, the main loop first; `evaluating` evaluate or predict beside training;
+    `main` make progress, the main loop first; `evaluating` evaluate or predict during training;
     `single` ran once or twice, as an initialisation does; `helping` run on other threads.
     """
 
@@ -152,11 +152,11 @@ class LoopRoles:
 
 
 def loop_roles(loops: Sequence[Loop]) -> LoopRoles:
-    """Sort the loops of one process; without steps there is no main loop."""
+    """Return the roles of the loops of one process; without steps there is no main loop."""
     stepped = [loop for loop in loops if len(loop.recent.start_ns)]
-    beside = is_training(stepped)
+    trains = is_training(stepped)
     ordered = main_loop_first(
-        loop for loop in stepped if not beside or loop.kind not in EVALUATION_KINDS
+        loop for loop in stepped if not trains or loop.kind not in EVALUATION_KINDS
     )
     if not ordered:
         return LoopRoles((), (), (), ())
@@ -172,7 +172,7 @@ def loop_roles(loops: Sequence[Loop]) -> LoopRoles:
             main.append(loop)
         else:
             helping.append(loop)
-    evaluating = tuple(loop for loop in stepped if beside and loop.kind in EVALUATION_KINDS)
+    evaluating = tuple(loop for loop in stepped if trains and loop.kind in EVALUATION_KINDS)
     return LoopRoles(tuple(main), evaluating, tuple(single), tuple(helping))
 
 
@@ -182,4 +182,4 @@ def _makes_progress(loop: Loop, main: Loop) -> bool:
         return False
     if loop.thread == main.thread or (isinstance(steps, int) and steps > 0):
         return True
-    return loop.times.sum_ns >= _LEAST_BESIDE_RATIO * main.times.sum_ns
+    return loop.times.sum_ns >= _LEAST_PROGRESS_RATIO * main.times.sum_ns

@@ -1,4 +1,4 @@
-"""Keep sums by category and by what they went to: nothing is counted twice, nothing is lost."""
+"""Sum time by category and by what it was spent on: nothing is counted twice, nothing is lost."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from dataclasses import dataclass, field, replace
 
 from tfprobe.analysis.account.categories import Category
 
-# What one process keeps of each category; the rest stands together.
+# Items kept of each category of one process; the others are summed up.
 MOST_ITEMS = 24
 
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """What time of a category went to. `source` is "file:line", "" where no line is known.
+    """What time of a category was spent on. `source` is "file:line", "" where no line is known.
 
-    `samples` is how many traced steps or watched gaps divided it; 0 where it was measured whole.
-    `low_ns` and `high_ns` bound it then, about 95 %; None where one sample alone tells. `times` is
-    how often it was, 0 where that is not counted.
+    `samples` is the number of traced steps or watched gaps that it is estimated from; 0 where it
+    was measured. `low_ns` and `high_ns` are the bounds of an estimate, about 95 %; None for a
+    single sample. `times` is how often it happened, 0 where that is not counted.
     """
 
     what: str
@@ -31,7 +31,7 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class AccountPart:
-    """One category: its time in ns, and what it went to, largest first; items sum to at most it."""
+    """One category: its time in ns and its items, largest first, which sum to no more than it."""
 
     category: Category
     ns: int
@@ -40,13 +40,13 @@ class AccountPart:
 
 @dataclass(slots=True)
 class Ledger:
-    """Sums in the making, in ns."""
+    """Sums of time by category and item, in ns."""
 
     _items: dict[Category, dict[tuple[str, str], Item]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, parts: Iterable[AccountPart]) -> Ledger:
-        """Return the sums that parts are."""
+        """Return a ledger that holds these parts."""
         ledger = cls()
         for part in parts:
             for item in part.items:
@@ -64,45 +64,45 @@ class Ledger:
         items[key] = _sum(items[key], item) if key in items else item
 
     def total_ns(self, category: Category) -> int:
-        """Return what a category has so far."""
-        return sum(each.ns for each in self._items.get(category, {}).values())
+        """Return the time of a category so far."""
+        return sum(item.ns for item in self._items.get(category, {}).values())
 
     def sum_ns(self) -> int:
-        """Return what all categories have so far."""
+        """Return the time of all categories so far."""
         return sum(map(self.total_ns, Category))
 
     def move(self, sources: Iterable[Category], target: Category, item: Item) -> int:
-        """Take time out of categories, in their shares, for an item of another; return how much."""
+        """Move the time of an item out of other categories, in proportion; return how much."""
         chosen = [source for source in sources if self.total_ns(source)]
-        there_ns = sum(map(self.total_ns, chosen))
-        moved_ns = min(item.ns, there_ns)
+        available_ns = sum(map(self.total_ns, chosen))
+        moved_ns = min(item.ns, available_ns)
         if moved_ns <= 0:
             return 0
-        left_ns = there_ns - moved_ns
+        left_ns = available_ns - moved_ns
         for category in chosen:
-            for key, each in self._items[category].items():
-                self._items[category][key] = _scaled(each, left_ns, there_ns)
-        taken_ns = there_ns - sum(map(self.total_ns, chosen))
+            for key, source_item in self._items[category].items():
+                self._items[category][key] = _scaled(source_item, left_ns, available_ns)
+        taken_ns = available_ns - sum(map(self.total_ns, chosen))
         self.add(target, replace(item, ns=taken_ns))
         return taken_ns
 
     def move_item(
         self, source: Category, key: tuple[str, str], target: Category, item: Item
     ) -> None:
-        """Take time out of one item of a category for an item of another, as far as it is there.
+        """Move time from one item to an item of another category, no more than there is.
 
-        `key` is what the item went to, and its source.
+        `key` is the `what` and the `source` of the item that loses time.
         """
-        there = self._items.get(source, {}).get(key)
-        if there is None:
+        before = self._items.get(source, {}).get(key)
+        if before is None:
             return
-        moved_ns = min(item.ns, there.ns)
-        left = _scaled(there, there.ns - moved_ns, there.ns)
-        self._items[source][key] = replace(left, ns=there.ns - moved_ns)
+        moved_ns = min(item.ns, before.ns)
+        left = _scaled(before, before.ns - moved_ns, before.ns)
+        self._items[source][key] = replace(left, ns=before.ns - moved_ns)
         self.add(target, replace(item, ns=moved_ns))
 
     def parts(self, wall_ns: int) -> tuple[AccountPart, ...]:
-        """Return all categories, which sum to `wall_ns`: what is left over is not known."""
+        """Return all categories, which sum to `wall_ns`: what is left over is NOT_KNOWN."""
         self.add(Category.NOT_KNOWN, Item("", "", wall_ns - self.sum_ns()))
         return tuple(
             AccountPart(category, self.total_ns(category), tuple(self._largest(category)))
@@ -112,13 +112,13 @@ class Ledger:
     def _largest(self, category: Category) -> list[Item]:
         items = sorted(
             self._items.get(category, {}).values(),
-            key=lambda each: (-each.ns, each.what, each.source),
+            key=lambda item: (-item.ns, item.what, item.source),
         )
         return [item for item in items if item.ns][:MOST_ITEMS]
 
 
 def merge_parts(accounts: Iterable[Iterable[AccountPart]]) -> tuple[AccountPart, ...]:
-    """Return the sums of the parts of several accounts."""
+    """Return the parts of several accounts, summed."""
     parts = [part for account in accounts for part in account]
     return Ledger.of(parts).parts(sum(part.ns for part in parts))
 

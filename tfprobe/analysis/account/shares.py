@@ -1,10 +1,10 @@
-"""Tell from traced steps and watched gaps how the time of a loop divides, with causes."""
+"""Estimate from traced steps, watched gaps and stacks how the time of a loop divides."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -29,9 +29,9 @@ _STANDARD_ERRORS = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """A share of some time, by what it went to: `source` is "file:line", "" where no line is known.
+    """A share of time by what it was spent on; `source` is "file:line", "" where no line is known.
 
-    `low` and `high` bound it, of about 95 %; they are None where one sample alone tells it.
+    `low` and `high` are its bounds, about 95 %; None for a single sample.
     """
 
     part: Part
@@ -44,16 +44,16 @@ class Share:
 
 @dataclass(frozen=True, slots=True)
 class Shares:
-    """Shares that sum to 1, from so many samples."""
+    """Shares that sum to 1, and the number of samples they are estimated from."""
 
     shares: tuple[Share, ...]
     samples: int
 
 
 def step_shares(parts: LoopParts, *, with_compile: bool) -> Shares | Missing:
-    """Return the shares of a loop's step, without what recording it took.
+    """Return the shares of a loop's step, without recording.
 
-    Without `with_compile` compiling is left out: what was traced is known from its own intervals.
+    Compiling is left out unless `with_compile`: where tracing was recorded, its intervals count.
     """
     left_out = {Part.RECORDING} if with_compile else {Part.RECORDING, Part.COMPILE}
     rows = [
@@ -64,48 +64,48 @@ def step_shares(parts: LoopParts, *, with_compile: bool) -> Shares | Missing:
     if not rows:
         return Missing("no step of it was traced")
     total_ns = sum(sum(row.values()) for row in rows)
-    found: list[Share] = []
+    estimates: list[Share] = []
     for part in {part for row in rows for part in row}:
         ratio = sum(row.get(part, 0) for row in rows) / total_ns
         low, high = ratio_bounds([row.get(part, 0) / sum(row.values()) for row in rows], ratio)
-        found.append(Share(part, "", "", ratio, low, high))
-    return Shares(_largest_first(found), len(rows))
+        estimates.append(Share(part, "", "", ratio, low, high))
+    return Shares(_largest_first(estimates), len(rows))
 
 
 def gap_shares(
     gaps: Iterable[Gap], *, has_accelerator: bool, usual: Usual | None = None
 ) -> Shares | Missing:
-    """Return the shares of watched gaps, by call and line; `usual` as in `gap_breakdown.divide`."""
+    """Return the shares of watched gaps, by call and line; `usual` as in `divide_gap`."""
     rows = [divide_gap(gap, has_accelerator=has_accelerator, usual=usual) for gap in gaps]
     rows = [row for row in rows if row.duration_ns > 0]
     if not rows:
         return Missing("no such gap was watched")
     total_ns = sum(row.duration_ns for row in rows)
-    found: dict[tuple[Part, str, str], int] = {}
+    sums_ns: dict[tuple[Part, str, str], int] = {}
     for row in rows:
         for key, ns in _causes(row):
-            found[key] = found.get(key, 0) + ns
-    shares = [Share(*key, ns / total_ns) for key, ns in found.items()]
+            sums_ns[key] = sums_ns.get(key, 0) + ns
+    shares = [Share(*key, ns / total_ns) for key, ns in sums_ns.items()]
     return Shares(_largest_first(shares), len(rows))
 
 
 def without_parts(shares: Shares, ratios: Mapping[Part, float]) -> Shares:
-    """Return the shares of what is left when so much of some parts is accounted for already."""
+    """Return the shares of what is left where these ratios of parts are already accounted for."""
     left: list[Share] = []
     for part in {share.part for share in shares.shares}:
-        mine = [share for share in shares.shares if share.part is part]
-        whole = sum(each.ratio for each in mine)
-        kept = max(whole - ratios.get(part, 0.0), 0.0)
-        left += [_scaled(each, kept / whole) for each in mine] if whole else []
-    rest = sum(each.ratio for each in left)
+        of_part = [share for share in shares.shares if share.part is part]
+        total = sum(share.ratio for share in of_part)
+        remaining = max(total - ratios.get(part, 0.0), 0.0)
+        left += [_scaled(share, remaining / total) for share in of_part] if total else []
+    rest = sum(share.ratio for share in left)
     if rest <= 0:
         return shares
-    scaled = (_scaled(each, 1 / rest) for each in left if each.ratio)
+    scaled = (_scaled(share, 1 / rest) for share in left if share.ratio)
     return Shares(_largest_first(scaled), shares.samples)
 
 
 def _largest_first(shares: Iterable[Share]) -> tuple[Share, ...]:
-    """Order shares; those that are as large as each other by their names, in every process."""
+    """Sort shares by size, equal ones by name, so that all processes agree on the order."""
     return tuple(
         sorted(
             shares,
@@ -124,7 +124,7 @@ def watched(profile: Profile, process: Process, loop: Loop) -> tuple[Gap, ...]:
 
 
 def on_device(parts: Iterable[LoopParts]) -> bool:
-    """Say whether an accelerator ran anything in the traced steps."""
+    """Return whether an accelerator ran anything in the traced steps."""
     return any(_ON_DEVICE & set(step.inside) for part in parts for step in part.steps)
 
 
@@ -138,21 +138,21 @@ def _causes(row: GapBreakdown) -> Iterable[tuple[tuple[Part, str, str], int]]:
         yield (Part.IDLE, "", ""), row.duration_ns - named_ns
 
 
-def _scaled(each: Share, factor: float) -> Share:
-    low = None if each.low is None else each.low * factor
-    high = None if each.high is None else each.high * factor
-    return Share(each.part, each.what, each.source, each.ratio * factor, low, high)
+def _scaled(share: Share, factor: float) -> Share:
+    low = None if share.low is None else share.low * factor
+    high = None if share.high is None else share.high * factor
+    return replace(share, ratio=share.ratio * factor, low=low, high=high)
 
 
 def ratio_bounds(ratios: Sequence[float], ratio: float) -> tuple[float | None, float | None]:
-    """Return what bounds a mean ratio of samples, of about 95 %; None where one alone tells it."""
+    """Return the bounds of a mean ratio of samples, about 95 %; None for a single sample."""
     if len(ratios) < 2:
         return None, None
     error = _STANDARD_ERRORS * float(np.std(ratios, ddof=1)) / math.sqrt(len(ratios))
     return max(ratio - error, 0.0), min(ratio + error, 1.0)
 
 
-# Fewer stacks tell nothing of the lines of a time.
+# With fewer stacks in a time, nothing is said of its lines.
 _FEWEST = 5
 _MOST_LINES = 12
 _NO_STACKS = Missing("its stacks were not sampled (`tfprobe run --stacks`)")
@@ -166,14 +166,14 @@ def add_lines(
     ns: int,
     what: str = "",
 ) -> int:
-    """Add a time by the lines of the program that stacks in some intervals tell; `what` is added.
+    """Add time by the lines of the program that the stacks in these intervals show.
 
-    Return what is left of it in ns: all of it where no stacks were read.
+    `what` is appended to their names. Return what is left in ns: all where no stacks were read.
     """
-    found = lines_within(facts, times) if ns else _NO_STACKS
-    if isinstance(found, Missing):
+    by_line = lines_within(facts, times) if ns else _NO_STACKS
+    if isinstance(by_line, Missing):
         return ns
-    lines, samples = found
+    lines, samples = by_line
     left_ns = ns
     for function, source, ratio in lines[:_MOST_LINES]:
         name = f"{function}, {what}" if what else function
@@ -186,10 +186,10 @@ def add_lines(
 def lines_within(
     facts: AccountFacts, intervals: Intervals
 ) -> tuple[tuple[tuple[str, str, float], ...], int] | Missing:
-    """Return what the main thread did in these intervals, and how many stacks tell it.
+    """Return the lines that the main thread ran in these intervals, and the number of stacks.
 
-    Each line has a function, "file:line", and its share of the time; shares sum to at most 1. The
-    line is the innermost of the program itself, or of what it called where there is none.
+    Each line has a function, "file:line" and its share of the time; shares sum to at most 1. The
+    line is the innermost of the program, or of any file where none is the program's.
     """
     stacks = next((s for s in facts.profile.stacks if s.process == facts.process.index), None)
     if stacks is None or not stacks.chunks:
@@ -200,12 +200,12 @@ def lines_within(
     tree = samples_within(stacks, intervals, rows=of_thread(stacks, thread))
     if tree.samples < _FEWEST or not tree.total_ns:
         return Missing("too few stacks were read in it")
-    found: dict[tuple[str, str], int] = {}
+    times_ns: dict[tuple[str, str], int] = {}
     for stack, ns in stacks_of(tree):
         own = next((frame for frame in reversed(stack) if is_of_program(frame)), stack[-1])
         key = (stack[-1].function, _source(own))
-        found[key] = found.get(key, 0) + ns
-    ordered = sorted(found.items(), key=lambda each: (-each[1], each[0]))
+        times_ns[key] = times_ns.get(key, 0) + ns
+    ordered = sorted(times_ns.items(), key=lambda item: (-item[1], item[0]))
     return tuple((*key, ns / tree.total_ns) for key, ns in ordered), tree.samples
 
 
@@ -214,13 +214,13 @@ def _source(frame: SampledFrame) -> str:
 
 
 def label(part: Part) -> str:
-    """Name a part of a step or a gap."""
-    # Of a process "idle" is another thing.
+    """Return the name of a part of a step or a gap."""
+    # In an account, "idle" is a category of the process.
     return "no op runs" if part is Part.IDLE else LABELS[part]
 
 
 def item_of(share: Share, what: str, ns: int, samples: int) -> Item:
-    """Return the item that a share of some time is."""
+    """Return the item for a share of a time."""
     low = None if share.low is None else int(share.low * ns)
     high = None if share.high is None else int(share.high * ns)
     return Item(what, share.source, int(share.ratio * ns), samples, low, high)

@@ -1,7 +1,7 @@
-"""Divide the life of a process by what is known of each moment. Moments are exclusive.
+"""Divide the life of a process into layers; each moment is in exactly one.
 
-Where several things go on at once it is the first of `Layer`: a checkpoint is saved by a callback,
-and a function is traced within a step.
+Where several layers cover a moment, the first in `TimelineLayer` gets it: a checkpoint is saved by
+a callback, and a function is traced within a step.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ from tfprobe.profile.tables import Int64s
 
 
 class TimelineLayer(IntEnum):
-    """What a moment is, the most particular first.
+    """The layers of a process's life, the most specific first.
 
-    What is collected while modules are imported and functions traced belongs to these.
+    Garbage collections during imports and tracing belong to these.
     """
 
     TRACE = 0
@@ -64,7 +64,7 @@ class TimelineLayer(IntEnum):
     AFTER = 24
 
 
-# Kind and name of a call that begins with a graph and a session of its own.
+# Kind and name of a call that starts with a new graph and a new session.
 TRAINS_ANEW = ("train", "Estimator.train")
 # Layers that lie above the gaps.
 _ABOVE_GAPS = tuple(layer for layer in TimelineLayer if layer < TimelineLayer.WARM_GAP)
@@ -101,9 +101,9 @@ _OF_GAP: Mapping[GapKind, TimelineLayer] = {
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
-    """The moments of each layer, from the start of a process to its end, in unix ns.
+    """The intervals of each layer, from the start of a process to its end, in unix ns.
 
-    Layers are disjoint and fill the time between.
+    Layers are disjoint; what none of them covers is not known.
     """
 
     start_ns: int
@@ -115,17 +115,17 @@ class Timeline:
         return self.end_ns - self.start_ns
 
     def total_ns(self, layer: TimelineLayer) -> int:
-        """Return how long a layer is in all."""
+        """Return the total length of a layer."""
         return self.layers.get(layer, NONE).length_ns
 
     def prepared_ns(self, first_ns: int) -> int:
-        """Return how much of what may prepare steps lies before the first one."""
+        """Return how much time of the preparing layers lies before the first step."""
         times = joined(NONE, *(self.layers.get(layer, NONE) for layer in _PREPARING))
         until = clipped(times, self.start_ns, max(first_ns, self.start_ns))
         return until.length_ns
 
     def left_ns(self, gaps: Gaps) -> Int64s:
-        """Return how much of each gap nothing more particular fills."""
+        """Return how much of each gap no more specific layer covers."""
         above = joined(*(self.layers.get(layer, NONE) for layer in _ABOVE_GAPS))
         left: Int64s = gaps.end_ns - gaps.start_ns - within_ns(above, gaps.start_ns, gaps.end_ns)
         return left
@@ -157,7 +157,7 @@ def life_timeline(
     shift_ns: int,
 ) -> Timeline:
     """Return the timeline of a process."""
-    found: dict[TimelineLayer, list[Intervals]] = {}
+    by_layer: dict[TimelineLayer, list[Intervals]] = {}
     for layer, times in (
         *_of_activities(activities, with_evaluation=is_training(loops.main) or not loops.main),
         *_of_steps(loops, steps, shift_ns),
@@ -165,11 +165,11 @@ def life_timeline(
         *((layer, gaps.of(kind)) for kind, layer in _OF_GAP.items()),
         *_of_rest(resource_samples, bounds),
     ):
-        found.setdefault(layer, []).append(times)
+        by_layer.setdefault(layer, []).append(times)
     layers: dict[TimelineLayer, Intervals] = {}
     covered = NONE
     for layer in TimelineLayer:
-        times = clipped(joined(NONE, *found.get(layer, ())), bounds.start_ns, bounds.end_ns)
+        times = clipped(joined(NONE, *by_layer.get(layer, ())), bounds.start_ns, bounds.end_ns)
         layers[layer] = difference(times, covered)
         covered = joined(covered, times)
     return Timeline(bounds.start_ns, bounds.end_ns, layers)
@@ -191,8 +191,8 @@ def _of_steps(
     yield TimelineLayer.FIRST_STEP, _slow_firsts(loops.main, steps)
     yield TimelineLayer.WARM_STEP, union(steps.start_ns[steps.warm], steps.end_ns[steps.warm])
     yield TimelineLayer.STEP, union(steps.start_ns[~steps.warm], steps.end_ns[~steps.warm])
-    for each in loops.single:
-        recent = each.recent
+    for loop in loops.single:
+        recent = loop.recent
         yield TimelineLayer.SINGLE_STEP, union(recent.start_ns + shift_ns, recent.end_ns + shift_ns)
     for spans in step_phases((*loops.main, *loops.evaluating)):
         if spans.phase == "evaluation":
@@ -203,9 +203,9 @@ def _of_steps(
 
 
 def setups(activities: Sequence[Activity], steps: LoopSteps) -> Intervals:
-    """Return the time from each start of an Estimator's training to its first main step.
+    """Return the time from the start of each Estimator training call to its first main step.
 
-    It makes a graph and a session, and reads the latest checkpoint.
+    There it builds a graph, creates a session and restores the latest checkpoint.
     """
     calls = [activity for activity in activities if (activity.kind, activity.name) == TRAINS_ANEW]
     first_ns = np.sort(steps.start_ns[steps.loop == 0])
@@ -217,23 +217,23 @@ def setups(activities: Sequence[Activity], steps: LoopSteps) -> Intervals:
 
 
 def first_steps(loops: Sequence[Loop], steps: LoopSteps) -> Mapping[int, int]:
-    """Return how long the first step of a loop took, in ns, where only tracing takes as long.
+    """Return the length in ns of first steps that took as long as only tracing does.
 
-    The keys are places among `loops`.
+    The keys are indexes of `loops`.
     """
-    found: dict[int, int] = {}
-    for at in range(len(loops)):
-        rows = np.flatnonzero(steps.loop == at)
+    first_ns: dict[int, int] = {}
+    for index in range(len(loops)):
+        rows = np.flatnonzero(steps.loop == index)
         lengths_ns = steps.end_ns[rows] - steps.start_ns[rows]
         if len(rows) < 2 or steps.number[rows[0]]:
             continue
         if lengths_ns[0] > TRACED_TIMES * np.median(lengths_ns[1:]):
-            found[at] = int(lengths_ns[0])
-    return found
+            first_ns[index] = int(lengths_ns[0])
+    return first_ns
 
 
 def _slow_firsts(loops: Sequence[Loop], steps: LoopSteps) -> Intervals:
-    rows = [int(np.flatnonzero(steps.loop == at)[0]) for at in first_steps(loops, steps)]
+    rows = [int(np.flatnonzero(steps.loop == index)[0]) for index in first_steps(loops, steps)]
     return union(steps.start_ns[rows], steps.end_ns[rows])
 
 
@@ -258,7 +258,7 @@ def _intervals(times: Sequence[tuple[int, int]]) -> Intervals:
 
 @dataclass(frozen=True, slots=True)
 class AccountFacts:
-    """What is known of one process: its `works`, `parts` (traced steps) and notes alone."""
+    """What is known of one process: its loops, traced steps (`parts`), activities and samples."""
 
     profile: Profile
     process: Process
@@ -280,14 +280,8 @@ class AccountFacts:
                 return part
         return Missing("no step of it was traced")
 
-    def usual_step_ns(self, at: int) -> float:
-        """Return the usual step of a main loop, 0 where none is remembered."""
-        chosen = (self.steps.loop == at) & ~self.steps.sampled
-        lengths_ns = (self.steps.end_ns - self.steps.start_ns)[chosen]
-        return float(np.median(lengths_ns)) if len(lengths_ns) else 0.0
-
     def gap_of(self, watched: Gap) -> int | None:
-        """Return the row of the gap that was watched."""
+        """Return the row of a watched gap."""
         row = int(np.searchsorted(self.gaps.start_ns, watched.start_ns, side="right")) - 1
         if row < 0 or watched.start_ns >= self.gaps.end_ns[row]:
             return None
@@ -295,16 +289,16 @@ class AccountFacts:
 
 
 def title(loop: Loop) -> str:
-    """Name a loop."""
+    """Return the name of a loop with its kind."""
     return f"{loop.kind} {loop.name}".strip()
 
 
 def names_of(activities: Iterable[Activity], kinds: Iterable[str]) -> Mapping[tuple[str, str], int]:
-    """Return the time of the activities of some kinds by name and source, in ns."""
+    """Return the time of the activities of these kinds by name and source, in ns."""
     chosen = frozenset(kinds)
-    found: dict[tuple[str, str], int] = {}
+    times_ns: dict[tuple[str, str], int] = {}
     for activity in activities:
         if activity.kind in chosen:
             key = (activity.name, f"{activity.file}:{activity.line}" if activity.file else "")
-            found[key] = found.get(key, 0) + max(activity.end_ns - activity.start_ns, 0)
-    return found
+            times_ns[key] = times_ns.get(key, 0) + max(activity.end_ns - activity.start_ns, 0)
+    return times_ns
