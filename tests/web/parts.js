@@ -1,10 +1,24 @@
 // Make one of the parts in an empty page, of rows whose first names are hostile. `told` is what it
-// calls back.
+// calls back; `formatted` writes numbers, each given as its kind and its value.
 async ([part, hostile, many]) => {
-  const module = (name) => import(`/static/parts/${name}.js`);
-  const [{ make, fill }, { table }, { lines }, charts, { flame }] = await Promise.all(
-    ["elements", "table", "lines", "charts", "flame"].map(module),
+  const module = (name) => import(`/tfprobe/web/static/parts/${name}.js`);
+  const [{ make, fill }, { table }, { lines }, charts, { flame }, amounts] = await Promise.all(
+    ["elements", "table", "lines", "charts", "flame", "amounts"].map(module),
   );
+  const formatters = {
+    time: amounts.time,
+    bytes: amounts.bytes,
+    rate: amounts.byteRate,
+    flops: (value) => amounts.large(value, "FLOP"),
+    large: amounts.large,
+    count: amounts.count,
+    ordinal: amounts.ordinal,
+    digits: amounts.digits,
+    plain: amounts.plainNumber,
+    percent: amounts.percent,
+    signed: amounts.signedPercent,
+  };
+  window.formatted = (cases) => cases.map(([kind, value]) => formatters[kind](value));
   const place = make("div", { class: "page", id: "made" });
   fill(document.querySelector("main"), place);
   const rows = Array.from({ length: many }, (_, at) => ({

@@ -6,24 +6,28 @@ from pathlib import Path
 
 import pytest
 
+import tfprobe
+from tests.support.number_cases import NUMBER_CASES
 from tests.support.paths import SHORT_PATHS
 from tests.web.recordings import HOSTILE
-from tfprobe.web import bundle
 
 MANY = 10_000
 
+PACKAGE = Path(tfprobe.__file__).parent
+
 _MAKE = Path(__file__).with_name("parts.js").read_text(encoding="utf-8")
+_TYPES = {".js": "text/javascript", ".json": "application/json"}
 
 
 @pytest.fixture
 def made(visitor):
     """Make a part in an empty page; returns the page."""
 
-    def static(route) -> None:
-        path = bundle.STATIC / route.request.url.partition("/static/")[2]
-        route.fulfill(path=path, content_type="text/javascript")
+    def module(route) -> None:
+        path = PACKAGE / route.request.url.partition("/tfprobe/")[2]
+        route.fulfill(path=path, content_type=_TYPES[path.suffix])
 
-    visitor.context.route("**/static/**", static)
+    visitor.context.route("**/tfprobe/**", module)
 
     def make(part: str, many: int = MANY):
         visitor.page.evaluate(_MAKE, [part, list(HOSTILE), many])
@@ -153,7 +157,7 @@ def test_a_flame_graph_zooms_by_keyboard(made) -> None:
     graph.press("Enter")
     page.wait_for_function("() => told.length === 1")
 
-    assert said == f"{HOSTILE[0]}: amount 60.0 ns, share 60.0 %"
+    assert said == f"{HOSTILE[0]}: amount 60 ns, share 60.0 %"
     assert page.evaluate("() => told") == [HOSTILE[0]]
 
 
@@ -202,8 +206,29 @@ def test_an_installed_file_is_shown_with_its_package(made) -> None:
     page = made("table")
 
     shown = page.evaluate(
-        "async (paths) => paths.map((await import('/static/parts/answer.js')).shortPath)",
-        [path for path, _ in SHORT_PATHS],
+        "async ([module, paths]) => paths.map((await import(module)).shortPath)",
+        ["/tfprobe/web/static/parts/answer.js", [path for path, _ in SHORT_PATHS]],
     )
 
     assert shown == [expected for _, expected in SHORT_PATHS]
+
+
+def test_numbers_read_as_in_a_terminal(made) -> None:
+    """The same rules, held by the same cases as tests/unit/report/test_numbers.py asks."""
+    page = made("table", 1)
+    cases = [[kind, *case] for kind, cases in NUMBER_CASES.items() for case in cases]
+
+    read = page.evaluate("(cases) => formatted(cases)", [case[:2] for case in cases])
+
+    assert list(zip(cases, read, strict=True)) == [(case, case[2]) for case in cases]
+
+
+@pytest.mark.parametrize("nothing", ["null", "undefined", "NaN", "Infinity"])
+def test_what_is_no_number_is_written_as_nothing(made, nothing) -> None:
+    """Whatever a document lacks."""
+    page = made("table", 1)
+    kinds = sorted(set(NUMBER_CASES) - {"ordinal"})
+
+    read = page.evaluate(f"(kinds) => formatted(kinds.map((kind) => [kind, {nothing}]))", kinds)
+
+    assert read == ["–" for _ in kinds]

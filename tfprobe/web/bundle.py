@@ -2,12 +2,13 @@
 
 Modules of `static/` are joined into one script, which the server and the one file share. For that
 they keep to three rules, which a test holds: imports name what they import (`import { a } from
-"./b.js";`), exports are declarations (`export function a`), and no two modules have a top-level
-name in common.
+"./b.js";`, or `import A from "./a.json" with { type: "json" };`), exports are declarations
+(`export function a`), and no two modules have a top-level name in common.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
@@ -20,6 +21,9 @@ _FIRST = "main.js"
 _ADDS_STYLE = ",document.head.appendChild(U);"
 
 _IMPORT = re.compile(r'^import\s*\{[^}]*\}\s*from\s*"(\.[^"]+)";\n', re.MULTILINE)
+_JSON_IMPORT = re.compile(
+    r'^import (\w+) from "(\.[^"]+\.json)" with \{ type: "json" \};\n', re.MULTILINE
+)
 _EXPORT = re.compile(r"^export (?=(?:async )?(?:function|const|let|class)\b)", re.MULTILINE)
 
 
@@ -50,4 +54,11 @@ def _add(path: Path, parts: dict[Path, str]) -> None:
         needed = (path.parent / name).resolve()
         if needed not in parts:
             _add(needed, parts)
+    text = _JSON_IMPORT.sub(lambda match: _constant(path, *match.groups()), text)
     parts[path] = _EXPORT.sub("", _IMPORT.sub("", text))
+
+
+def _constant(module: Path, name: str, file: str) -> str:
+    """Return the JSON that a module imports as a constant of the script."""
+    value = json.loads((module.parent / file).read_text(encoding="utf-8"))
+    return f"const {name} = {json.dumps(value, separators=(',', ':'), ensure_ascii=False)};\n"

@@ -1,52 +1,45 @@
-"""Numbers have three significant digits and a unit."""
+"""Numbers read the same in a terminal and on a page; tests/web asks the pages the same cases."""
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
+from tests.support.number_cases import NUMBER_CASES
 from tfprobe.report.format import numbers
 
+FORMATTERS = {
+    "time": numbers.duration,
+    "bytes": numbers.size,
+    "rate": numbers.rate,
+    "flops": numbers.flops,
+    "large": numbers.large,
+    "count": numbers.count,
+    "ordinal": numbers.ordinal,
+    "digits": numbers.digits,
+    "plain": numbers.plain,
+    "percent": numbers.percent,
+    "signed": numbers.signed_percent,
+}
+
+
+def test_every_formatter_has_cases():
+    """A kind of number that nobody wrote cases for could read differently on a page."""
+    assert set(FORMATTERS) == set(NUMBER_CASES)
+
 
 @pytest.mark.parametrize(
-    ("time_ns", "text"),
-    [
-        (0, "0 ns"),
-        (999, "999 ns"),
-        (999.7, "1.00 µs"),
-        (1_234, "1.23 µs"),
-        (99_960, "100 µs"),
-        (999_900, "1.00 ms"),
-        (45_600_000_000, "45.6 s"),
-        (725_000_000_000, "12 min 5 s"),
-        (11_040_000_000_000, "3 h 4 min"),
-    ],
+    ("kind", "value", "text"),
+    [(kind, *case) for kind, cases in NUMBER_CASES.items() for case in cases],
 )
-def test_times(time_ns, text):
-    """A time is shown in the unit a person would choose."""
-    assert numbers.duration(time_ns) == text
+def test_numbers_read_as_the_cases_say(kind, value, text):
+    """Three significant digits and the unit a person would choose; only nothing is written as 0."""
+    assert FORMATTERS[kind](value) == text
 
 
-@pytest.mark.parametrize(
-    ("size_bytes", "text"), [(0, "0 B"), (1000, "1000 B"), (1536, "1.50 KiB"), (2**40, "1.00 TiB")]
-)
-def test_sizes(size_bytes, text):
-    """Sizes are in binary units."""
-    assert numbers.size(size_bytes) == text
-
-
-@pytest.mark.parametrize(
-    ("ratio", "text"), [(0, "0.0 %"), (0.0001, "<0.1 %"), (0.0123, "1.2 %"), (1, "100.0 %")]
-)
-def test_percents(ratio, text):
-    """What is not nothing is never written as nothing."""
-    assert numbers.percent(ratio) == text
-
-
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [(1, "1st"), (2, "2nd"), (3, "3rd"), (4, "4th"), (11, "11th"), (12, "12th"), (13, "13th"),
-     (20, "20th"), (21, "21st"), (903, "903rd"), (1_012, "1,012th"), (1_022, "1,022nd")],
-)  # fmt: skip
-def test_places(value, text):
-    """As people write them."""
-    assert numbers.ordinal(value) == text
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+@pytest.mark.parametrize("kind", sorted(set(NUMBER_CASES) - {"ordinal"}))
+def test_what_is_no_number_is_written_as_nothing(kind, value):
+    """A division by zero in a damaged recording shows neither "nan" nor "inf"."""
+    assert FORMATTERS[kind](value) == numbers.NOTHING

@@ -101,7 +101,7 @@ def test_all_tiers_are_on_the_page():
 
     headings = [line.split(" · ")[0] for line in text.splitlines() if line and line[0] != " "]
     assert headings == ["Application", "Framework", "Runtime", "Hardware", "NVIDIA H200 0"]
-    assert "1.0 launches a step" in text
+    assert "1 launch a step" in text
     assert "power cap in 50.0 % of the samples" in text
 
 

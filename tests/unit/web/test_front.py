@@ -82,6 +82,14 @@ def test_imports_name_what_there_is():
     assert wrong == []
 
 
+def test_the_script_carries_the_json_that_its_modules_import():
+    """Pages ask for one script, and the HTML file for nothing."""
+    rules = bundle.STATIC.parents[1] / "report" / "format" / "number_rules.json"
+    (carried,) = re.findall(r"^const NUMBER_RULES = (.*);$", bundle.script(), re.MULTILINE)
+
+    assert json.loads(carried) == json.loads(rules.read_text("utf-8"))
+
+
 def test_every_page_is_part_of_the_script():
     """One that neither main nor another page imports is never sent."""
     pages = sorted((bundle.STATIC / "pages").glob("*.js"))

@@ -10,8 +10,9 @@ from tfprobe.analysis.compare.op_changes import CostChange, OpChanges
 from tfprobe.analysis.compare.step_changes import MEASURES
 from tfprobe.errors import Missing
 from tfprobe.printable import printable
-from tfprobe.report.diff.text import Verdicts, answer, change_cells, signed, verdict_lines
+from tfprobe.report.diff.text import Verdicts, answer, change_cells, verdict_lines
 from tfprobe.report.format import numbers
+from tfprobe.report.format.numbers import signed_percent
 from tfprobe.report.text.markdown import code, table
 
 SHOWN_COSTS = 15
@@ -39,7 +40,12 @@ def _lines(found: Diff, verdicts: Verdicts) -> Iterator[str]:
     if not isinstance(found.memory, Missing):
         yield from ("", "## Memory", "")
         sizes = [
-            (m.of, numbers.size(m.before_bytes), numbers.size(m.after_bytes), signed(m.ratio))
+            (
+                m.of,
+                numbers.size(m.before_bytes),
+                numbers.size(m.after_bytes),
+                signed_percent(m.ratio),
+            )
             for m in found.memory
         ]
         yield from table(("", "A", "B", "change"), sizes, texts=1)
@@ -77,7 +83,9 @@ def _costs(what: str, changes: Sequence[CostChange]) -> Iterator[str]:
             each.name,
             numbers.NOTHING if each.before_ns is None else numbers.duration(each.before_ns),
             numbers.NOTHING if each.after_ns is None else numbers.duration(each.after_ns),
-            signed(each.change.ratio) if isinstance(each.change, Change) else each.change.reason,
+            signed_percent(each.change.ratio)
+            if isinstance(each.change, Change)
+            else each.change.reason,
         )
         for each in shown[:SHOWN_COSTS]
     ]

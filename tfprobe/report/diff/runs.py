@@ -9,8 +9,9 @@ from rich.console import RenderableType
 from tfprobe.analysis.compare.several_runs import RunsChange
 from tfprobe.analysis.compare.sides import RUN_MEASURES, LoopSides, SideCosts, Sides, SidesAnswer
 from tfprobe.printable import printable
-from tfprobe.report.diff.text import SHOWN_COSTS, SHOWN_LOOPS, Verdicts, signed, verdict_lines
+from tfprobe.report.diff.text import SHOWN_COSTS, SHOWN_LOOPS, Verdicts, verdict_lines
 from tfprobe.report.format import numbers, page
+from tfprobe.report.format.numbers import signed_percent
 from tfprobe.report.format.page import TextColumn
 from tfprobe.report.text.markdown import code, table
 
@@ -147,12 +148,12 @@ def _cells(change: RunsChange) -> tuple[str, str, str, str]:
     interval = (
         "not known"
         if change.high_ratio > _MOST_RATIO
-        else f"{signed(change.low_ratio)} to {signed(change.high_ratio)}"
+        else f"{signed_percent(change.low_ratio)} to {signed_percent(change.high_ratio)}"
     )
     return (
         numbers.duration(change.before),
         numbers.duration(change.after),
-        signed(change.ratio),
+        signed_percent(change.ratio),
         interval,
     )
 

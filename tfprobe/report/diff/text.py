@@ -13,6 +13,7 @@ from tfprobe.analysis.compare.op_changes import CostChange, OpChanges
 from tfprobe.analysis.compare.step_changes import MEASURES, MemoryChange
 from tfprobe.errors import Missing
 from tfprobe.report.format import numbers, page
+from tfprobe.report.format.numbers import signed_percent
 from tfprobe.report.format.page import TextColumn
 
 # What fits on a screen; --json has all.
@@ -165,15 +166,10 @@ def change_cells(change: Change) -> tuple[str, str, str, str, str]:
     return (
         numbers.duration(change.before),
         numbers.duration(change.after),
-        signed(change.ratio),
-        f"{signed(change.low_ratio)} to {signed(change.high_ratio)}",
+        signed_percent(change.ratio),
+        f"{signed_percent(change.low_ratio)} to {signed_percent(change.high_ratio)}",
         SIGNIFICANT if change.is_significant else "",
     )
-
-
-def signed(ratio: float) -> str:
-    """Write a change with its sign."""
-    return f"{ratio * 100:+.1f} %".replace("-", "−")
 
 
 def _costs(
@@ -207,13 +203,13 @@ def _is_there_once(each: CostChange) -> bool:
 
 
 def _cost(each: CostChange) -> list[str]:
-    sign = "+" if each.delta_ns >= 0 else "−"
+    sign = "+" if each.delta_ns >= 0 else ""
     return [
         each.name,
         numbers.NOTHING if each.before_ns is None else numbers.duration(each.before_ns),
         numbers.NOTHING if each.after_ns is None else numbers.duration(each.after_ns),
-        f"{sign}{numbers.duration(abs(each.delta_ns))}",
-        signed(each.change.ratio) if isinstance(each.change, Change) else _unsure(each),
+        f"{sign}{numbers.duration(each.delta_ns)}",
+        signed_percent(each.change.ratio) if isinstance(each.change, Change) else _unsure(each),
     ]
 
 
@@ -221,7 +217,9 @@ def _unsure(each: CostChange) -> str:
     """Write what there is to say of a change that was not tested."""
     if isinstance(each.change, Missing) and _is_there_once(each):
         return each.change.reason
-    return f"({signed(each.delta_ns / each.before_ns)})" if each.before_ns else numbers.NOTHING
+    return (
+        f"({signed_percent(each.delta_ns / each.before_ns)})" if each.before_ns else numbers.NOTHING
+    )
 
 
 def _some(names: Sequence[str]) -> str:
@@ -248,7 +246,7 @@ def _memory(found: Sequence[MemoryChange] | Missing, width: int) -> Iterator[Ren
             each.of,
             numbers.size(each.before_bytes),
             numbers.size(each.after_bytes),
-            signed(each.ratio),
+            signed_percent(each.ratio),
         )
         for each in changed
     ]

@@ -1,50 +1,58 @@
-"""Write numbers with units, three significant digits, for columns aligned right."""
+"""Write numbers for people: with units, in three significant digits.
+
+The rules are data, `number_rules.json`, which the pages share (`web/static/parts/amounts.js`): a
+number reads the same in a terminal, in Markdown and on a page. docs/report.md states them.
+"""
 
 from __future__ import annotations
 
-_TIME_UNITS: tuple[tuple[str, float], ...] = (("s", 1e9), ("ms", 1e6), ("µs", 1e3))
-_BYTE_UNITS: tuple[tuple[str, float], ...] = (
-    ("TiB", 2**40),
-    ("GiB", 2**30),
-    ("MiB", 2**20),
-    ("KiB", 2**10),
+import json
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+# Any: JSON values.
+_RULES: dict[str, Any] = json.loads(
+    Path(__file__).with_name("number_rules.json").read_text(encoding="utf-8")
 )
-_FLOP_UNITS: tuple[tuple[str, float], ...] = (
-    ("PFLOP", 1e15),
-    ("TFLOP", 1e12),
-    ("GFLOP", 1e9),
-    ("MFLOP", 1e6),
-    ("kFLOP", 1e3),
-)
-_RATE_UNITS: tuple[tuple[str, float], ...] = (
-    ("TB/s", 1e12),
-    ("GB/s", 1e9),
-    ("MB/s", 1e6),
-    ("kB/s", 1e3),
-)
-_AGE_UNITS: tuple[tuple[str, int], ...] = (("d", 86_400), ("h", 3_600), ("min", 60))
-# Stands where there is no number to show.
-NOTHING = "–"
-_SECONDS_A_MINUTE = 60
-_MINUTES_AN_HOUR = 60
+# Factor and name, the largest first.
+_Units = Sequence[tuple[int, str]]
+_TIME_UNITS: _Units = _RULES["time_units"]
+_BYTE_UNITS: _Units = _RULES["byte_units"]
+_DECIMAL_PREFIXES: _Units = _RULES["decimal_prefixes"]
+# The least number that is written with so many decimals, the largest first.
+_Decimals = Sequence[tuple[float, int]]
+_DECIMALS_FROM: _Decimals = _RULES["decimals_from"]
+_PERCENT_DECIMALS_FROM: _Decimals = _RULES["percent_decimals_from"]
+_WHOLE: _Decimals = ((0, 0),)
+_LEAST: float = _RULES["least"]
+_LEAST_PERCENT: float = _RULES["least_percent"]
+# Half a last digit below a unit already rounds up to it.
+_UNIT_FROM: float = _RULES["unit_from"]
+_MINUS: str = _RULES["minus"]
+_THOUSANDS: str = _RULES["thousands"]
 # From here on seconds are harder to read than minutes.
-_LONG_S = 600
+_MINUTES_FROM_NS: int = _RULES["minutes_from_ns"]
+# Stands where there is no number to show.
+NOTHING: str = _RULES["nothing"]
+
+_AGE_UNITS: tuple[tuple[str, int], ...] = (("d", 86_400), ("h", 3_600), ("min", 60))
+_NS_PER_S = 1_000_000_000
+_SECONDS_PER_MINUTE = 60
+_MINUTES_PER_HOUR = 60
 
 
 def duration(time_ns: float) -> str:
     """Write a time: 1.23 ms, 45.6 s, 12 min 5 s, 3 h 4 min."""
-    for unit, size_ns in _TIME_UNITS:
-        if unit == "s" and time_ns >= _LONG_S * size_ns:
-            return _long(round(time_ns / size_ns))
-        # Half a last digit below the unit already rounds up to it.
-        if time_ns >= size_ns * 0.9995:
-            return f"{_three(time_ns / size_ns)} {unit}"
-    return f"{time_ns:.0f} ns"
+    if math.isfinite(time_ns) and abs(time_ns) >= _MINUTES_FROM_NS:
+        return f"{_sign(time_ns)}{_minutes(_rounded(abs(time_ns) / _NS_PER_S))}"
+    return _scaled(time_ns, _TIME_UNITS)
 
 
 def age(age_ns: int) -> str:
     """Write how long ago something was, in one unit: now, 45 s, 12 min, 3 h, 10 d."""
-    seconds = age_ns // 1_000_000_000
+    seconds = age_ns // _NS_PER_S
     for unit, unit_s in _AGE_UNITS:
         # Two of a unit tell more than one of the next: 90 min, 36 h.
         if seconds >= 2 * unit_s:
@@ -52,33 +60,29 @@ def age(age_ns: int) -> str:
     return f"{seconds} s" if seconds else "now"
 
 
-def size(size_bytes: int) -> str:
+def size(size_bytes: float) -> str:
     """Write a size in binary units: 512 B, 1.50 MiB."""
-    for unit, unit_bytes in _BYTE_UNITS:
-        if size_bytes >= unit_bytes * 0.9995:
-            return f"{_three(size_bytes / unit_bytes)} {unit}"
-    return f"{size_bytes} B"
+    return _scaled(size_bytes, _BYTE_UNITS)
 
 
 def rate(bytes_per_s: float) -> str:
-    """Write bytes a second, in the decimal units of buses and networks: 11.2 GB/s."""
-    for unit, unit_bytes in _RATE_UNITS:
-        if bytes_per_s >= unit_bytes * 0.9995:
-            return f"{_three(bytes_per_s / unit_bytes)} {unit}"
-    return f"{bytes_per_s:.0f} B/s"
+    """Write bytes per second, in the decimal units of buses and networks: 11.2 GB/s."""
+    return large(bytes_per_s, "B/s")
 
 
-def flops(amount: int) -> str:
-    """Write float operations in decimal units: 12 FLOP, 1.23 GFLOP."""
-    for unit, size in _FLOP_UNITS:
-        if amount >= size * 0.9995:
-            return f"{_three(amount / size)} {unit}"
-    return f"{amount} FLOP"
+def flops(amount: float) -> str:
+    """Write floating-point operations: 12 FLOP, 1.23 GFLOP."""
+    return large(amount, "FLOP")
 
 
-def count(value: int) -> str:
-    """Write a count with thousands separated."""
-    return f"{value:,}"
+def large(amount: float, unit: str = "") -> str:
+    """Write an amount with a decimal prefix: 1.23 M, 1.23 GFLOP."""
+    return _scaled(amount, _DECIMAL_PREFIXES, unit)
+
+
+def count(value: float) -> str:
+    """Write a count in full, with thousands separated."""
+    return f"{_sign(value)}{_fixed(abs(value), _WHOLE)}" if math.isfinite(value) else NOTHING
 
 
 def ordinal(value: int) -> str:
@@ -88,22 +92,76 @@ def ordinal(value: int) -> str:
     return f"{count(value)}{ending}"
 
 
+def digits(value: float) -> str:
+    """Write a number in three digits, for a column of its like: 0.20, 2.00, 12.3, 1,234."""
+    if not math.isfinite(value):
+        return NOTHING
+    if 0 < abs(value) < _LEAST / 2:
+        return _below(value, f"{_LEAST:g}")
+    if value == 0:
+        return "0"
+    return f"{_sign(value)}{_fixed(abs(value), _DECIMALS_FROM)}"
+
+
+def plain(value: float) -> str:
+    """Write a number in three digits without zeros at its end, for a sentence: 0.2, 2, 12.3."""
+    text = digits(value)
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
 def percent(ratio: float) -> str:
-    """Write a ratio: 0.1 %, 12.3 %; what is not nothing is never written as 0."""
-    if 0 < ratio < 0.001:
-        return "<0.1 %"
-    return f"{ratio * 100:.1f} %"
+    """Write a ratio: 0.1 %, 12.3 %; only nothing is written as 0."""
+    if not math.isfinite(ratio):
+        return NOTHING
+    per_cent = 100 * ratio
+    if 0 < abs(per_cent) < _LEAST_PERCENT:
+        return _below(ratio, f"{_LEAST_PERCENT:g} %")
+    return f"{_sign(ratio)}{_fixed(abs(per_cent), _PERCENT_DECIMALS_FROM)} %"
 
 
-def _three(value: float) -> str:
-    if value >= 99.95:
-        return f"{value:.0f}"
-    return f"{value:.1f}" if value >= 9.995 else f"{value:.2f}"
+def signed_percent(ratio: float) -> str:
+    """Write a change with its sign: +1.2 %, −0.3 %, +0.0 %."""
+    if not math.isfinite(ratio):
+        return NOTHING
+    return f"{_sign(ratio) or '+'}{_fixed(abs(100 * ratio), _PERCENT_DECIMALS_FROM)} %"
 
 
-def _long(seconds: int) -> str:
-    minutes, seconds = divmod(seconds, _SECONDS_A_MINUTE)
-    if minutes < _MINUTES_AN_HOUR:
+def _scaled(value: float, units: _Units, of: str = "") -> str:
+    if not math.isfinite(value):
+        return NOTHING
+    factor, unit = next(
+        (unit for unit in units if abs(value) >= unit[0] * _UNIT_FROM),
+        units[-1],
+    )
+    # A whole number of the smallest unit is exact, and needs no decimals.
+    is_exact = factor == 1 and value == math.floor(value)
+    number = count(value) if is_exact else digits(value / factor)
+    return f"{number} {unit}{of}".rstrip()
+
+
+def _minutes(seconds: int) -> str:
+    minutes, seconds = divmod(seconds, _SECONDS_PER_MINUTE)
+    if minutes < _MINUTES_PER_HOUR:
         return f"{minutes} min {seconds} s"
-    hours, minutes = divmod(minutes, _MINUTES_AN_HOUR)
-    return f"{hours} h {minutes} min"
+    hours, minutes = divmod(minutes, _MINUTES_PER_HOUR)
+    return f"{count(hours)} h {minutes} min"
+
+
+def _fixed(value: float, decimals_from: _Decimals) -> str:
+    decimals = next(decimals for least, decimals in decimals_from if value >= least)
+    whole, fraction = divmod(_rounded(value * 10**decimals), 10**decimals)
+    text = f"{whole:,}".replace(",", _THOUSANDS)
+    return f"{text}.{fraction:0{decimals}}" if decimals else text
+
+
+def _rounded(value: float) -> int:
+    """Round half up, as JavaScript does; Python's `round` and formats go to the even neighbour."""
+    return value if isinstance(value, int) else math.floor(value + 0.5)
+
+
+def _sign(value: float) -> str:
+    return _MINUS if value < 0 else ""
+
+
+def _below(value: float, least: str) -> str:
+    return f"<{least}" if value > 0 else f">{_MINUS}{least}"

@@ -194,18 +194,12 @@ def _stage(pipeline: PipelineUse, at: int, label: str, waited_ns: int) -> tuple[
     return (
         label,
         share,
-        _per_step(stage.calls / steps),
+        numbers.plain(stage.calls / steps) if stage.calls else numbers.NOTHING,
         numbers.duration(stage.total_ns / stage.calls) if stage.calls else numbers.NOTHING,
         numbers.duration(use.active_ns / steps) if use.active_ns else numbers.NOTHING,
         str(len(stage.threads)) if stage.threads else numbers.NOTHING,
         _facts(use),
     )
-
-
-def _per_step(calls: float) -> str:
-    if not calls:
-        return numbers.NOTHING
-    return f"{calls:,.0f}" if calls >= 10 or calls == int(calls) else f"{calls:.1f}"
 
 
 def _facts(use: StageUse) -> str:
@@ -225,7 +219,7 @@ def _functions(pipeline: PipelineUse) -> Iterator[RenderableType]:
 
 
 def _op(op: OpStats, steps: int) -> str:
-    calls = _per_step(op.runs / steps)
+    calls = numbers.plain(op.runs / steps)
     return f"{op.type} {numbers.duration(op.time_ns / steps)} in {calls}"
 
 

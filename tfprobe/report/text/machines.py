@@ -93,9 +93,9 @@ def _in_short(item: Hardware) -> Iterator[tuple[str, str]]:
 def _busy(item: ProcessHardware) -> str:
     if isinstance(item.cores_busy, Missing):
         return ""
-    text = f"{item.cores_busy.mean:.2f}"
+    text = numbers.digits(item.cores_busy.mean)
     if not isinstance(item.usable_cpus, Missing):
-        text += f" of {item.usable_cpus:g}"
+        text += f" of {numbers.plain(item.usable_cpus)}"
     text += " CPUs busy"
     held_back = item.throttled_ratio
     if not isinstance(held_back, Missing) and held_back:
@@ -114,7 +114,7 @@ def _memory(item: ProcessHardware) -> str:
 def _switches(item: ProcessHardware) -> str:
     if isinstance(item.voluntary_switches_per_step, Missing):
         return ""
-    return f"{item.voluntary_switches_per_step:,.1f} waits per step"
+    return f"{numbers.plain(item.voluntary_switches_per_step)} waits per step"
 
 
 def _usable_memory(item: ProcessHardware) -> int | Missing:
@@ -141,18 +141,16 @@ def _watched(item: ProcessHardware) -> str:
 
 
 def _process(item: ProcessHardware) -> Iterator[_Row]:
-    yield _Row("CPUs busy", item.cores_busy, _amount, _of_cpus(item))
-    yield _Row("machine's CPUs", item.machine_cores_busy, _amount, _of_machine(item))
-    yield _Row("load, 1 min", item.load_1min, _amount, _of(item.cpus, "of {:g} CPUs"))
-    yield _Row("threads", item.threads, _whole, _pools(item))
-    per_step = item.voluntary_switches_per_step, item.involuntary_switches_per_step
-    yield _Row("waits/s", item.voluntary_switches_per_s, _whole, _of(per_step[0], "{:,.1f} a step"))
-    yield _Row(
-        "preempted/s", item.involuntary_switches_per_s, _whole, _of(per_step[1], "{:,.1f} a step")
-    )
+    yield _Row("CPUs busy", item.cores_busy, numbers.digits, _of_cpus(item))
+    yield _Row("machine's CPUs", item.machine_cores_busy, numbers.digits, _of_machine(item))
+    yield _Row("load, 1 min", item.load_1min, numbers.digits, _of(item.cpus, numbers.plain, "CPUs"))
+    yield _Row("threads", item.threads, numbers.count, _pools(item))
+    waits, preempted = item.voluntary_switches_per_step, item.involuntary_switches_per_step
+    yield _Row("waits/s", item.voluntary_switches_per_s, numbers.count, _per_step(waits))
+    yield _Row("preempted/s", item.involuntary_switches_per_s, numbers.count, _per_step(preempted))
     yield _Row("CPU wait", item.run_delay_ratio, numbers.percent, "first thread, ready to run")
     yield _Row("collecting", item.gc_ratio, numbers.percent, "garbage")
-    yield _Row("page faults/s", item.major_faults_per_s, _whole, "read from storage")
+    yield _Row("page faults/s", item.major_faults_per_s, numbers.count, "read from storage")
     yield _Row("resident", item.resident_bytes, _size, _of_memory(item))
     yield _Row("read/s", item.read_bytes_per_s, _size, "from storage")
     yield _Row("written/s", item.written_bytes_per_s, _size, "to storage")
@@ -167,7 +165,7 @@ def _threads(item: ProcessThreads | Missing, width: int) -> Iterator[RenderableT
     rows = [
         (
             each.name if each.threads == 1 else f"{each.name} ({each.threads})",
-            _amount(each.cores),
+            numbers.digits(each.cores),
             _UNKNOWN if isinstance(each.ratio, Missing) else numbers.percent(each.ratio),
             _doing(each),
         )
@@ -195,12 +193,10 @@ def _doing(item: ThreadGroup) -> str:
 def _device(item: DeviceHardware) -> Iterator[_Row]:
     total, limit, fastest = item.memory_total_bytes, item.power_limit_watts, item.max_sm_clock_hz
     yield _Row("busy", item.utilization_ratio, numbers.percent)
-    of = "" if isinstance(total, Missing) else f"of {numbers.size(total)}"
-    yield _Row("memory", item.memory_used_bytes, _size, of)
-    yield _Row("power", item.power_watts, lambda value: f"{value:.0f} W", _of(limit, "of {:.0f} W"))
-    of = "" if isinstance(fastest, Missing) else f"of {_clock(fastest)}"
-    yield _Row("SM clock", item.sm_clock_hz, _clock, of)
-    yield _Row("temperature", item.temperature_celsius, lambda value: f"{value:.0f} °C")
+    yield _Row("memory", item.memory_used_bytes, _size, _of(total, numbers.size))
+    yield _Row("power", item.power_watts, _watts, _of(limit, _watts))
+    yield _Row("SM clock", item.sm_clock_hz, _clock, _of(fastest, _clock))
+    yield _Row("temperature", item.temperature_celsius, lambda value: f"{numbers.count(value)} °C")
     yield _Row("PCIe out/s", item.pcie_sent_bytes_per_s, _size, "to the host")
     yield _Row("PCIe in/s", item.pcie_received_bytes_per_s, _size, "from the host")
 
@@ -238,7 +234,7 @@ def _drawn(curve: SampleCurve) -> str:
 def _of_cpus(item: ProcessHardware) -> str:
     facts = []
     if not isinstance(item.usable_cpus, Missing):
-        facts.append(f"of {item.usable_cpus:g}")
+        facts.append(f"of {numbers.plain(item.usable_cpus)}")
     if not isinstance(item.throttled_ratio, Missing) and item.throttled_ratio:
         facts.append(f"{numbers.percent(item.throttled_ratio)} throttled by the cgroup")
     if not isinstance(item.system_ratio, Missing):
@@ -251,13 +247,13 @@ def _of_machine(item: ProcessHardware) -> str:
     busy, own = item.machine_cores_busy, item.cores_busy
     facts = []
     if not isinstance(busy, Missing) and not isinstance(own, Missing):
-        facts.append(f"{max(busy.mean - own.mean, 0):,.2f} by other processes")
+        facts.append(f"{numbers.digits(max(busy.mean - own.mean, 0))} by other processes")
     for curve, what in (
         (item.machine_cores_io_wait, "waiting for storage"),
         (item.machine_cores_stolen, "taken by the hypervisor"),
     ):
         if not isinstance(curve, Missing) and curve.mean >= _LEAST_CORES:
-            facts.append(f"{curve.mean:,.2f} {what}")
+            facts.append(f"{numbers.digits(curve.mean)} {what}")
     return ", ".join(facts)
 
 
@@ -287,16 +283,16 @@ def _throttled(item: DeviceHardware) -> str:
     )
 
 
-def _of(value: float | Missing, spelled: str) -> str:
-    return "" if isinstance(value, Missing) else spelled.format(value)
+def _of(value: float | Missing, write: Callable[[float], str], unit: str = "") -> str:
+    return "" if isinstance(value, Missing) else f"of {write(value)} {unit}".rstrip()
 
 
-def _amount(value: float) -> str:
-    return f"{value:.2f}"
+def _per_step(value: float | Missing) -> str:
+    return "" if isinstance(value, Missing) else f"{numbers.plain(value)} a step"
 
 
-def _whole(value: float) -> str:
-    return f"{value:,.0f}"
+def _watts(value: float) -> str:
+    return f"{numbers.count(value)} W"
 
 
 def _size(value: float) -> str:
@@ -304,4 +300,4 @@ def _size(value: float) -> str:
 
 
 def _clock(value: float) -> str:
-    return f"{value / 1e6:,.0f} MHz"
+    return f"{numbers.count(value / 1e6)} MHz"

@@ -302,10 +302,7 @@ def _text(value: str | Missing) -> str:
 def _change(row: TrendRow) -> str:
     if isinstance(row.change, Missing):
         return numbers.NOTHING
-    # Imported here: a listing compares nothing.
-    from tfprobe.report.diff.text import signed
-
-    return f"{'' if row.change.is_significant else '~'}{signed(row.change.ratio)}"
+    return f"{'' if row.change.is_significant else '~'}{numbers.signed_percent(row.change.ratio)}"
 
 
 def _whose(row: TrendRow) -> str:

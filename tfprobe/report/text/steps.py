@@ -234,7 +234,7 @@ def _row(outlier: Outlier, found: Outliers) -> list[str]:
         f"{place}{numbers.count(outlier.step)}",
         numbers.duration(outlier.duration_ns),
         numbers.duration(found.usual_ns),
-        f"{outlier.z:.0f}",
+        numbers.count(outlier.z),
         _why(outlier, found),
     ]
 

@@ -131,11 +131,12 @@ def _call(calls: RuntimeCalls) -> tuple[str, ...]:
     times_ns = (calls.total_ns, calls.mean_ns, calls.max_ns)
     kind = calls.kind.name.lower().replace("_", " ")
     shown = [numbers.duration(each) for each in times_ns]
-    return (calls.name, kind, f"{calls.count_per_step:,.1f}", *shown)
+    return (calls.name, kind, numbers.plain(calls.count_per_step), *shown)
 
 
 def _launches(item: KernelLaunches) -> str:
-    text = f"{item.per_step:,.1f} launches a step"
+    per_step = numbers.plain(item.per_step)
+    text = f"{per_step} launch{'' if per_step == '1' else 'es'} a step"
     delays = (item.p50_delay_ns, item.p95_delay_ns, item.max_delay_ns)
     known = [numbers.duration(delay) for delay in delays if not isinstance(delay, Missing)]
     if len(known) < len(delays) or isinstance(item.short_ratio, Missing):

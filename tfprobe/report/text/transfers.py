@@ -244,8 +244,7 @@ def _send(found: Sends, steps: int) -> Sequence[str]:
 
 def _per(count: int, steps: int) -> str:
     """Write a count of all steps as that of one."""
-    whole, rest = divmod(count, steps)
-    return numbers.count(whole) if not rest else f"{count / steps:,.1f}"
+    return numbers.plain(count / steps)
 
 
 def _size(amount: Amount, steps: int) -> str:

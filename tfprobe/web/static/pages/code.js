@@ -1,5 +1,5 @@
 // What the code costs: calls by line, files and lines, and the source beside what it costs.
-import { count, percent, time } from "../parts/amounts.js";
+import { count, percent, plainNumber, time } from "../parts/amounts.js";
 import { heat } from "../parts/colours.js";
 import { badge, choose, nameOf, tabs, workChooser } from "../parts/controls.js";
 import {
@@ -12,7 +12,6 @@ import {
   metricChooser,
   placesTree,
   rowsBelow,
-  runsText,
   showing,
   unknownCosts,
 } from "../parts/costs.js";
@@ -214,7 +213,7 @@ function codeCalls(panel, found, root, metric, context, args, go) {
         ? []
         : [
             ["own time", time(places.own_time_ns[node.index])],
-            ["runs", runsText(places.runs[node.index])],
+            ["runs", plainNumber(places.runs[node.index])],
           ],
   });
 }

@@ -1,5 +1,5 @@
 // This run beside another of the directory: what changed, and whether that is more than chance.
-import { bytes, count, percent, time } from "../parts/amounts.js";
+import { bytes, count, signedPercent, time } from "../parts/amounts.js";
 import { stack } from "../parts/charts.js";
 import { partColour } from "../parts/colours.js";
 import { badge, card, choose, missing, nameOf } from "../parts/controls.js";
@@ -176,7 +176,7 @@ function compareCause(work) {
 function compareMeasures(work, found) {
   const told = work.measures.find((each) => !each.missing);
   const confidence = told
-    ? `${(100 * told.confidence_ratio).toPrecision(4)} % interval`
+    ? `${Number((100 * told.confidence_ratio).toPrecision(4))} % interval`
     : "Interval";
   return table({
     caption: `Step times of ${count(work.count_a)} and ${count(work.count_b)} steps`,
@@ -195,7 +195,7 @@ function compareMeasures(work, found) {
         cell: (row) =>
           row.missing
             ? missing(row.missing)
-            : `${signedRatio(row.low_ratio)} to ${signedRatio(row.high_ratio)}`,
+            : `${signedPercent(row.low_ratio)} to ${signedPercent(row.high_ratio)}`,
       },
       {
         key: "is_significant",
@@ -265,7 +265,7 @@ function compareMemory(found) {
         key: "change_ratio",
         title: "Change",
         kind: "ratio",
-        cell: (row) => signedRatio(row.change_ratio),
+        cell: (row) => signedPercent(row.change_ratio),
       },
     ],
   });
@@ -278,7 +278,7 @@ function compareChange(row) {
       ? "changed-more"
       : "changed-less"
     : null;
-  return make("span", { class: className }, signedRatio(row.change_ratio));
+  return make("span", { class: className }, signedPercent(row.change_ratio));
 }
 
 function compareVerdict(row, isJudged) {
@@ -286,8 +286,4 @@ function compareVerdict(row, isJudged) {
   return isJudged
     ? badge(row.change_ratio > 0 ? "critical" : "good", row.change_ratio > 0 ? "more" : "less")
     : badge("info", "not judged");
-}
-
-function signedRatio(ratio) {
-  return `${ratio < 0 ? "−" : "+"}${percent(Math.abs(ratio))}`;
 }

@@ -1,8 +1,8 @@
 // The graph of the ops, collapsed by scope: what flows between the parts of a scope, and what they
 // cost.
-import { bytes, count, large, percent, time } from "../parts/amounts.js";
+import { bytes, count, large, percent, plainNumber, time } from "../parts/amounts.js";
 import { check, nameOf, workChooser } from "../parts/controls.js";
-import { breadcrumbs, runsText, showing } from "../parts/costs.js";
+import { breadcrumbs, showing } from "../parts/costs.js";
 import { fill, make } from "../parts/elements.js";
 import { layered } from "../parts/layered.js";
 import { codePath } from "./code.js";
@@ -259,7 +259,7 @@ function detailsOf(group, found) {
         ],
     group.accelerator_ns ? ["accelerator", time(group.accelerator_ns)] : null,
     group.accelerator_ns ? ["cpu", time(group.cpu_ns)] : null,
-    group.kind === "outside" ? null : ["runs", group.runs ? runsText(group.runs) : "never"],
+    group.kind === "outside" ? null : ["runs", group.runs ? plainNumber(group.runs) : "never"],
     group.bytes ? ["bytes", bytes(group.bytes)] : null,
     group.float_ops ? ["FLOPs", large(group.float_ops)] : null,
     group.params ? ["parameters", large(group.params)] : null,

@@ -1,9 +1,9 @@
 // What each op costs: by type or each by itself, as a table, a treemap, and by device.
-import { count, percent, time } from "../parts/amounts.js";
+import { count, percent, plainNumber, time } from "../parts/amounts.js";
 import { stack, treemap } from "../parts/charts.js";
 import { nameColour } from "../parts/colours.js";
 import { choose, figures, keyFigure, nameOf, tabs, workChooser } from "../parts/controls.js";
-import { costColumns, runsText, showing, unknownCosts } from "../parts/costs.js";
+import { costColumns, showing, unknownCosts } from "../parts/costs.js";
 import { fill, make } from "../parts/elements.js";
 import { table } from "../parts/table.js";
 
@@ -66,7 +66,7 @@ function showOps(place, found, context, args, go) {
     figures(
       keyFigure("Time of ops", time(found.total.time_ns), "in a mean step, on all threads"),
       keyFigure(byType ? "Types that ran" : "Nodes that ran", count(found.count)),
-      keyFigure("Runs", runsText(found.total.runs), "in a mean step"),
+      keyFigure("Runs", plainNumber(found.total.runs), "in a mean step"),
       keyFigure("Sampled", count(found.steps), found.steps === 1 ? "step" : "steps"),
       keyFigure(
         "FLOPs known",
@@ -296,7 +296,7 @@ function opsDevices(panel, found, context, args) {
           key: "runs",
           title: "Executions",
           kind: "number",
-          cell: (row) => runsText(row.runs),
+          cell: (row) => plainNumber(row.runs),
           hint: "on the host, and kernels, in a mean traced step",
         },
       ],

@@ -1,7 +1,7 @@
 // The overview: the answer first. What needs no traced step is there at once; the rest follows
 // when it is read.
 import { accountCard } from "../parts/account.js";
-import { bytes, count, large, percent, time } from "../parts/amounts.js";
+import { bytes, count, digits, large, percent, plainNumber, time } from "../parts/amounts.js";
 import { answerTold, causesList, groupsBar, groupsTable } from "../parts/answer.js";
 import { badge, called, card, figures, keyFigure, missing, nameOf } from "../parts/controls.js";
 import { Trouble } from "../parts/data.js";
@@ -380,9 +380,9 @@ function overviewMachines(found) {
 function overviewMachine(box, each) {
   const cores = each.cores_busy;
   const memory = each.resident_bytes;
-  const of = each.usable_cpus === null ? "" : ` of ${Number(each.usable_cpus.toFixed(1))}`;
+  const of = each.usable_cpus === null ? "" : ` of ${plainNumber(each.usable_cpus)}`;
   const told = [
-    cores ? `${cores.mean.toFixed(1)}${of} CPUs busy` : null,
+    cores ? `${digits(cores.mean)}${of} CPUs busy` : null,
     each.peak_resident_bytes ? `${bytes(each.peak_resident_bytes)} at most` : null,
     each.throttled_ratio ? `throttled ${percent(each.throttled_ratio)} of the time` : null,
   ].filter(Boolean);

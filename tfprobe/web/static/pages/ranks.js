@@ -1,5 +1,5 @@
 // The ranks of a run beside each other: who is late, who waits for whom, how their clocks differ.
-import { count, percent, time } from "../parts/amounts.js";
+import { count, percent, plainNumber, time } from "../parts/amounts.js";
 import { heatmap } from "../parts/charts.js";
 import { badge, card, figures, keyFigure, missing, nameOf } from "../parts/controls.js";
 import { make } from "../parts/elements.js";
@@ -139,7 +139,7 @@ export function ranksStraggler(each) {
     make(
       "p",
       { class: "soft" },
-      `Compared is the time ${RANKS_MEASURES[each.measure] ?? each.measure}, over ${count(each.steps)} steps: ${each.z.toFixed(1)} times as far from the middle as ranks usually are.${last}`,
+      `Compared is the time ${RANKS_MEASURES[each.measure] ?? each.measure}, over ${count(each.steps)} steps: ${plainNumber(each.z)} times as far from the middle as ranks usually are.${last}`,
     ),
   );
 }
@@ -286,7 +286,7 @@ function ranksRows(found, args, context) {
 function ranksServers({ servers }) {
   if (!servers.loads.length) return null;
   return table({
-    caption: `Parameter servers${servers.imbalance_ratio > 1.05 ? `, of which one moves ${servers.imbalance_ratio.toFixed(1)} times the mean` : ""}`,
+    caption: `Parameter servers${servers.imbalance_ratio > 1.05 ? `, of which one moves ${plainNumber(servers.imbalance_ratio)} times the mean` : ""}`,
     csvName: "parameter-servers",
     rows: servers.loads,
     of: servers.loads.length + servers.left_out,

@@ -1,6 +1,6 @@
 // What the scopes of names cost, or the layers, which have their gradients with them.
 
-import { time } from "../parts/amounts.js";
+import { plainNumber, time } from "../parts/amounts.js";
 import { choose, nameOf, workChooser } from "../parts/controls.js";
 import {
   breadcrumbs,
@@ -11,7 +11,6 @@ import {
   metricChooser,
   placesTree,
   rowsBelow,
-  runsText,
   showing,
   unknownCosts,
 } from "../parts/costs.js";
@@ -94,7 +93,7 @@ function showScopes(place, { found, root, at }, context, args, go) {
       : [
           ["type", node.type ?? "scope"],
           ["own time", time(places.own_time_ns[node.index])],
-          ["runs", runsText(places.runs[node.index])],
+          ["runs", plainNumber(places.runs[node.index])],
         ];
   const drawing = make("section", { class: "card" });
   const below = rowsBelow(places, root);

@@ -1,5 +1,5 @@
 // Data moved per step: over the bus, in collectives, between tasks; and what waits for that.
-import { bytes, count, percent, time } from "../parts/amounts.js";
+import { byteRate, bytes, count, percent, plainNumber, time } from "../parts/amounts.js";
 import { bars } from "../parts/charts.js";
 import {
   card,
@@ -154,7 +154,7 @@ function transfersDirectionColumns(steps) {
       title: "Copies",
       kind: "number",
       value: (row) => row.count / steps,
-      cell: (row) => transfersPer(row.count, steps),
+      cell: (row) => plainNumber(row.count / steps),
     },
     {
       key: "bytes",
@@ -243,7 +243,7 @@ function transfersCauses({ transfers, by, sampled_steps: steps }, args, context)
         title: "Copies",
         kind: "number",
         value: (row) => row.count / steps,
-        cell: (row) => transfersPer(row.count, steps),
+        cell: (row) => plainNumber(row.count / steps),
       },
       {
         key: "bytes",
@@ -301,7 +301,7 @@ function transfersCollectives({ collectives, sampled_steps: steps }) {
           title: "Runs a step",
           kind: "number",
           value: (row) => row.count / steps,
-          cell: (row) => transfersPer(row.count, steps),
+          cell: (row) => plainNumber(row.count / steps),
         },
         {
           key: "bytes",
@@ -406,7 +406,7 @@ function transfersSends({ sends, more_sends: more, sampled_steps: steps }) {
         title: "Runs a step",
         kind: "number",
         value: (row) => row.count / steps,
-        cell: (row) => transfersPer(row.count, steps),
+        cell: (row) => plainNumber(row.count / steps),
       },
       {
         key: "bytes",
@@ -445,7 +445,7 @@ function transfersSyncs(syncs) {
     );
   else {
     told.push(
-      `Python asks for the value of a tensor after ${percent(syncs.gaps_ratio)} of the steps (${count(syncs.gaps)} were watched), ${syncs.calls_per_gap.toFixed(1)} times, for ${time(syncs.ns_per_gap)} a step, mostly ${syncs.function}${syncs.source ? ` at ${syncs.source}` : ""}.`,
+      `Python asks for the value of a tensor after ${percent(syncs.gaps_ratio)} of the steps (${count(syncs.gaps)} were watched), ${plainNumber(syncs.calls_per_gap)} times, for ${time(syncs.ns_per_gap)} a step, mostly ${syncs.function}${syncs.source ? ` at ${syncs.source}` : ""}.`,
     );
   }
   return card(
@@ -482,14 +482,7 @@ function transfersRate() {
       cell: (row) =>
         row.bytes_per_s === null
           ? missing("sizes or times of these are not known")
-          : `${bytes(row.bytes_per_s)}/s`,
+          : byteRate(row.bytes_per_s),
     },
   ];
-}
-
-/** A count of all steps as that of one. */
-function transfersPer(all, steps) {
-  return Number.isInteger(all / steps)
-    ? count(all / steps)
-    : (all / steps).toLocaleString("en", { maximumFractionDigits: 1 });
 }

@@ -1,61 +1,47 @@
-// Write amounts for people: with units, three digits, never "NaN". `null` and `undefined` are "–".
+// Write numbers for people: with units, in three significant digits. Nothing, and what is no number,
+// is "–". The rules are data that tfprobe/report/format/numbers.py shares, so that a number reads the
+// same on a page and in a terminal.
+import NUMBER_RULES from "../../../report/format/number_rules.json" with { type: "json" };
 
-export const NOTHING = "–";
-
-const TIMES = [
-  [1e9, "s"],
-  [1e6, "ms"],
-  [1e3, "µs"],
-  [1, "ns"],
-];
-const SIZES = [
-  [2 ** 40, "TiB"],
-  [2 ** 30, "GiB"],
-  [2 ** 20, "MiB"],
-  [2 ** 10, "KiB"],
-  [1, "B"],
-];
-const COUNTS = [
-  [1e12, "T"],
-  [1e9, "G"],
-  [1e6, "M"],
-  [1e3, "k"],
-  [1, ""],
-];
-
-/** Three digits of a number that is not in exponent form: 1.23, 12.3, 123, 1,234. */
-export function digits(number) {
-  const size = Math.abs(number);
-  if (size >= 999.5) return Math.round(number).toLocaleString("en");
-  return number.toFixed(size >= 99.95 || size === 0 ? 0 : size >= 9.995 ? 1 : 2);
-}
+export const NOTHING = NUMBER_RULES.nothing;
 
 export function time(ns) {
-  return scaled(ns, TIMES);
+  const { minutes_from_ns, time_units } = NUMBER_RULES;
+  if (isNothing(ns) || Math.abs(ns) < minutes_from_ns) return scaled(ns, time_units);
+  const [second_ns] = time_units[0];
+  const seconds = rounded(Math.abs(ns) / second_ns);
+  const minutes = Math.floor(seconds / 60);
+  return minutes < 60
+    ? `${minus(ns)}${minutes} min ${seconds % 60} s`
+    : `${minus(ns)}${count(Math.floor(minutes / 60))} h ${minutes % 60} min`;
 }
 
 /** A time in as many digits as tell it from one that is `apart_ns` away: 8.1307 ms. */
 export function exactTime(ns, apart_ns) {
   if (isNothing(ns)) return NOTHING;
-  const [size, unit] = TIMES.find(([least]) => Math.abs(ns) >= least * 0.9995) ?? TIMES.at(-1);
-  const decimals = Math.ceil(Math.log10(size / Math.max(apart_ns, 1)) - 1e-9);
-  return ns === 0 ? "0" : `${(ns / size).toFixed(Math.min(Math.max(decimals, 0), 9))} ${unit}`;
+  if (ns === 0) return "0";
+  const [factor, unit] = unitOf(ns, NUMBER_RULES.time_units);
+  const decimals = Math.ceil(Math.log10(factor / Math.max(apart_ns, 1)) - 1e-9);
+  return `${fixed(ns / factor, Math.min(Math.max(decimals, 0), 9))} ${unit}`;
 }
 
-export function bytes(count) {
-  return scaled(count, SIZES);
+export function bytes(amount) {
+  return scaled(amount, NUMBER_RULES.byte_units);
 }
 
-export function large(count, unit = "") {
-  if (isNothing(count)) return NOTHING;
-  const text = scaled(count, COUNTS);
-  // "1.20 GFLOP", but "120 FLOP".
-  return `${text}${unit && /\d$/.test(text) ? " " : ""}${unit}`;
+/** Bytes per second, in the decimal units of buses and networks. */
+export function byteRate(bytes_per_s) {
+  return large(bytes_per_s, "B/s");
+}
+
+/** An amount with a decimal prefix: 1.23 M, 1.23 GFLOP. */
+export function large(amount, unit = "") {
+  return scaled(amount, NUMBER_RULES.decimal_prefixes, unit);
 }
 
 /** A count of things, in full. */
 export function count(number) {
-  return isNothing(number) ? NOTHING : Math.round(number).toLocaleString("en");
+  return isNothing(number) ? NOTHING : fixed(number, 0);
 }
 
 /** A place in an order: 1st, 2nd, 1,003rd, 11th. */
@@ -64,10 +50,35 @@ export function ordinal(number) {
   return `${count(number)}${(!isTeen && ["", "st", "nd", "rd"][number % 10]) || "th"}`;
 }
 
+/** Three digits of a number, for a column of its like: 0.20, 2.00, 12.3, 1,234. */
+export function digits(number) {
+  if (isNothing(number)) return NOTHING;
+  const size = Math.abs(number);
+  if (0 < size && size < NUMBER_RULES.least / 2) return below(number, `${NUMBER_RULES.least}`);
+  if (size === 0) return "0";
+  return fixed(number, decimalsOf(size, NUMBER_RULES.decimals_from));
+}
+
+/** Three digits of a number without zeros at its end, for a sentence: 0.2, 2, 12.3. */
+export function plainNumber(number) {
+  const text = digits(number);
+  return text.includes(".") ? text.replace(/\.?0+$/, "") : text;
+}
+
 /** A ratio of 1 as per cent. */
 export function percent(ratio) {
   if (isNothing(ratio)) return NOTHING;
-  return ratio > 0 && ratio < 0.0005 ? "<0.1 %" : `${(100 * ratio).toFixed(1)} %`;
+  const { least_percent, percent_decimals_from } = NUMBER_RULES;
+  const size = Math.abs(100 * ratio);
+  if (0 < size && size < least_percent) return below(ratio, `${least_percent} %`);
+  return `${fixed(100 * ratio, decimalsOf(size, percent_decimals_from))} %`;
+}
+
+/** A change with its sign: +1.2 %, −0.3 %. */
+export function signedPercent(ratio) {
+  if (isNothing(ratio)) return NOTHING;
+  const decimals = decimalsOf(Math.abs(100 * ratio), NUMBER_RULES.percent_decimals_from);
+  return `${ratio < 0 ? "" : "+"}${fixed(100 * ratio, decimals)} %`;
 }
 
 const WRITERS = { time, bytes, large, count, ratio: percent, clock };
@@ -86,10 +97,45 @@ export function clock(unix_ns) {
   return isNothing(unix_ns) ? NOTHING : new Date(unix_ns / 1e6).toLocaleString();
 }
 
-function scaled(value, units) {
+function scaled(value, units, of = "") {
   if (isNothing(value)) return NOTHING;
-  const [size, unit] = units.find(([least]) => Math.abs(value) >= least * 0.9995) ?? units.at(-1);
-  return `${digits(value / size)} ${unit}`.trim();
+  const [factor, unit] = unitOf(value, units);
+  // A whole number of the smallest unit is exact, and needs no decimals.
+  const isExact = factor === 1 && Number.isInteger(value);
+  return `${isExact ? count(value) : digits(value / factor)} ${unit}${of}`.trimEnd();
+}
+
+function unitOf(value, units) {
+  const { unit_from } = NUMBER_RULES;
+  return units.find(([factor]) => Math.abs(value) >= factor * unit_from) ?? units.at(-1);
+}
+
+function decimalsOf(size, decimals_from) {
+  return decimals_from.find(([least]) => size >= least)[1];
+}
+
+function fixed(value, decimals) {
+  const factor = 10 ** decimals;
+  const all = rounded(Math.abs(value) * factor);
+  const whole = String(Math.floor(all / factor)).replace(
+    /\B(?=(?:\d{3})+$)/g,
+    NUMBER_RULES.thousands,
+  );
+  const fraction = decimals ? `.${String(all % factor).padStart(decimals, "0")}` : "";
+  return `${minus(value)}${whole}${fraction}`;
+}
+
+/** Round half up: `toFixed` and Python's formats differ in what they do with a half. */
+function rounded(size) {
+  return Math.floor(size + 0.5);
+}
+
+function minus(value) {
+  return value < 0 ? NUMBER_RULES.minus : "";
+}
+
+function below(value, least) {
+  return value > 0 ? `<${least}` : `>${NUMBER_RULES.minus}${least}`;
 }
 
 function isNothing(value) {

@@ -1,6 +1,6 @@
 // What the pages of costs share: which cost to look at, the columns of it, trees of places.
 import { here } from "./address.js";
-import { count, large, percent, written } from "./amounts.js";
+import { count, large, percent, plainNumber, written } from "./amounts.js";
 import { choose, missing, nameOf, tabs, workChooser } from "./controls.js";
 import { Trouble } from "./data.js";
 import { fill, make } from "./elements.js";
@@ -91,7 +91,7 @@ export function costColumns(
       title: "Runs",
       kind: "number",
       hint: "executions in a mean traced step",
-      cell: (row) => runsText(row.runs),
+      cell: (row) => plainNumber(row.runs),
     },
     { key: "bytes", title: "Bytes", kind: "bytes", hint: "what ops asked of their allocators" },
     {
@@ -123,11 +123,6 @@ export function costColumns(
   ];
   const unknown = { ...found.missing, float_ops_per_s: found.missing.float_ops };
   return columns.filter((column) => column && !unknown[column.key]);
-}
-
-/** Executions in a mean step, which may be a fraction. */
-export function runsText(runs) {
-  return Number.isInteger(runs) ? count(runs) : runs.toLocaleString("en");
 }
 
 /**

@@ -1,5 +1,6 @@
 // The frame around all pages: the way past it, the run's header, the navigation, and the keys.
 import { addressOf } from "./address.js";
+import { clock } from "./amounts.js";
 import { chooseTheme, isDark, onColours, recallTheme } from "./colours.js";
 import { badge } from "./controls.js";
 import { isFile } from "./data.js";
@@ -64,7 +65,7 @@ export function frameOf(pages) {
       badge(header.state),
       make("bdi", { class: "command", title: command }, command),
       header.started
-        ? make("span", { class: "since" }, new Date(header.started).toLocaleString())
+        ? make("span", { class: "since" }, clock(1e6 * Date.parse(header.started)))
         : null,
     );
   }

@@ -1,4 +1,5 @@
 // Ask a running job to record its next steps, and say who does.
+import { count } from "./amounts.js";
 import { post, Trouble } from "./data.js";
 import { fill, make } from "./elements.js";
 
@@ -79,7 +80,7 @@ export function recordButton() {
 
 /** Who takes the order, who has not answered yet, and why the others do not: one sentence each. */
 function recordAnswers({ steps, processes }) {
-  const what = steps === 1 ? "the next step" : `the next ${steps.toLocaleString("en")} steps`;
+  const what = steps === 1 ? "the next step" : `the next ${count(steps)} steps`;
   const groups = new Map();
   for (const process of processes) {
     const key =

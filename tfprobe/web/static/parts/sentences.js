@@ -1,5 +1,5 @@
 // Sentences and names that several pages write the same way.
-import { bytes } from "./amounts.js";
+import { bytes, count } from "./amounts.js";
 import { make } from "./elements.js";
 
 /** A reason as a sentence: "no step was traced" is "No step was traced." */
@@ -39,16 +39,14 @@ export function processWord(each) {
 
 /** What comes after all rows that a document has: "and 1,234 more". */
 export function andMore(number, what = "more") {
-  return number > 0
-    ? make("p", { class: "soft small" }, `and ${number.toLocaleString("en")} ${what}.`)
-    : null;
+  return number > 0 ? make("p", { class: "soft small" }, `and ${count(number)} ${what}.`) : null;
 }
 
 /** How memory grows with steps, as a word and a sentence. */
 export function growthText(growth) {
   if (!growth?.verdict) return sentence(growth?.missing ?? "growth is not known");
   const slope = `${bytes(Math.abs(growth.bytes_per_step))} a step`;
-  const over = `in steps ${growth.first_step.toLocaleString("en")} to ${growth.last_step.toLocaleString("en")}`;
+  const over = `in steps ${count(growth.first_step)} to ${count(growth.last_step)}`;
   if (growth.verdict === "growing") return `It grows by ${slope} ${over}, and goes on: a leak.`;
   if (growth.verdict === "warming_up")
     return `It grew while the job warmed up, and came to an end ${over}.`;

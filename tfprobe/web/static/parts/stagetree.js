@@ -1,5 +1,5 @@
 // The tree of a pipeline as a grid: rows open and close, arrows walk, shares are bars.
-import { percent, time } from "./amounts.js";
+import { count, percent, plainNumber, time } from "./amounts.js";
 import { badge, freshId, missing, nameOf } from "./controls.js";
 import { fill, make } from "./elements.js";
 
@@ -133,7 +133,7 @@ function stageRow(stage, { isPath, isMarked, isMeasured, hasChildren }) {
       : stageShare(stage.waited_ratio),
     stage.active_ns_per_step ? time(stage.active_ns_per_step) : missing("it was not seen at work"),
     stage.calls_per_step
-      ? stage.calls_per_step.toLocaleString("en", { maximumFractionDigits: 1 })
+      ? plainNumber(stage.calls_per_step)
       : missing("none of its calls lay wholly in a traced step"),
     stage.call_ns === null
       ? missing("none of its calls lay wholly in a traced step")
@@ -199,10 +199,8 @@ function stageBuffer(buffer) {
   if (!buffer) return "";
   const parts = [];
   if (buffer.elements !== null)
-    parts.push(
-      `${buffer.elements.toLocaleString("en")} of ${buffer.limit === null ? "?" : buffer.limit.toLocaleString("en")}`,
-    );
-  else if (buffer.limit !== null) parts.push(`holds ${buffer.limit.toLocaleString("en")}`);
+    parts.push(`${count(buffer.elements)} of ${buffer.limit === null ? "?" : count(buffer.limit)}`);
+  else if (buffer.limit !== null) parts.push(`holds ${count(buffer.limit)}`);
   if (buffer.ready_ratio !== null) parts.push(`ready at ${percent(buffer.ready_ratio)} of calls`);
   return parts.length
     ? parts.join(", ")
@@ -221,7 +219,7 @@ function stageSettings(stage) {
     .map(([name, word]) => `${word} ${stage.facts[name]}`);
   if (stage.facts.autotune === "true") parts.push("autotuned");
   if (stage.facts.deterministic === "false") parts.push("in any order");
-  if (stage.iterators > 1) parts.push(`${stage.iterators.toLocaleString("en")} iterators`);
+  if (stage.iterators > 1) parts.push(`${count(stage.iterators)} iterators`);
   if (stage.ops.length)
     parts.push(
       `runs ${stage.ops
