@@ -16,7 +16,8 @@ import numpy.typing as npt
 
 from tests.support import toy_tensorflow
 from tfprobe.runs.layout import RunFolder
-from tfprobe.runs.process_folder.steps import read_header, read_steps
+from tfprobe.runs.process_folder.steps import read_steps
+from tfprobe.runs.process_folder.steps_layout import read_header
 
 ROOT = Path(__file__).resolve().parents[2]
 JOBS = Path(__file__).resolve().parent / "jobs"

@@ -30,8 +30,7 @@ from tests.support import toy_tensorflow  # noqa: E402
 from tfprobe.live.process_request import EventTail  # noqa: E402
 from tfprobe.runs import trace_requests  # noqa: E402
 from tfprobe.runs.layout import ProcessFolder, RunFolder  # noqa: E402
-from tfprobe.runs.process_folder.steps import count_steps  # noqa: E402
-from tfprobe.runs.process_folder.steps_layout import HEADER_WORDS  # noqa: E402
+from tfprobe.runs.process_folder.steps_layout import HEADER_WORDS, count_steps  # noqa: E402
 
 JOB = Path(__file__).resolve().parent / "jobs" / "endless.py"
 TOY = "toy"

@@ -19,7 +19,8 @@ from tests.support.agent import Laboratory, load
 from tests.support.rundir import BUCKETS, bucket
 from tfprobe.profile.profile import Durations, Loop
 from tfprobe.runs.process_folder import steps_layout
-from tfprobe.runs.process_folder.steps import read_header, read_steps
+from tfprobe.runs.process_folder.steps import read_steps
+from tfprobe.runs.process_folder.steps_layout import read_header
 
 layout, loop = load("core.steps_layout"), load("core.loop")
 steps_file = load("core.steps_file")

@@ -12,9 +12,9 @@ import pytest
 
 from tests.support.agent import PATIENCE_S, PREFACE, Laboratory
 from tests.support.interpreters import python_path
-from tfprobe.runs.catalogue import ProcessEntry, glance
+from tfprobe.runs.catalogue import glance
 from tfprobe.runs.layout import RunFolder
-from tfprobe.runs.liveness import this_machine
+from tfprobe.runs.liveness import ProcessEntry, this_machine
 
 DAY_NS = 24 * 3600 * 10**9
 # NumPy imports it in every TensorFlow job.

@@ -16,8 +16,7 @@ from tfprobe.profile.profile import Loop
 from tfprobe.runs.catalogue import glance
 from tfprobe.runs.layout import RunFolder
 from tfprobe.runs.liveness import FINISHED, KILLED, UNKNOWN, this_machine
-from tfprobe.runs.process_folder.loop_block import bucket_of
-from tfprobe.runs.process_folder.steps import read_steps
+from tfprobe.runs.process_folder.steps import bucket_of, read_steps
 from tfprobe.runs.process_folder.steps_layout import BUCKETS, RING_STEPS
 
 PROCESSES = 64

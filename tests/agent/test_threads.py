@@ -17,7 +17,8 @@ from tfprobe.profile.profile import Problem
 from tfprobe.profile.reader.run_reader import load as load_run
 from tfprobe.runs.layout import RunFolder
 from tfprobe.runs.liveness import this_machine
-from tfprobe.runs.process_folder.steps import COULD_NOT_GROW, read_glance, read_steps
+from tfprobe.runs.process_folder.steps import COULD_NOT_GROW, read_steps
+from tfprobe.runs.process_folder.steps_layout import read_glance
 
 # Enough names for all blocks of steps.bin that a name can have.
 FILL = "for i in range(300): session.run('op%d' % i)\n"

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from tests.support.agent import PATIENCE_S, Laboratory, load, replace_unpatched
-from tfprobe.runs.process_folder.steps import count_steps, read_steps
-from tfprobe.runs.process_folder.steps_layout import EndingRecord
+from tfprobe.runs.process_folder.steps import read_steps
+from tfprobe.runs.process_folder.steps_layout import EndingRecord, count_steps
 
 steps_file = load("core.steps_file")
 START_NS = 7_000_000_000_000

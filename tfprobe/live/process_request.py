@@ -18,13 +18,20 @@ from tfprobe.profile.profile import Loop
 from tfprobe.profile.programs import Program
 from tfprobe.profile.snapshots import Captured, ProcessAnswer, RequestAnswer
 from tfprobe.runs import safe_files
-from tfprobe.runs.catalogue import ProcessEntry, ended_process
 from tfprobe.runs.layout import ProcessFolder
-from tfprobe.runs.liveness import LIVE, STOPPED, UNKNOWN, Machine, is_gone
+from tfprobe.runs.liveness import (
+    LIVE,
+    STOPPED,
+    UNKNOWN,
+    Machine,
+    ProcessEntry,
+    ended_process,
+    is_gone,
+)
 from tfprobe.runs.manifests import ProcessManifest, read_process
 from tfprobe.runs.process_folder.jsonl import Json, integer, object_of, text
-from tfprobe.runs.process_folder.steps import StepsFile, read_header, read_steps
-from tfprobe.runs.process_folder.steps_layout import AgentState, Header
+from tfprobe.runs.process_folder.steps import StepsFile, read_steps
+from tfprobe.runs.process_folder.steps_layout import AgentState, Header, read_header
 from tfprobe.runs.trace_requests import ANY_LOOP, Request, request_samples, request_status
 
 # Whoever only declines for so long is not going to do otherwise while somebody waits.

@@ -11,9 +11,8 @@ from tfprobe.profile.activities import ResourceSample
 from tfprobe.profile.profile import Loop, Problem
 from tfprobe.profile.reader.processes import process_of
 from tfprobe.profile.snapshots import ProcessLook, TraceRequestState
-from tfprobe.runs.catalogue import ProcessEntry
 from tfprobe.runs.layout import ProcessFolder, is_capture
-from tfprobe.runs.liveness import UNKNOWN, Machine
+from tfprobe.runs.liveness import UNKNOWN, Machine, ProcessEntry
 from tfprobe.runs.manifests import ProcessManifest
 from tfprobe.runs.process_folder.file_cache import Listing, ProcessReader
 from tfprobe.runs.process_folder.jsonl import Latest

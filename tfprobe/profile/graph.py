@@ -158,3 +158,13 @@ class TracedLoop:
     loop_variables: tuple[LoopVariable, ...] = ()
     insides: Mapping[str, frozenset[str]] = field(default_factory=dict)
     shared_names: frozenset[str] = frozenset()
+
+
+def are_alike(one: Node, other: Node) -> bool:
+    """Say whether two nodes of one name compute the same, shapes aside."""
+    return (one.op, one.inputs, one.sources, one.attributes) == (
+        other.op,
+        other.inputs,
+        other.sources,
+        other.attributes,
+    )

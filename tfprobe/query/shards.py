@@ -20,9 +20,9 @@ from tfprobe.profile.reader.processes import (
 )
 from tfprobe.profile.reader.run_reader import RunReader
 from tfprobe.profile.tables import empty
-from tfprobe.runs.catalogue import ProcessEntry, RunEntry, glance
+from tfprobe.runs.catalogue import RunEntry, glance
 from tfprobe.runs.layout import ProcessFolder, RunFolder
-from tfprobe.runs.liveness import Machine, this_machine
+from tfprobe.runs.liveness import Machine, ProcessEntry, this_machine
 from tfprobe.runs.process_folder.events import read_interpreters
 
 

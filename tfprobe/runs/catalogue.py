@@ -3,28 +3,28 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tfprobe.errors import Missing, NoAnswer, UnreadableInput
+from tfprobe.profile.profile import UNNAMED
+from tfprobe.profile.snapshots import RunLine
+from tfprobe.runs.directory_tree import disk_bytes
 from tfprobe.runs.layout import LATEST, ProcessFolder, RunFolder, children
 from tfprobe.runs.liveness import (
     ENDED,
-    FAILED,
-    FINISHED,
     KILLED,
     LIVE,
-    REPLACED,
-    RUNNING,
-    TERMINATED,
+    NO_SIGN,
     UNKNOWN,
     Machine,
-    is_gone,
+    ProcessEntry,
+    ended_process,
+    ended_unread,
     launcher_state,
     may_say_more,
-    process_state,
-    where_it_ran,
+    run_state,
+    why_unknown,
 )
 from tfprobe.runs.manifests import (
     Launches,
@@ -34,28 +34,14 @@ from tfprobe.runs.manifests import (
     read_process,
     read_run,
 )
-from tfprobe.runs.process_folder.events import signal_to, signals_around
-from tfprobe.runs.process_folder.steps import StepsGlance, read_glance
-from tfprobe.runs.process_folder.steps_layout import Header
-
-_NO_SIGN = Missing("neither run.json nor a process says when it was")
-
-
-@dataclass(frozen=True, slots=True)
-class ProcessEntry:
-    """One process at a glance. `active_unix_ns` is its last sign of life that is on disk."""
-
-    folder: ProcessFolder
-    manifest: ProcessManifest | Missing
-    header: Header | Missing
-    steps: int
-    state: str
-    active_unix_ns: int | Missing = _NO_SIGN
+from tfprobe.runs.process_folder.steps_layout import Header, StepsGlance, read_glance
 
 
 @dataclass(frozen=True, slots=True)
 class RunEntry:
-    """One run at a glance. `launches` are those after the first, where several share it.
+    """One run at a glance, with its files; `line` is what those see of it who know no files.
+
+    `launches` are those after the first, where several share it.
 
     `exits` is how launches ended, as far as a launcher stayed; `why_unknown` says why nobody here
     can tell its state.
@@ -87,7 +73,34 @@ class RunEntry:
         signs = (process.active_unix_ns for process in self.processes)
         known = [sign for sign in signs if not isinstance(sign, Missing)]
         known = known or [each.started_unix_ns for each in _known(self.manifest, self.launches)]
-        return max(known) if known else _NO_SIGN
+        return max(known) if known else NO_SIGN
+
+    @property
+    def line(self) -> RunLine:
+        """Return what a listing shows of the run, its size not measured."""
+        facts = self.manifest
+        known = None if isinstance(facts, Missing) else facts
+        lost = facts if isinstance(facts, Missing) else Missing("run.json does not say")
+        return RunLine(
+            id=self.folder.id,
+            directory=str(self.folder.root),
+            command=known.command if known else lost,
+            started=known.started if known else lost,
+            host=known.host if known else lost,
+            processes=len(self.processes),
+            steps=self.steps,
+            state=self.state,
+            user=known.user if known else lost,
+            hosts=self.hosts,
+            active_unix_ns=self.active_unix_ns,
+            name=(known and known.name) or UNNAMED,
+            tags=known.tags if known else (),
+        )
+
+
+def measured(run: RunLine) -> RunLine:
+    """Return the line of a run with what the run occupies on disk."""
+    return replace(run, size_bytes=disk_bytes(Path(run.directory)))
 
 
 def list_runs(directory: Path, here: Machine) -> tuple[RunEntry, ...]:
@@ -138,30 +151,6 @@ def _is_gone(entry: RunEntry) -> bool:
     return isinstance(entry.manifest, Missing) and not os.path.isdir(entry.folder.root)
 
 
-def main_process(manifest: RunManifest, processes: tuple[ProcessEntry, ...]) -> ProcessEntry | None:
-    """Return the job's first process, where that was recorded; of its programs the last.
-
-    A program that replaces itself (os.exec) goes on under the same pid, since the same tick.
-    """
-    found: ProcessEntry | None = None
-    latest_ns = -1
-    for process in processes:
-        facts = process.manifest
-        if isinstance(facts, Missing) or facts.parent is not None:
-            continue
-        if is_of_launch(facts, manifest) and facts.started_unix_ns > latest_ns:
-            found, latest_ns = process, facts.started_unix_ns
-    return found
-
-
-def is_of_launch(facts: ProcessManifest, launch: RunManifest) -> bool:
-    """Say whether a process is the first of a launch, or a program that took its place."""
-    ticks = (facts.pid_started_ticks, launch.pid_started_ticks)
-    return (facts.host, facts.pid) == (launch.host, launch.pid) and (
-        None in ticks or ticks[0] == ticks[1]
-    )
-
-
 def glance(run: RunFolder, here: Machine) -> RunEntry:
     """Read what a listing shows of one run; whatever is corrupt becomes Missing."""
     launches = Launches(run)
@@ -179,120 +168,9 @@ def run_entry(
 ) -> RunEntry:
     """Return a run with its state, which follows from all that is given."""
     known = _known(manifest, launches)
-    state = _run_state(known, processes, exits, here)
-    why = _why_unknown(known, processes, here) if state == UNKNOWN else ""
+    state = run_state(known, processes, exits, here)
+    why = why_unknown(known, processes, here) if state == UNKNOWN else ""
     return RunEntry(run, manifest, processes, state, launches, exits, why)
-
-
-def ended_process(
-    folder: ProcessFolder, header: Header | None, manifest: ProcessManifest | None, here: Machine
-) -> str:
-    """Return the state of a process; of one that a signal of its own job ended, terminated."""
-    state = process_state(header, manifest, here)
-    if state == KILLED and manifest is not None:
-        sent = signal_to(manifest, header, signals_around(folder))
-        return KILLED if sent is None else TERMINATED
-    return state
-
-
-def _run_state(
-    known: tuple[RunManifest, ...],
-    processes: tuple[ProcessEntry, ...],
-    exits: tuple[LaunchExit, ...],
-    here: Machine,
-) -> str:
-    """Return the main process's state where it is known, else what the others allow to say.
-
-    A run runs while any process of it does, and is stopped when all that are there are: of a shell
-    that waits for a stopped process, the process says more. Of several launches, each has a main
-    process, and the worst of their ends counts.
-    """
-    live = {process.state for process in processes}.intersection(LIVE)
-    live = live or {launcher_state(each, here) for each in known}.intersection(LIVE)
-    if live:
-        return RUNNING if RUNNING in live else live.pop()
-    ends = [_main_end(each, processes, exits) for each in known]
-    if ends and None not in ends:
-        worst = (UNKNOWN, KILLED, FAILED, TERMINATED)
-        return next((state for state in worst if state in ends), FINISHED)
-    return _end_of_others(processes)
-
-
-def _main_end(
-    launch: RunManifest, processes: tuple[ProcessEntry, ...], exits: tuple[LaunchExit, ...]
-) -> str | None:
-    """Return how the first process of a launch ended; None where nothing tells.
-
-    Nothing does of one whose last recorded program replaced itself by one that was not recorded.
-    """
-    main = main_process(launch, processes)
-    seen = [each for each in exits if (each.host, each.pid) == (launch.host, launch.pid)]
-    if not seen:
-        return None if main is None or main.state == REPLACED else main.state
-    if seen[-1].signal is not None:
-        # Python ends itself by SIGINT after a KeyboardInterrupt that nobody caught.
-        return FAILED if main is not None and main.state == FAILED else KILLED
-    return FAILED if seen[-1].status else FINISHED
-
-
-def _end_of_others(processes: tuple[ProcessEntry, ...]) -> str:
-    """Return how a job ended whose first process, such as a shell, was not recorded.
-
-    It ended well if the process that ended last did, which is what a shell's status says; else as
-    the first did that did not. Processes that others of them started count for these. How one ended
-    that replaced itself by another program is not known by the first.
-    """
-    states = {process.state for process in processes}
-    if UNKNOWN in states or states <= {REPLACED}:
-        return UNKNOWN
-    pids = {each.manifest.pid for each in processes if not isinstance(each.manifest, Missing)}
-    own = _by_end([each for each in processes if not _is_child(each, pids)])
-    ends = [each.state for each in own if each.state not in (TERMINATED, REPLACED)]
-    if not ends or ends[-1] == FINISHED:
-        return FINISHED
-    return next(state for state in ends if state != FINISHED)
-
-
-def _by_end(processes: Sequence[ProcessEntry]) -> list[ProcessEntry]:
-    """Sort processes by their ends: those of one boot by the clock that nobody can set."""
-    manifests = [each.manifest for each in processes]
-    boots = {None if isinstance(manifest, Missing) else manifest.boot_id for manifest in manifests}
-    is_one_boot = len(boots) == 1 and None not in boots
-
-    def end_ns(process: ProcessEntry) -> int:
-        header = process.header
-        if isinstance(header, Missing):
-            return 0
-        mono_ns = header.last_note_mono_ns
-        return mono_ns if is_one_boot else header.unix_ns(mono_ns)
-
-    return sorted(processes, key=end_ns)
-
-
-def _is_child(process: ProcessEntry, pids: set[int]) -> bool:
-    facts = process.manifest
-    return not isinstance(facts, Missing) and (facts.parent is not None or facts.ppid in pids)
-
-
-def _why_unknown(
-    known: tuple[RunManifest, ...], processes: tuple[ProcessEntry, ...], here: Machine
-) -> str:
-    for process in processes:
-        facts = process.manifest
-        if ended_unread(process, here):
-            return f"what a process of it, {process.folder.name}, noted of its end cannot be read"
-        if process.state == UNKNOWN and not isinstance(facts, Missing):
-            return f"a process of it ran {where_it_ran(facts, here)}"
-        if process.state == UNKNOWN:
-            return f"a process folder, {process.folder.name}, does not say where it ran"
-    if not known:
-        return "run.json cannot be read, so nothing tells where it ran"
-    for launch in known:
-        if not here.knows(launch.host, launch.boot_id, launch.pid_namespace):
-            return f"it ran {where_it_ran(launch, here)}"
-    if processes:
-        return "its process replaced itself by a program that was not recorded (os.exec)"
-    return "it has ended, and no recorded process shows how"
 
 
 def has_ended(entry: RunEntry, here: Machine) -> bool:
@@ -306,14 +184,6 @@ def has_ended(entry: RunEntry, here: Machine) -> bool:
     # Nothing tells how it ended, and who would have started something is gone.
     known = _known(entry.manifest, entry.launches)
     return all(launcher_state(each, here) == KILLED for each in known)
-
-
-def ended_unread(process: ProcessEntry, here: Machine) -> bool:
-    """Say whether a process is over, and what it noted of its end cannot be read."""
-    facts = process.manifest
-    if isinstance(facts, Missing) or process.state != UNKNOWN:
-        return False
-    return is_gone(facts, here)
 
 
 def _known(
@@ -400,7 +270,7 @@ def _active(
     Of a process of this boot that is by the wall clock of now, whatever it showed meanwhile.
     """
     if isinstance(glance, Missing):
-        return _NO_SIGN if isinstance(manifest, Missing) else manifest.started_unix_ns
+        return NO_SIGN if isinstance(manifest, Missing) else manifest.started_unix_ns
     header = glance.header
     noted_ns = header.unix_ns(header.last_note_mono_ns)
     boot_id = None if isinstance(manifest, Missing) else manifest.boot_id

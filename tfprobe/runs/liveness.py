@@ -1,18 +1,22 @@
-"""Decide whether a recorded process runs, is stopped, or how it ended: from its files and /proc.
+"""Decide from files and /proc whether a process or a run still runs, or how it ended.
 
-No wall clock is asked about a process of this boot: a pid and its start ticks name it for good, and
-somebody may set the clock while the job runs.
+A process of this boot is identified by its pid and its start ticks, never by the wall clock, which
+may be set while the job runs.
 """
 
 from __future__ import annotations
 
 import socket
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tfprobe.runs.manifests import ProcessManifest, RunManifest
+from tfprobe.errors import Missing
+from tfprobe.runs.layout import ProcessFolder
+from tfprobe.runs.manifests import LaunchExit, ProcessManifest, RunManifest
 from tfprobe.runs.proc import PROC, ProcEntry, boot_id, booted_unix_s, look_up, pid_namespace
+from tfprobe.runs.process_folder.events import signal_to, signals_around
 from tfprobe.runs.process_folder.steps_layout import (
     CLOCK_WAS_SET_NS,
     AgentState,
@@ -38,6 +42,19 @@ ENDED = (FINISHED, FAILED, TERMINATED, REPLACED, KILLED)
 LIVE = (RUNNING, STOPPED)
 
 NANOSECONDS = 1_000_000_000
+NO_SIGN = Missing("neither run.json nor a process says when it was")
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessEntry:
+    """One process at a glance. `active_unix_ns` is its last sign of life that is on disk."""
+
+    folder: ProcessFolder
+    manifest: ProcessManifest | Missing
+    header: Header | Missing
+    steps: int
+    state: str
+    active_unix_ns: int | Missing = NO_SIGN
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,3 +198,146 @@ def _ended_by_reboot(manifest: ProcessManifest | RunManifest, here: Machine) -> 
 
 def _differ(noted: str | None, here: str | None) -> bool:
     return None not in (noted, here) and noted != here
+
+
+def main_process(manifest: RunManifest, processes: tuple[ProcessEntry, ...]) -> ProcessEntry | None:
+    """Return the job's first process, where that was recorded; of its programs the last.
+
+    A program that replaces itself (os.exec) goes on under the same pid, since the same tick.
+    """
+    found: ProcessEntry | None = None
+    latest_ns = -1
+    for process in processes:
+        facts = process.manifest
+        if isinstance(facts, Missing) or facts.parent is not None:
+            continue
+        if is_of_launch(facts, manifest) and facts.started_unix_ns > latest_ns:
+            found, latest_ns = process, facts.started_unix_ns
+    return found
+
+
+def is_of_launch(facts: ProcessManifest, launch: RunManifest) -> bool:
+    """Say whether a process is the first of a launch, or a program that took its place."""
+    ticks = (facts.pid_started_ticks, launch.pid_started_ticks)
+    return (facts.host, facts.pid) == (launch.host, launch.pid) and (
+        None in ticks or ticks[0] == ticks[1]
+    )
+
+
+def ended_process(
+    folder: ProcessFolder, header: Header | None, manifest: ProcessManifest | None, here: Machine
+) -> str:
+    """Return the state of a process; of one that a signal of its own job ended, terminated."""
+    state = process_state(header, manifest, here)
+    if state == KILLED and manifest is not None:
+        sent = signal_to(manifest, header, signals_around(folder))
+        return KILLED if sent is None else TERMINATED
+    return state
+
+
+def run_state(
+    known: tuple[RunManifest, ...],
+    processes: tuple[ProcessEntry, ...],
+    exits: tuple[LaunchExit, ...],
+    here: Machine,
+) -> str:
+    """Return the main process's state where it is known, else what the others allow to say.
+
+    A run runs while any process of it does, and is stopped when all that are there are: of a shell
+    that waits for a stopped process, the process says more. Of several launches, each has a main
+    process, and the worst of their ends counts.
+    """
+    live = {process.state for process in processes}.intersection(LIVE)
+    live = live or {launcher_state(each, here) for each in known}.intersection(LIVE)
+    if live:
+        return RUNNING if RUNNING in live else live.pop()
+    ends = [_main_end(each, processes, exits) for each in known]
+    if ends and None not in ends:
+        worst = (UNKNOWN, KILLED, FAILED, TERMINATED)
+        return next((state for state in worst if state in ends), FINISHED)
+    return _end_of_others(processes)
+
+
+def _main_end(
+    launch: RunManifest, processes: tuple[ProcessEntry, ...], exits: tuple[LaunchExit, ...]
+) -> str | None:
+    """Return how the first process of a launch ended; None where nothing tells.
+
+    Nothing does of one whose last recorded program replaced itself by one that was not recorded.
+    """
+    main = main_process(launch, processes)
+    seen = [each for each in exits if (each.host, each.pid) == (launch.host, launch.pid)]
+    if not seen:
+        return None if main is None or main.state == REPLACED else main.state
+    if seen[-1].signal is not None:
+        # Python ends itself by SIGINT after a KeyboardInterrupt that nobody caught.
+        return FAILED if main is not None and main.state == FAILED else KILLED
+    return FAILED if seen[-1].status else FINISHED
+
+
+def _end_of_others(processes: tuple[ProcessEntry, ...]) -> str:
+    """Return how a job ended whose first process, such as a shell, was not recorded.
+
+    It ended well if the process that ended last did, which is what a shell's status says; else as
+    the first did that did not. Processes that others of them started count for these. How one ended
+    that replaced itself by another program is not known by the first.
+    """
+    states = {process.state for process in processes}
+    if UNKNOWN in states or states <= {REPLACED}:
+        return UNKNOWN
+    pids = {each.manifest.pid for each in processes if not isinstance(each.manifest, Missing)}
+    own = _by_end([each for each in processes if not _is_child(each, pids)])
+    ends = [each.state for each in own if each.state not in (TERMINATED, REPLACED)]
+    if not ends or ends[-1] == FINISHED:
+        return FINISHED
+    return next(state for state in ends if state != FINISHED)
+
+
+def _by_end(processes: Sequence[ProcessEntry]) -> list[ProcessEntry]:
+    """Sort processes by their ends: those of one boot by the clock that nobody can set."""
+    manifests = [each.manifest for each in processes]
+    boots = {None if isinstance(manifest, Missing) else manifest.boot_id for manifest in manifests}
+    is_one_boot = len(boots) == 1 and None not in boots
+
+    def end_ns(process: ProcessEntry) -> int:
+        header = process.header
+        if isinstance(header, Missing):
+            return 0
+        mono_ns = header.last_note_mono_ns
+        return mono_ns if is_one_boot else header.unix_ns(mono_ns)
+
+    return sorted(processes, key=end_ns)
+
+
+def _is_child(process: ProcessEntry, pids: set[int]) -> bool:
+    facts = process.manifest
+    return not isinstance(facts, Missing) and (facts.parent is not None or facts.ppid in pids)
+
+
+def why_unknown(
+    known: tuple[RunManifest, ...], processes: tuple[ProcessEntry, ...], here: Machine
+) -> str:
+    for process in processes:
+        facts = process.manifest
+        if ended_unread(process, here):
+            return f"what a process of it, {process.folder.name}, noted of its end cannot be read"
+        if process.state == UNKNOWN and not isinstance(facts, Missing):
+            return f"a process of it ran {where_it_ran(facts, here)}"
+        if process.state == UNKNOWN:
+            return f"a process folder, {process.folder.name}, does not say where it ran"
+    if not known:
+        return "run.json cannot be read, so nothing tells where it ran"
+    for launch in known:
+        if not here.knows(launch.host, launch.boot_id, launch.pid_namespace):
+            return f"it ran {where_it_ran(launch, here)}"
+    if processes:
+        return "its process replaced itself by a program that was not recorded (os.exec)"
+    return "it has ended, and no recorded process shows how"
+
+
+def ended_unread(process: ProcessEntry, here: Machine) -> bool:
+    """Say whether a process is over, and what it noted of its end cannot be read."""
+    facts = process.manifest
+    if isinstance(facts, Missing) or process.state != UNKNOWN:
+        return False
+    return is_gone(facts, here)

@@ -10,10 +10,10 @@ from pathlib import Path
 
 from tfprobe.errors import Missing, NoAnswer, UnreadableInput, UsageError
 from tfprobe.runs import safe_files
-from tfprobe.runs.catalogue import ProcessEntry, RunEntry, glance, list_runs
+from tfprobe.runs.catalogue import RunEntry, glance, list_runs
 from tfprobe.runs.directory_tree import files_below
 from tfprobe.runs.layout import LATEST, TEMPORARY_PREFIX, ProcessFolder, RunFolder
-from tfprobe.runs.liveness import LIVE, Machine
+from tfprobe.runs.liveness import LIVE, Machine, ProcessEntry
 from tfprobe.runs.manifests import RankRecord
 
 _NOT_COPIED = ("derived", "report")

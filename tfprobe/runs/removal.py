@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tfprobe.errors import Missing, NoAnswer, UnreadableInput
-from tfprobe.runs.catalogue import RunEntry, ended_unread, glance, main_process
+from tfprobe.runs.catalogue import RunEntry, glance
 from tfprobe.runs.directory_tree import delete
 from tfprobe.runs.layout import LATEST, REMOVING_PREFIX, TEMPORARY_PREFIX, RunFolder, children
 from tfprobe.runs.liveness import (
@@ -19,7 +19,9 @@ from tfprobe.runs.liveness import (
     NANOSECONDS,
     UNKNOWN,
     Machine,
+    ended_unread,
     launcher_state,
+    main_process,
     where_it_ran,
 )
 from tfprobe.runs.manifests import RunManifest

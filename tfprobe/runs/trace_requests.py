@@ -15,8 +15,12 @@ from typing import BinaryIO, cast
 
 from tfprobe.errors import UnreadableInput, UsageError
 from tfprobe.runs import safe_files
-from tfprobe.runs.process_folder.steps import read_header
-from tfprobe.runs.process_folder.steps_layout import HEADER_WORDS, LOOP_WORDS, WORD_BYTES
+from tfprobe.runs.process_folder.steps_layout import (
+    HEADER_WORDS,
+    LOOP_WORDS,
+    WORD_BYTES,
+    read_header,
+)
 
 ANY_LOOP = -1
 MAX_SAMPLES = 1_000_000

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tfprobe.profile.profile import BUCKET_WIDTH_RATIO, bucket_bounds_ns
-from tfprobe.runs.process_folder.loop_block import bucket_of
+from tfprobe.runs.process_folder.steps import bucket_of
 
 
 @pytest.mark.parametrize("duration_ns", [1, 2, 17, 1_000, 123_456_789, 10**14])

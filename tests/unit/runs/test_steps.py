@@ -19,9 +19,8 @@ from tests.support.rundir import (
     steps_bin,
 )
 from tfprobe.errors import Missing, UnreadableInput
-from tfprobe.runs.process_folder.loop_block import bucket_of
-from tfprobe.runs.process_folder.steps import count_steps, read_header, read_steps
-from tfprobe.runs.process_folder.steps_layout import AgentState
+from tfprobe.runs.process_folder.steps import bucket_of, read_steps
+from tfprobe.runs.process_folder.steps_layout import AgentState, count_steps, read_header
 
 WORD = 8
 BLOCK_AT = 512 * WORD

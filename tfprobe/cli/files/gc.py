@@ -98,14 +98,13 @@ def _refuse_a_run(place: Path) -> None:
 
 def _planned(place: Path, rules: RetentionRules, here: Machine, *, force: bool) -> _Plan:
     from tfprobe.analysis.jobs.run_selection import Candidate, choose_removals
-    from tfprobe.profile.reader.listing import line, measured
-    from tfprobe.runs.catalogue import list_runs
+    from tfprobe.runs.catalogue import list_runs, measured
     from tfprobe.runs.removal import boot_users, hold, leftovers
 
     now_ns, users, entries = time.time_ns(), boot_users(here.proc), list_runs(place, here)
     holds = [hold(entry, here, users, now_ns) for entry in entries]
     why = [None if each is None or (force and each.may_be_forced) else each.why for each in holds]
-    lines = [line(entry) for entry in entries]
+    lines = [entry.line for entry in entries]
     if rules.size_bytes is not None:
         lines = [measured(each) for each in lines]
     candidates = [Candidate(run, held) for run, held in zip(lines, why, strict=True)]
@@ -163,7 +162,7 @@ def _show(plan: _Plan) -> None:
 
 def _measured(plan: _Plan) -> Retention:
     """Return the choice with the sizes of what goes, which takes a walk."""
-    from tfprobe.profile.reader.listing import measured
+    from tfprobe.runs.catalogue import measured
 
     goes = tuple(replace(goe, run=measured(goe.run)) for goe in plan.retention.goes)
     return replace(plan.retention, goes=goes)

@@ -120,8 +120,7 @@ def command(
     A run that is still running is never removed. One whose state cannot be determined from here,
     because it ran on another machine or in another container, needs --force.
     """
-    from tfprobe.profile.reader.listing import line, measured
-    from tfprobe.runs.catalogue import glance
+    from tfprobe.runs.catalogue import glance, measured
     from tfprobe.runs.liveness import this_machine
     from tfprobe.runs.removal import named_run, remove
 
@@ -129,7 +128,7 @@ def command(
     folders = tuple(dict.fromkeys(named_run(each, place) for each in run))
     entries = [glance(folder, here) for folder in folders]
     _refuse_held(entries, here, force=force)
-    lines = [measured(line(entry)) for entry in entries]
+    lines = [measured(entry.line) for entry in entries]
     if dry_run:
         return _say(lines, as_json=as_json)
     for parent in {folder.root.parent for folder in folders}:

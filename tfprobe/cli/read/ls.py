@@ -47,7 +47,7 @@ def command(
     an exception ended it or its exit status was not 0. It was killed if it did not record its end.
     """
     from tfprobe.analysis.jobs.run_selection import Filtered, choose
-    from tfprobe.profile.reader.listing import load, measured
+    from tfprobe.runs.catalogue import list_runs, measured
     from tfprobe.runs.liveness import this_machine
 
     filters = run_filters.filters(asked) if any(asked.values()) else None
@@ -63,7 +63,8 @@ def command(
         place = place_of_runs(directory, output)
         named = str(place)
         hint = "Record one with `tfprobe run -- COMMAND`."
-    runs, now_ns = load(place, this_machine()), time.time_ns()
+    runs = tuple(entry.line for entry in list_runs(place, this_machine()))
+    now_ns = time.time_ns()
     found = Filtered(runs, ()) if filters is None else choose(runs, filters, now_ns)
     shown = found.runs if with_trend else found.runs[:limit]
     if with_trend and shown:

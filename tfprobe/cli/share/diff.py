@@ -205,10 +205,10 @@ def earlier(run: str, output: str | None, last: int) -> tuple[str, ...]:
     Raises NoAnswer where there is none.
     """
     from tfprobe.analysis.jobs.run_selection import earlier_runs
-    from tfprobe.profile.reader.listing import load as load_lines
+    from tfprobe.runs.catalogue import list_runs
 
     folder = common.chosen_run(run, output)
-    lines = load_lines(folder.root.parent, this_machine())
+    lines = [entry.line for entry in list_runs(folder.root.parent, this_machine())]
     line = next((each for each in lines if each.id == folder.id), None)
     found = () if line is None else earlier_runs(line, lines)
     if not found:

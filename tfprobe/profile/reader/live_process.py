@@ -11,9 +11,8 @@ from tfprobe.profile.profile import Problem, Process, Profile, Run
 from tfprobe.profile.reader.captures import Decoder, Gathered, window_of
 from tfprobe.profile.reader.processes import process_of, with_launch
 from tfprobe.profile.tables import empty
-from tfprobe.runs.catalogue import ProcessEntry
 from tfprobe.runs.layout import ProcessFolder, RunFolder, parse_capture_name
-from tfprobe.runs.liveness import UNKNOWN
+from tfprobe.runs.liveness import UNKNOWN, ProcessEntry
 from tfprobe.runs.manifests import ProcessManifest, RunManifest, read_process, read_run
 from tfprobe.runs.process_folder.activities import read_activities, read_latest_activities
 from tfprobe.runs.process_folder.events import event_log

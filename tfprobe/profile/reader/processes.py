@@ -19,9 +19,9 @@ from tfprobe.profile.profile import (
 from tfprobe.profile.programs import Program, ProgramFacts, programs
 from tfprobe.profile.reader import service_trace
 from tfprobe.profile.reader.rank_check import roster_problems
-from tfprobe.runs.catalogue import ProcessEntry, RunEntry, is_of_launch, main_process
+from tfprobe.runs.catalogue import RunEntry
 from tfprobe.runs.layout import RunFolder
-from tfprobe.runs.liveness import ENDED, TERMINATED
+from tfprobe.runs.liveness import ENDED, TERMINATED, ProcessEntry, is_of_launch, main_process
 from tfprobe.runs.manifests import ProcessManifest, RunManifest, ServiceRecord
 from tfprobe.runs.process_folder.events import signal_to, signals_around
 from tfprobe.runs.process_folder.steps import StepsFile

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from tfprobe.errors import Missing
 from tfprobe.profile.profile import Problem
 from tfprobe.profile.programs import RANKS, WORKERS, Claim, heads, team
-from tfprobe.runs.catalogue import ProcessEntry, RunEntry
+from tfprobe.runs.catalogue import RunEntry
+from tfprobe.runs.liveness import ProcessEntry
 from tfprobe.runs.manifests import ProcessManifest
 from tfprobe.runs.process_folder.steps_layout import Header
 

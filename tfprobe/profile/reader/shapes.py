@@ -84,16 +84,6 @@ def of_either(one: Node, other: Node) -> dict[int, Shape]:
     }
 
 
-def are_alike(one: Node, other: Node) -> bool:
-    """Say whether two nodes of one name compute the same, shapes aside."""
-    return (one.op, one.inputs, one.sources, one.attributes) == (
-        other.op,
-        other.inputs,
-        other.sources,
-        other.attributes,
-    )
-
-
 def optimized_nodes(
     content: bytes, name_of: Callable[[str], str], nodes: Mapping[str, Node]
 ) -> dict[tuple[str, str], Node]:

@@ -23,6 +23,7 @@ from tfprobe.profile.graph import (
     Output,
     Shape,
     TracedLoop,
+    are_alike,
     known_name,
 )
 from tfprobe.profile.profile import Capture, Loop, Profile
@@ -210,7 +211,7 @@ def _recorded_nodes(
                 first = nodes[node.name] = replace(first, variables=node.variables)
             if first.output_shapes != node.output_shapes:
                 nodes[node.name] = replace(first, output_shapes=shapes.of_either(first, node))
-            if not shapes.are_alike(first, node):
+            if not are_alike(first, node):
                 shared.add(node.name)
     _compare_traces(folder, loop, nodes, shared)
     return nodes, frozenset(shared)
@@ -264,7 +265,7 @@ def _compare_traces(
                 continue
             if first.output_shapes != other.output_shapes:
                 nodes[other.name] = replace(first, output_shapes=shapes.of_either(first, other))
-            if not shapes.are_alike(first, other):
+            if not are_alike(first, other):
                 shared.add(other.name)
 
 

@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import Generic, TypeVar
 
 from tfprobe.errors import Missing, UnreadableInput
-from tfprobe.runs.catalogue import ProcessEntry, ended_process
 from tfprobe.runs.layout import ProcessFolder
-from tfprobe.runs.liveness import LIVE, Machine, may_say_more
+from tfprobe.runs.liveness import LIVE, Machine, ProcessEntry, ended_process, may_say_more
 from tfprobe.runs.manifests import read_process
 from tfprobe.runs.process_folder.steps import StepsFile, StepsReader
 from tfprobe.runs.process_folder.steps_layout import RING_STEPS, Header

@@ -10,46 +10,37 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from tfprobe.errors import UnreadableInput
-from tfprobe.profile.profile import Loop
-from tfprobe.runs.process_folder.loop_block import KnownLoop, read_loop
+import numpy as np
+
+from tfprobe.errors import Missing
+from tfprobe.profile import profile
+from tfprobe.profile.profile import Durations, Loop, RecentSteps
 from tfprobe.runs.process_folder.steps_layout import (
     BUCKETS,
-    HEADER_WORDS,
-    LAYOUT_VERSION,
-    LOOP_CAPACITY,
-    LOOP_WORDS,
-    MAGIC,
+    HEAD_WORDS,
+    KINDS,
+    NEW_THREAD_BIT,
+    RAISED_BIT,
     RING_STEPS,
-    AgentState,
-    EndingRecord,
+    RING_WORD,
+    SAMPLED_BIT,
+    SLOT_ATTEMPTS,
+    SLOT_WORDS,
+    SLOTS_WORD,
+    THREADS_WORD,
+    TIME_MASK,
+    WATCHED_BIT,
     Header,
     WordFile,
+    Words,
+    header_of,
     integers,
     loop_at,
     opened,
 )
 
-# Words of the header that hold a time, and a time that is beyond the year 2100 on either clock.
-_TIMES = (8, 9, 12, 19, 20, 23)
-_NO_TIME_NS = 1 << 62
-# Word 25: a status that is known, shifted by 16 bits, ends with this; see docs/run-directory.md.
-_STATUS_MARK = 0x330E
-_STATUS_FOLLOWS = 1
 # Why steps were counted and not timed.
 COULD_NOT_GROW = "steps.bin could not grow (the disk was full, or the job closed the file)"
-
-
-@dataclass(frozen=True, slots=True)
-class StepsGlance:
-    """What a listing shows of one steps.bin.
-
-    `steps` are completed ones, of all loops, and those that were counted without their times.
-    """
-
-    header: Header
-    steps: int
-    written_unix_ns: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +84,7 @@ class StepsReader:
         loops: list[Loop] = []
         problems: list[str] = []
         with opened(self._path) as file:
-            header = _header(file)
+            header = header_of(file)
             self._forget_another(file, header)
             for index in range(header.loops_in_use):
                 block = self._loop(file, header, index)
@@ -148,95 +139,6 @@ def read_steps(path: Path) -> StepsFile:
     return StepsReader(path).read()
 
 
-def read_header(path: Path) -> Header:
-    """Read the process-wide words only.
-
-    Raises UnreadableInput when the file is absent or is no steps.bin of layout 1.
-    """
-    with opened(path) as file:
-        return _header(file)
-
-
-def bytes_in_use(path: Path) -> int:
-    """Return how much of the file means anything: works that are not in use are zeros, and may go.
-
-    Of what is no steps.bin of layout 1 that is all.
-    """
-    try:
-        return 8 * loop_at(read_header(path).loops_in_use)
-    except UnreadableInput:
-        return path.stat().st_size
-
-
-def count_steps(path: Path) -> int:
-    """Return the completed steps of all loops without reading their times.
-
-    Raises UnreadableInput when the file is absent or is no steps.bin of layout 1.
-    """
-    with opened(path) as file:
-        return _completed(file, _header(file))
-
-
-def read_glance(path: Path) -> StepsGlance:
-    """Read what a listing shows, by opening the file once.
-
-    Raises UnreadableInput when the file is absent or is no steps.bin of layout 1.
-    """
-    with opened(path) as file:
-        header = _header(file)
-        return StepsGlance(header, _completed(file, header), file.written_unix_ns())
-
-
-def _header(file: WordFile) -> Header:
-    words = integers(file.words(0, HEADER_WORDS))
-    if len(words) < HEADER_WORDS or words[0] != MAGIC:
-        hint = (
-            "The disk was full or failed, the process was killed while it made the file, or the "
-            "file was overwritten."
-        )
-        raise UnreadableInput(f"{file.path} is not a steps.bin.", hint=hint)
-    # The capacity of loops is smaller where the agent could not map the file.
-    expected = [LAYOUT_VERSION, HEADER_WORDS, words[3], LOOP_WORDS, RING_STEPS, BUCKETS]
-    if words[1:7] != expected or not 0 < words[3] <= LOOP_CAPACITY:
-        hint = "Read it with the version of tfprobe that recorded it."
-        raise UnreadableInput(f"{file.path} has another layout: {words[1:7]}.", hint=hint)
-    if not all(0 <= words[at] < _NO_TIME_NS for at in _TIMES):
-        hint = "The file was overwritten."
-        raise UnreadableInput(f"{file.path} has impossible times in its header.", hint=hint)
-    state = words[11] if words[11] in (1, 2, 3) else 1
-    ending = words[24] if words[24] in (1, 2, 3, 4) else 0
-    return Header(
-        pid=words[7],
-        moment_unix_ns=words[8],
-        moment_mono_ns=words[9],
-        loops_in_use=min(max(words[10], 0), words[3]),
-        state=AgentState(state),
-        exit_unix_ns=words[12],
-        hook_calls_measured=words[13],
-        hook_measured_ns=words[14],
-        fold_ns=words[15],
-        captures_written=words[16],
-        traced_ns=words[17],
-        once_ns=words[18],
-        started_mono_ns=words[19],
-        last_activity_mono_ns=words[20],
-        request_sequence=words[32],
-        request_seen=words[40],
-        request_left=words[41],
-        ending=EndingRecord(ending),
-        exit_status=_exit_status(words[25]),
-        status_follows=words[25] == _STATUS_FOLLOWS,
-        untimed_steps=max(words[21], 0),
-        untimed_threads=max(words[22], 0),
-        exit_mono_ns=words[23],
-    )
-
-
-def _exit_status(word: int) -> int | None:
-    """Return what a parent sees of an exit status, which is its last byte; None before the end."""
-    return (word >> 16) & 0xFF if word & 0xFFFF == _STATUS_MARK else None
-
-
 def _untimed(header: Header) -> list[str]:
     """Return what to say of steps that were counted, and had no room in the file."""
     steps, threads = header.untimed_steps, max(header.untimed_threads, 1)
@@ -247,6 +149,231 @@ def _untimed(header: Header) -> list[str]:
     return [f"{of} {were} not timed: {COULD_NOT_GROW}"]
 
 
-def _completed(file: WordFile, header: Header) -> int:
-    heads = (file.words(loop_at(index), 4) for index in range(header.loops_in_use))
-    return header.untimed_steps + sum(max(int(h[1] - h[2]), 0) for h in heads if len(h) == 4)
+def bucket_of(duration_ns: Words) -> Words:
+    """Return the histogram bucket of each duration: 16 per octave from 1 ns, the last one open."""
+    buckets: Words = np.minimum(profile.bucket_of(duration_ns), BUCKETS - 1)
+    return buckets
+
+
+@dataclass(frozen=True, slots=True)
+class KnownLoop:
+    """What has been read of a loop: its first words, the active slot, and steps of the ring."""
+
+    head: list[int]
+    slot: Words
+    steps: RecentSteps
+    loop: Loop
+
+
+def read_loop(
+    file: WordFile, header: Header, index: int, known: KnownLoop | None, keep_steps: int
+) -> KnownLoop | str:
+    """Return the loop as one of process 0, or what is wrong with it; only what is new is read.
+
+    The order of reading makes this safe while the process writes. First the slot: the steps after
+    it are in the ring. Then the count: the rows below it are complete. Last the count again: rows
+    that the writer may have overwritten in between are left out.
+    """
+    at = loop_at(index)
+    head = _head(file, at)
+    if known is not None and head == known.head and _end(known.steps) == head[1]:
+        return known
+    slot = _known_slot(file, at, head, known)
+    if slot is None:
+        slot = _slot(file, at)
+        head = _head(file, at)
+    if slot is None:
+        return "has no whole aggregate"
+    if len(head) < HEAD_WORDS:
+        return "is beyond the end of the file"
+    # A live writer notes that a step raised before it counts the step.
+    if not 0 <= head[2] <= head[1] + 1 or not 0 <= head[0] < len(KINDS):
+        return f"makes no sense: kind {head[0]}, {head[1]} executed, {head[2]} raised"
+    folded = min(max(int(slot[0]), 0), head[1])
+    # The last folded step too: the first gap after the slot begins with its end.
+    needed = min(max(head[1] - keep_steps, 0), max(folded - 1, 0))
+    steps = _steps(file, at, head[1], needed, None if known is None else known.steps)
+    loop = _loop(file, header, index, head, slot, steps, keep_steps, known)
+    return KnownLoop(head, slot, steps, loop)
+
+
+_NO_COUNTER = Missing("the optimizer has no counter the agent could read")
+
+
+def _loop(
+    file: WordFile,
+    header: Header,
+    index: int,
+    head: list[int],
+    slot: Words,
+    steps: RecentSteps,
+    keep_steps: int,
+    known: KnownLoop | None,
+) -> Loop:
+    at, executed = loop_at(index), head[1]
+    times, gaps = _with_tail(slot, steps, executed)
+    return Loop(
+        process=0,
+        index=index,
+        kind=KINDS[head[0]],
+        name=file.text(at + 16, 32) if known is None else known.loop.name,
+        thread=(file.text(at + 48, 16) or str(head[4])) if known is None else known.loop.thread,
+        executed=executed,
+        raised=min(head[2], executed),
+        sampled=min(max(head[3], 0), executed),
+        retraces=max(head[9], 0),
+        steps_per_execution=max(head[6], 1),
+        optimizer_steps=head[7] if head[7] >= 0 else _NO_COUNTER,
+        times=times,
+        gaps=gaps,
+        recent=_from(steps, max(executed - keep_steps, 0)),
+        first_seen_ns=header.unix_ns(head[5]) if head[5] else 0,
+        threads=max([1, *file.words(at + THREADS_WORD, 1).tolist()]),
+    )
+
+
+def _head(file: WordFile, at: int) -> list[int]:
+    return integers(file.words(at, HEAD_WORDS))
+
+
+def _known_slot(file: WordFile, at: int, head: list[int], known: KnownLoop | None) -> Words | None:
+    """Return the known slot while it is the active one: it is written only while it is not."""
+    if known is None or len(head) < HEAD_WORDS or head[8] != known.head[8] or head[8] not in (0, 1):
+        return None
+    folded = file.words(at + SLOTS_WORD + head[8] * SLOT_WORDS, 1)
+    return known.slot if folded.tolist() == [known.slot[0]] else None
+
+
+def _slot(file: WordFile, at: int) -> Words | None:
+    """Return the active aggregate slot, read while it stayed active."""
+    for _ in range(SLOT_ATTEMPTS):
+        active = file.words(at + 8, 1)
+        if len(active) != 1 or active[0] not in (0, 1):
+            return None
+        slot = file.words(at + SLOTS_WORD + int(active[0]) * SLOT_WORDS, SLOT_WORDS)
+        if len(slot) < SLOT_WORDS:
+            return None
+        if file.words(at + 8, 1).tolist() == active.tolist():
+            return slot
+    return None
+
+
+def _steps(
+    file: WordFile, at: int, executed: int, needed: int, known: RecentSteps | None
+) -> RecentSteps:
+    """Return the steps from `needed` on, those that are not known from the ring.
+
+    The last known step is read again: its writer may mark it just after it has counted it.
+    """
+    known_end = 0 if known is None else max(_end(known) - 1, known.first_step)
+    if known is None or not known.first_step <= needed <= known_end <= executed:
+        return _ring_steps(file, at, executed, needed)
+    news = _ring_steps(file, at, executed, known_end)
+    if news.first_step > known_end:
+        return news
+    old = _until(_from(known, needed), known_end)
+    return RecentSteps(
+        first_step=old.first_step,
+        start_ns=np.concatenate([old.start_ns, news.start_ns]),
+        end_ns=np.concatenate([old.end_ns, news.end_ns]),
+        sampled=np.concatenate([old.sampled, news.sampled]),
+        raised=np.concatenate([old.raised, news.raised]),
+        new_thread=np.concatenate([old.new_thread, news.new_thread]),
+        watched=np.concatenate([old.watched, news.watched]),
+    )
+
+
+def _end(steps: RecentSteps) -> int:
+    return steps.first_step + len(steps.start_ns)
+
+
+def _from(steps: RecentSteps, first_step: int) -> RecentSteps:
+    skip = max(first_step - steps.first_step, 0)
+    if skip == 0:
+        return steps
+    return RecentSteps(
+        first_step=steps.first_step + skip,
+        start_ns=steps.start_ns[skip:],
+        end_ns=steps.end_ns[skip:],
+        sampled=steps.sampled[skip:],
+        raised=steps.raised[skip:],
+        new_thread=steps.new_thread[skip:],
+        watched=steps.watched[skip:],
+    )
+
+
+def _until(steps: RecentSteps, end_step: int) -> RecentSteps:
+    count = max(end_step - steps.first_step, 0)
+    return RecentSteps(
+        first_step=steps.first_step,
+        start_ns=steps.start_ns[:count],
+        end_ns=steps.end_ns[:count],
+        sampled=steps.sampled[:count],
+        raised=steps.raised[:count],
+        new_thread=steps.new_thread[:count],
+        watched=steps.watched[:count],
+    )
+
+
+def _ring_steps(file: WordFile, at: int, executed: int, first: int) -> RecentSteps:
+    """Return the steps from `first` on, as far back as the ring has them."""
+    first = max(first, executed - RING_STEPS)
+    rows = _ring(file, at + RING_WORD, first, executed)
+    executed_since = max(file.words(at + 1, 1).tolist(), default=executed)
+    # The writer may be filling the row of step `executed_since` now: the step a ring before it
+    # is lost.
+    lost = min(max(executed_since + 1 - RING_STEPS - first, 0), executed - first)
+    start_ns, end_words = rows[lost:, 0], rows[lost:, 1]
+    return RecentSteps(
+        first_step=first + lost,
+        start_ns=start_ns,
+        end_ns=end_words & TIME_MASK,
+        sampled=(end_words & SAMPLED_BIT) != 0,
+        raised=(end_words & RAISED_BIT) != 0,
+        new_thread=(end_words & NEW_THREAD_BIT) != 0,
+        watched=end_words & WATCHED_BIT != 0,
+    )
+
+
+def _ring(file: WordFile, at: int, first: int, end: int) -> Words:
+    """Return the rows of steps `first` to `end`; fewer where the file ends before."""
+    slot = first % RING_STEPS
+    before_wrap = min(end - first, RING_STEPS - slot)
+    words = file.words(at + 2 * slot, 2 * before_wrap)
+    rest = end - first - before_wrap
+    if rest > 0 and len(words) == 2 * before_wrap:
+        words = np.concatenate([words, file.words(at, 2 * rest)])
+    return words[: len(words) // 2 * 2].reshape(-1, 2)
+
+
+def _with_tail(slot: Words, recent: RecentSteps, executed: int) -> tuple[Durations, Durations]:
+    """Add the steps that are not folded yet, which are at the end of the ring."""
+    folded = min(max(int(slot[0]), 0), executed)
+    skip = max(folded - recent.first_step, 0)
+    step_ns = np.maximum(recent.end_ns - recent.start_ns, 0)[skip:]
+    # The first gap of the tail begins at the last folded step; step 0 has no gap before it.
+    gap_from = max(skip, 1)
+    gap_ns = np.maximum(recent.start_ns[gap_from:] - recent.end_ns[gap_from - 1 : -1], 0)
+    gap_ns = gap_ns[~recent.new_thread[gap_from:]]
+    steps = _added(slot[0:4], slot[8 : 8 + BUCKETS], step_ns)
+    gaps = _added(slot[4:8], slot[8 + BUCKETS :], gap_ns)
+    return steps, gaps
+
+
+def _added(facts: Words, buckets: Words, tail_ns: Words) -> Durations:
+    count, sum_ns, min_ns, max_ns = (int(fact) for fact in facts)
+    counts = np.bincount(bucket_of(tail_ns), minlength=BUCKETS).astype(np.int64)
+    if count <= 0:
+        count, sum_ns, min_ns, max_ns = 0, 0, np.iinfo(np.int64).max, 0
+        buckets = np.zeros(BUCKETS, dtype=np.int64)
+    if len(tail_ns):
+        min_ns = min(min_ns, int(tail_ns.min()))
+        max_ns = max(max_ns, int(tail_ns.max()))
+    total = count + len(tail_ns)
+    return Durations(
+        count=total,
+        sum_ns=sum_ns + int(tail_ns.sum()),
+        min_ns=min_ns if total else 0,
+        max_ns=max_ns,
+        buckets=np.maximum(buckets, 0) + counts,
+    )

@@ -1,4 +1,4 @@
-"""Name the words of steps.bin, as docs/run-directory.md fixes them, and hold what they say."""
+"""Name the words of steps.bin, whose layout docs/run-directory.md fixes, and read its header."""
 
 from __future__ import annotations
 
@@ -38,6 +38,12 @@ HEAD_WORDS = 10
 THREADS_WORD = 11
 # A fold happens once per 1024 steps and a slot is read in microseconds: more changes are garbage.
 SLOT_ATTEMPTS = 8
+# Words of the header that hold a time, and a time that is beyond the year 2100 on either clock.
+_TIMES = (8, 9, 12, 19, 20, 23)
+_NO_TIME_NS = 1 << 62
+# Word 25: a status that is known, shifted by 16 bits, ends with this; see docs/run-directory.md.
+_STATUS_MARK = 0x330E
+_STATUS_FOLLOWS = 1
 
 KINDS: tuple[str, ...] = (
     "session_run",
@@ -122,6 +128,112 @@ class Header:
     def unix_ns(self, mono_ns: int) -> int:
         """Place a monotonic time on the wall clock, by the moment noted on both."""
         return self.moment_unix_ns + mono_ns - self.moment_mono_ns
+
+
+@dataclass(frozen=True, slots=True)
+class StepsGlance:
+    """What a listing shows of one steps.bin.
+
+    `steps` are completed ones, of all loops, and those that were counted without their times.
+    """
+
+    header: Header
+    steps: int
+    written_unix_ns: int
+
+
+def read_header(path: Path) -> Header:
+    """Read the process-wide words only.
+
+    Raises UnreadableInput when the file is absent or is no steps.bin of layout 1.
+    """
+    with opened(path) as file:
+        return header_of(file)
+
+
+def bytes_in_use(path: Path) -> int:
+    """Return how much of the file means anything: works that are not in use are zeros, and may go.
+
+    Of what is no steps.bin of layout 1 that is all.
+    """
+    try:
+        return 8 * loop_at(read_header(path).loops_in_use)
+    except UnreadableInput:
+        return path.stat().st_size
+
+
+def count_steps(path: Path) -> int:
+    """Return the completed steps of all loops without reading their times.
+
+    Raises UnreadableInput when the file is absent or is no steps.bin of layout 1.
+    """
+    with opened(path) as file:
+        return _completed(file, header_of(file))
+
+
+def read_glance(path: Path) -> StepsGlance:
+    """Read what a listing shows, by opening the file once.
+
+    Raises UnreadableInput when the file is absent or is no steps.bin of layout 1.
+    """
+    with opened(path) as file:
+        header = header_of(file)
+        return StepsGlance(header, _completed(file, header), file.written_unix_ns())
+
+
+def header_of(file: WordFile) -> Header:
+    words = integers(file.words(0, HEADER_WORDS))
+    if len(words) < HEADER_WORDS or words[0] != MAGIC:
+        hint = (
+            "The disk was full or failed, the process was killed while it made the file, or the "
+            "file was overwritten."
+        )
+        raise UnreadableInput(f"{file.path} is not a steps.bin.", hint=hint)
+    # The capacity of loops is smaller where the agent could not map the file.
+    expected = [LAYOUT_VERSION, HEADER_WORDS, words[3], LOOP_WORDS, RING_STEPS, BUCKETS]
+    if words[1:7] != expected or not 0 < words[3] <= LOOP_CAPACITY:
+        hint = "Read it with the version of tfprobe that recorded it."
+        raise UnreadableInput(f"{file.path} has another layout: {words[1:7]}.", hint=hint)
+    if not all(0 <= words[at] < _NO_TIME_NS for at in _TIMES):
+        hint = "The file was overwritten."
+        raise UnreadableInput(f"{file.path} has impossible times in its header.", hint=hint)
+    state = words[11] if words[11] in (1, 2, 3) else 1
+    ending = words[24] if words[24] in (1, 2, 3, 4) else 0
+    return Header(
+        pid=words[7],
+        moment_unix_ns=words[8],
+        moment_mono_ns=words[9],
+        loops_in_use=min(max(words[10], 0), words[3]),
+        state=AgentState(state),
+        exit_unix_ns=words[12],
+        hook_calls_measured=words[13],
+        hook_measured_ns=words[14],
+        fold_ns=words[15],
+        captures_written=words[16],
+        traced_ns=words[17],
+        once_ns=words[18],
+        started_mono_ns=words[19],
+        last_activity_mono_ns=words[20],
+        request_sequence=words[32],
+        request_seen=words[40],
+        request_left=words[41],
+        ending=EndingRecord(ending),
+        exit_status=_exit_status(words[25]),
+        status_follows=words[25] == _STATUS_FOLLOWS,
+        untimed_steps=max(words[21], 0),
+        untimed_threads=max(words[22], 0),
+        exit_mono_ns=words[23],
+    )
+
+
+def _exit_status(word: int) -> int | None:
+    """Return what a parent sees of an exit status, which is its last byte; None before the end."""
+    return (word >> 16) & 0xFF if word & 0xFFFF == _STATUS_MARK else None
+
+
+def _completed(file: WordFile, header: Header) -> int:
+    heads = (file.words(loop_at(index), 4) for index in range(header.loops_in_use))
+    return header.untimed_steps + sum(max(int(h[1] - h[2]), 0) for h in heads if len(h) == 4)
 
 
 def loop_at(index: int) -> int:

@@ -19,7 +19,7 @@ from tfprobe.runs.layout import (
     RunFolder,
     may_hold_processes,
 )
-from tfprobe.runs.process_folder.steps import bytes_in_use
+from tfprobe.runs.process_folder.steps_layout import bytes_in_use
 from tfprobe.runs.remote.storage import AT_ONCE, RemoteFile, Storage
 
 Watch = Callable[[int, int], None]

@@ -153,7 +153,7 @@ def test_what_cannot_be_kept_is_answered_all_the_same(
 def test_a_process_that_runs_is_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its answer is of the moment, and the next one is anew."""
     run = write_run(tmp_path / "run", [sampled_process()])
-    monkeypatch.setattr("tfprobe.runs.catalogue.process_state", lambda *_: liveness.RUNNING)
+    monkeypatch.setattr("tfprobe.runs.liveness.process_state", lambda *_: liveness.RUNNING)
 
     assert asked(COUNT, run)[1] == [(6,)]
     assert list(run.glob("derived/tables/*/*.parquet")) == []
