@@ -14,19 +14,20 @@ from tfprobe.analysis.input.stage_stats import (
 )
 from tfprobe.errors import Missing
 
-_FIRST = "First to try: map(..., num_parallel_calls=tf.data.AUTOTUNE), .prefetch(tf.data.AUTOTUNE)."
+_FIRST = "Try map(..., num_parallel_calls=tf.data.AUTOTUNE) and .prefetch(tf.data.AUTOTUNE) first."
 # An argument of the dataset in Keras 3, of fit in Keras 2.
 _WORKERS = (
-    "of a Keras PyDataset or Sequence several workers make batches at once: workers=4, where "
-    "Python computes also use_multiprocessing=True (of the PyDataset itself; before Keras 3 of fit)"
+    "for a Keras PyDataset or Sequence, set workers=4 to make several batches at once, and "
+    "use_multiprocessing=True if its Python code computes (arguments of the PyDataset; before "
+    "Keras 3, of fit)"
 )
 _WAIT_IN_PARALLEL = (
     "Several calls can wait in parallel: map(..., num_parallel_calls=16), or as many as the "
     "storage supports."
 )
 _ONE_FILE = (
-    "reads one file at a time: interleave(..., num_parallel_calls=tf.data.AUTOTUNE) over files "
-    "reads several; or .cache()"
+    "reads one file at a time: use interleave(..., num_parallel_calls=tf.data.AUTOTUNE) to read "
+    "several files at once, or .cache()"
 )
 # They only forward elements, in another order or number.
 _HAND_ON = frozenset(
@@ -63,34 +64,32 @@ def _for_source(
     waits: bool,
 ) -> Iterator[str]:
     if source.kind is SourceKind.ITERATOR and isinstance(pipeline, Missing):
-        yield f"This kind of recording does not show which stage of the pipeline it is. {_FIRST}"
+        yield f"This kind of recording does not show which stage of the pipeline is slow. {_FIRST}"
     elif source.kind is SourceKind.ITERATOR and not isinstance(pipeline, Missing):
         yield from _for_pipeline(pipeline, waits=waits)
     elif source.kind is SourceKind.QUEUE:
         yield from _for_queue(source, fillers)
     elif source.kind is SourceKind.FEED:
         yield (
-            "Arrays are converted and copied at each step: feed NumPy arrays of the placeholder's "
-            "own type, keep in a variable what does not change, or read with tf.data."
+            "Arrays are converted and copied at each step: feed NumPy arrays with the dtype of the "
+            "placeholder, keep constant data in a variable, or read the data with tf.data."
         )
     else:
         yield (
-            f"{source.what} runs in the thread of the steps and blocks them: let "
-            "tf.data run it in the background, Dataset.from_generator(...).prefetch(2), or keras "
-            "workers."
+            f"{source.what} runs in the thread of the steps and blocks them: run it in the "
+            "background, with Dataset.from_generator(...).prefetch(2) or Keras workers."
         )
 
 
 def _for_pipeline(pipeline: PipelineUse, *, waits: bool) -> Iterator[str]:
     if pipeline.is_of_arrays:
         yield (
-            "Keras makes these batches of the arrays itself: larger batches (batch_size=) take "
-            "fewer of them; or give fit a tf.data.Dataset of your own that ends with "
-            ".prefetch(tf.data.AUTOTUNE)."
+            "Keras makes these batches from the arrays itself: use larger batches (batch_size=), "
+            "or pass fit a tf.data.Dataset of your own that ends with .prefetch(tf.data.AUTOTUNE)."
         )
         return
     if isinstance(pipeline.bottleneck, Missing):
-        yield f"Which stage of the pipeline it is was not seen. {_FIRST}"
+        yield f"The recording does not show which stage of the pipeline is slow. {_FIRST}"
         return
     at = pipeline.bottleneck
     use = pipeline.stages[at]
@@ -104,29 +103,29 @@ def _for_pipeline(pipeline: PipelineUse, *, waits: bool) -> Iterator[str]:
         yield _BY_KIND.get(use.stage.kind, _other)(use, pipeline)
     if _reads_one_by_one(pipeline, at):
         yield (
-            "The inputs of the interleave are read one at a time: "
-            "interleave(..., num_parallel_calls=tf.data.AUTOTUNE) reads several at once."
+            "The interleave reads its inputs one at a time: use "
+            "interleave(..., num_parallel_calls=tf.data.AUTOTUNE) to read several at once."
         )
     if not pipeline.is_ahead:
         yield (
-            "Nothing is prepared ahead: end the pipeline with .prefetch(tf.data.AUTOTUNE), so that "
-            "the next element is made while a step computes."
+            "Nothing is prefetched: end the pipeline with .prefetch(tf.data.AUTOTUNE), so that the "
+            "next element is made while a step computes."
         )
 
 
 def _likely(use: StageUse, *, waits: bool) -> str:
     name = use.stage.name
     if waits and use.stage.kind != "Generator" and use.ops and use.runs_python:
-        return f"Likely, not measured: the Python of {name} waits. {_WAIT_IN_PARALLEL}"
+        return f"Likely, not measured: the Python code of {name} waits. {_WAIT_IN_PARALLEL}"
     if use.stage.kind == "Generator" or (use.ops and use.runs_python):
         return (
-            f"Likely, not measured: the Python of {name} takes the time, of which only one thread "
-            "runs at a time. Write it with TensorFlow's ops, or let it make whole batches."
+            f"Likely, not measured: the Python code of {name} takes the time, and only one thread "
+            "can run Python at a time. Write it with TensorFlow ops, or let it make whole batches."
         )
     if stage_kinds.has_function(use.stage.kind):
         more = "map whole batches"
         if not use.stage.is_async:
-            more = "run it for several elements at once: num_parallel_calls=tf.data.AUTOTUNE"
+            more = "run it for several elements at once with num_parallel_calls=tf.data.AUTOTUNE"
         what = f"the function of {name} takes the time"
         return f"Likely, not measured: {what}. Make it cheaper, or {more}."
     if not stage_kinds.is_source(use.stage.kind):
@@ -148,25 +147,26 @@ def _tiny_elements(pipeline: PipelineUse, at: int) -> str:
     size = elements_a_batch(pipeline.stages, at)
     least = "" if "batch_size" in pipeline.stages[at].stage.facts else "at least "
     return (
-        f"Each batch takes {least}{size:,} elements of next to no work one by one: let the source "
-        "give many at once, such as slices of the arrays that are batches already."
+        f"Each batch joins {least}{size:,} elements one by one, each of next to no work: let the "
+        "source produce many at once, such as slices of arrays that are batches already."
     )
 
 
 def _for_python(use: StageUse, pipeline: PipelineUse, *, waits: bool) -> Iterator[str]:
     if waits and not use.stage.is_async:
         name = use.stage.name
-        yield f"The function of {name} is Python that waits, for files say. {_WAIT_IN_PARALLEL}"
+        why = "is Python code that waits, perhaps for files"
+        yield f"The function of {name} {why}. {_WAIT_IN_PARALLEL}"
         return
-    cached = " or by .cache()" if _may_cache(use, pipeline) else ""
+    cached = " or with .cache()" if _may_cache(use, pipeline) else ""
     yield (
-        f"The function of {use.stage.name} is Python, of which only one thread computes at a time: "
-        f"write it with TensorFlow's ops, or do that work once, before training{cached}."
+        f"The function of {use.stage.name} is Python code, and only one thread can run Python at a "
+        f"time: write it with TensorFlow ops, or do that work once, before training{cached}."
     )
     if not use.stage.is_async and use.stage.kind == "Map":
         yield (
-            "num_parallel_calls=tf.data.AUTOTUNE helps where that Python waits, for files say, or "
-            "computes in libraries."
+            "num_parallel_calls=tf.data.AUTOTUNE helps if that code waits, for files for example, "
+            "or computes in libraries that release the GIL."
         )
 
 
@@ -185,7 +185,7 @@ def _for_queue(source: InputSource, fillers: Sequence[Producer]) -> Iterator[str
     yield (
         f"{source.what} takes from a queue that {len(fillers) or 'other'} "
         f"thread{'' if len(fillers) == 1 else 's'} fill{'s' if len(fillers) == 1 else ''}{most}: "
-        "more threads (num_threads=), a larger capacity, or tf.data."
+        "use more threads (num_threads=), a larger capacity, or tf.data."
     )
 
 
@@ -201,17 +201,17 @@ def _parallel(use: StageUse, pipeline: PipelineUse) -> str:
     )
     if parallelism == "1" and use.stage.facts.get("autotune") != "true":
         return (
-            f"{use.stage.name} runs its function for one element at a time: "
+            f"{use.stage.name} runs its function for one element at a time: use "
             "map(..., num_parallel_calls=tf.data.AUTOTUNE)."
         )
     busy = f", {parallelism} at a time" if parallelism.isdecimal() else ""
     room = f" on {budget} CPUs" if budget.isdecimal() else ""
-    how = f"in parallel already{busy}{room}"
+    how = f"in parallel{busy}{room}"
     if parallelism == "1":
-        how = f"for one element at a time, as many as TensorFlow chose{room}"
+        how = f"for one element at a time, as TensorFlow chose{room}"
     cached = ", or .cache() its results" if _may_cache(use, pipeline) else ""
     return (
-        f"{use.stage.name} runs its function {how}: make it cheaper, map whole batches (batch "
+        f"{use.stage.name} runs its function {how}: make it cheaper, or map whole batches (batch "
         f"before map){cached}."
     )
 
@@ -221,53 +221,53 @@ def _map(use: StageUse, pipeline: PipelineUse) -> str:
         return _parallel(use, pipeline)
     cached = ", or .cache() its results" if _may_cache(use, pipeline) else ""
     return (
-        f"{use.stage.name} runs its function for one element at a time: "
+        f"{use.stage.name} runs its function for one element at a time: use "
         f"{use.stage.kind.lower()}(..., num_parallel_calls=tf.data.AUTOTUNE){cached}."
     )
 
 
 def _filter(use: StageUse, pipeline: PipelineUse) -> str:  # noqa: ARG001 - as all of _BY_KIND
-    return f"{use.stage.name} looks at one element at a time: filter once, beforehand, or earlier."
+    return f"{use.stage.name} tests one element at a time: filter earlier, or once before training."
 
 
 def _generator(use: StageUse, pipeline: PipelineUse) -> str:  # noqa: ARG001
     if not any(stage_kinds.joins(stage.stage.kind) for stage in pipeline.stages):
         return (
-            "The Python generator makes one batch after the other, in one thread: "
-            f"{_WORKERS}; or let tf.data read the data itself, which several threads can."
+            "The Python generator makes one batch at a time, in one thread: "
+            f"{_WORKERS}; or read the data with tf.data, which uses several threads."
         )
     return (
-        "The Python generator makes one element at a time: let it yield whole batches, or let "
-        "tf.data read the data itself, which several threads can."
+        "The Python generator makes one element at a time: let it yield whole batches, or read the "
+        "data with tf.data, which uses several threads."
     )
 
 
 def _shuffle(use: StageUse, pipeline: PipelineUse) -> str:  # noqa: ARG001
     return (
-        "Shuffle moves whole elements through its buffer: shuffle names or indices before they "
-        "are read, or take a smaller buffer_size."
+        "Shuffle moves whole elements through its buffer: shuffle file names or indices before "
+        "reading, or use a smaller buffer_size."
     )
 
 
 def _batch(use: StageUse, pipeline: PipelineUse) -> str:  # noqa: ARG001
     return (
-        f"{use.stage.name} copies elements into one tensor: "
-        "batch(..., num_parallel_calls=tf.data.AUTOTUNE) makes several batches at once."
+        f"{use.stage.name} copies elements into one tensor: use "
+        "batch(..., num_parallel_calls=tf.data.AUTOTUNE) to make several batches at once."
     )
 
 
 def _interleave(use: StageUse, pipeline: PipelineUse) -> str:  # noqa: ARG001
-    return f"{use.stage.name} spends its time opening inputs: fewer and larger files help."
+    return f"{use.stage.name} spends its time opening inputs: use fewer and larger files."
 
 
 def _data_service(use: StageUse, pipeline: PipelineUse) -> str:  # noqa: ARG001
-    return "The tf.data service is slower than the steps: it needs more workers."
+    return "The tf.data service is slower than the steps: add workers."
 
 
 def _parallel_calls(pipeline: PipelineUse) -> str:
     """Return how to make elements in parallel; current TensorFlow parallelizes maps itself."""
     if any(stage.stage.kind == "ParallelMap" for stage in pipeline.stages):
-        return "a cheaper function of map"
+        return "a cheaper function in map"
     return "map(..., num_parallel_calls=tf.data.AUTOTUNE)"
 
 
@@ -277,13 +277,15 @@ def _other(use: StageUse, pipeline: PipelineUse) -> str:
         return f"{stage.name} {_ONE_FILE}."
     if stage_kinds.is_wrapper(stage.kind) or stage.kind == "Prefetch":
         return (
-            "What the pipeline spends its time in lasts longer than a traced step; "
-            "`tfprobe run --every` with more samples, or a longer step, may show it. First to try: "
+            "The slow part of the pipeline takes longer than a traced step; tracing more steps "
+            "(`tfprobe run --every`) or longer ones may show it. First try "
             f"{_parallel_calls(pipeline)}; {_WORKERS}."
         )
     if stage.kind in _HAND_ON:
-        return f"{stage.name} only hands on what others make: fewer, larger elements cost it less."
-    return f"{stage.name} takes the time: do its work once, beforehand or by .cache() after it."
+        return f"{stage.name} only forwards elements: fewer, larger elements cost less."
+    return (
+        f"{stage.name} takes the time: do its work once, before training or with .cache() after it."
+    )
 
 
 _BY_KIND: Mapping[str, Callable[[StageUse, PipelineUse], str]] = {
