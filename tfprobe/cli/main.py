@@ -81,7 +81,7 @@ def _dispatch(arguments: list[str]) -> int:
     if arguments[:1] == ["run"]:
         from tfprobe.cli.record import run
 
-        if not run.asks_for_help(arguments[1:]):
+        if not run.wants_help(arguments[1:]):
             return run.main(arguments[1:])
     from tfprobe.cli import commands
 

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import NoReturn
 
 import tfprobe
-from tfprobe.launch import ptrace
 from tfprobe.runs import safe_files
 from tfprobe.runs.layout import RunFolder
 
@@ -134,6 +133,9 @@ def start_stack_sampler(
 
     This process is about to become the job, and allows the sampler to read it.
     """
+    # Imported here: ctypes takes longer to import than the rest of a launch.
+    from tfprobe.launch import ptrace
+
     program = find_reader(environment)
     if program is None:
         return {}, f"py-spy was not found; {_INSTALL}"
