@@ -14,7 +14,8 @@ from tfprobe.analysis.breakdown.python_lines import gap_python, tensor_reads
 from tfprobe.analysis.core.main_loop import fills_queue
 from tfprobe.analysis.core.releases import release_of
 from tfprobe.analysis.core.source_lines import is_of_library
-from tfprobe.analysis.distributed.rank_lateness import RankLateness, lateness_of_loops
+from tfprobe.analysis.distributed.rank_parts import rank_steps
+from tfprobe.analysis.distributed.slow_ranks import Straggler, slow_ranks
 from tfprobe.analysis.input.input_verdict import LoopInput, judge
 from tfprobe.analysis.input.step_input import StepInput, step_input
 from tfprobe.analysis.memory.allocator_levels import DeviceMemory, device_memories
@@ -57,24 +58,22 @@ _Key = tuple[int, int]
 
 def analyse(profile: Profile, traced: Iterable[TracedLoop], limits: Thresholds) -> RunAnalysis:
     """Return the analysis of a run. `traced` are loops of it joined with graphs and code."""
-    return merge((analyse_processes(profile, traced, limits),), lateness_of_loops(profile))
+    return merge((analyse_processes(profile, traced, limits),), slow_ranks(rank_steps(profile)))
 
 
-def merge(parts: Sequence[RunAnalysis], lateness: Mapping[_Key, RankLateness]) -> RunAnalysis:
+def merge(parts: Sequence[RunAnalysis], slow: Sequence[Straggler]) -> RunAnalysis:
     """Return the analysis of a run whose processes are those of the parts, in this order.
 
-    `lateness` is that of loops of ranks, by their place among all processes and their number.
+    `slow` are the slow processes of the run, by their place among all.
     """
-    loops = tuple(replace(loop, key=key, lateness=lateness.get(key)) for key, loop in _keyed(parts))
+    slow_in = {(straggler.process, straggler.loop): straggler for straggler in slow}
+    loops = tuple(
+        replace(loop, key=key, slow=slow_in.get((key[0], f"{loop.timing.kind} {loop.timing.name}")))
+        for key, loop in _keyed(parts)
+    )
     processes = tuple(process for part in parts for process in part.processes)
     times_ns = [part.longest_traced_ns for part in parts if part.longest_traced_ns is not None]
     return RunAnalysis(processes, loops, max(times_ns, default=None))
-
-
-def loop_names(parts: Sequence[RunAnalysis]) -> Iterator[tuple[_Key, str]]:
-    """Give the loops of all parts, each by its place as `merge` has it, with its kind and name."""
-    for key, loop in _keyed(parts):
-        yield key, f"{loop.timing.kind} {loop.timing.name}"
 
 
 def _keyed(parts: Sequence[RunAnalysis]) -> Iterator[tuple[_Key, LoopAnalysis]]:

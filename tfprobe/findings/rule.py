@@ -14,7 +14,7 @@ from tfprobe.analysis.account.account import Account
 from tfprobe.analysis.breakdown.python_lines import GapPython, TensorReads
 from tfprobe.analysis.breakdown.step_parts import LABELS, Part
 from tfprobe.analysis.core.releases import PARALLEL_BATCH, STEPS_PER_EXECUTION, Release, is_before
-from tfprobe.analysis.distributed.rank_lateness import RankLateness
+from tfprobe.analysis.distributed.slow_ranks import Straggler
 from tfprobe.analysis.input.step_input import StepInput
 from tfprobe.analysis.memory.allocator_levels import DeviceMemory
 from tfprobe.analysis.ops.device_ops import DataLayout, Precision
@@ -107,7 +107,7 @@ class LoopAnalysis:
     """The results for one loop. `key` is the number of its process, and its own in that process.
 
     `is_main`: no loop of its process takes more time. `nodes` are those of its graph that compute.
-    `lateness` is known where other ranks take part in the same collectives. `double_precision` are
+    `slow` is there if its process is slow among the others that run it. `double_precision` are
     ops of the host in 64 bits, `dense_gradients` those on whole tables of which few rows are looked
     up, `one_hot_products` one-hot vectors and products with them. `ops_source` is the line of the
     job that made most of its ops, `save_source` one that was seen saving between its steps,
@@ -138,7 +138,7 @@ class LoopAnalysis:
     ops_source: str = ""
     save_source: str = ""
     called_at: str = ""
-    lateness: RankLateness | None = None
+    slow: Straggler | None = None
     is_pytorch: bool = False
     layout: DataLayout | Missing | None = None
     precision: Precision | Missing | None = None

@@ -12,7 +12,6 @@ from pathlib import Path
 
 from tfprobe.analysis.account.account import process_accounts
 from tfprobe.analysis.breakdown.cycles import parts_by_loop
-from tfprobe.analysis.distributed.rank_lateness import rank_lateness
 from tfprobe.analysis.system import application
 from tfprobe.errors import UnreadableInput
 from tfprobe.findings import collect
@@ -204,12 +203,7 @@ def _merged(
         silences = whole.silences if parts else ()
         whole = replace(whole, problems=(*whole.problems, *lost), silences=silences)
     analyses = [each.analysis for each in parts]
-    processes = [process.process for process in whole.processes]
-    events = run_report.met([each.report for each in parts])
-    # A process alone is late to nothing.
-    several = len(parts) > 1
-    lateness = rank_lateness(collect.loop_names(analyses), processes, events) if several else {}
-    return RunReport(whole, rules.judge(collect.merge(analyses, lateness), limits))
+    return RunReport(whole, rules.judge(collect.merge(analyses, whole.slow), limits))
 
 
 # Increase it whenever a summary means something else.

@@ -10,7 +10,8 @@ import pytest
 
 from tests.support.profiles import Step, loop, op, process, profile
 from tests.support.rank_runs import write_ranks
-from tfprobe.analysis.distributed.rank_lateness import lateness_of_loops
+from tfprobe.analysis.distributed.rank_parts import rank_steps
+from tfprobe.analysis.distributed.slow_ranks import slow_ranks
 from tfprobe.errors import Missing
 from tfprobe.findings.collect import analyse, analyse_processes, merge, with_costliest_loop
 from tfprobe.findings.rule import LoopAnalysis
@@ -28,7 +29,7 @@ ELSEWHERE = Machine("elsewhere", None)
 def test_ranks_read_one_by_one_have_the_signals_of_the_run(
     tmp_path: Path, ranks: int, steps: int, taken: int
 ):
-    """To the last digit, what ranks did in the collectives they meet in included."""
+    """To the last digit, with the ranks that are slow."""
     root = write_ranks(tmp_path / "run", ranks, steps, sampled=taken, resource_samples=10)
     whole = load(RunFolder(root), ELSEWHERE)
 
@@ -37,8 +38,7 @@ def test_ranks_read_one_by_one_have_the_signals_of_the_run(
         for shard in shards_of(RunFolder(root), ELSEWHERE)
     ]
 
-    assert merge(parts, lateness_of_loops(whole)) == analyse(whole, (), DEFAULTS)
-    assert any(loop.lateness is not None for loop in analyse(whole, (), DEFAULTS)) == (ranks > 1)
+    assert merge(parts, slow_ranks(rank_steps(whole))) == analyse(whole, (), DEFAULTS)
 
 
 def test_the_work_to_join_with_its_code_is_that_of_the_whole_run(tmp_path: Path):

@@ -34,6 +34,8 @@ T = TypeVar("T", bound=RankSteps)
 # If processes wait for each other outside their steps, the slow one has long steps; if they wait
 # within their steps, the others have. With two processes, it is unknown which of them is slow.
 _LEAST_OF_STEPS = 3
+# A process that is late by this share of its excess from step to step, too, has a pace of its own.
+_OWN_PACE_RATIO = 0.5
 # Coming last to fewer collectives than these may be chance.
 _LEAST_MATCHED = 5
 # Equal ranks come last equally often. A slow one comes last this many times as often,
@@ -47,7 +49,8 @@ class Straggler:
     """How slow a process is in a loop, by the measure in which it is slowest.
 
     `excess_ns` is how much longer it takes per step than the median process. `last_ratio` is the
-    share of the `matched` collectives to which it came last.
+    share of the `matched` collectives to which it came last. `is_waited_for` says that it takes no
+    longer than the others from step to step, so that they wait for it.
     """
 
     process: int
@@ -57,6 +60,7 @@ class Straggler:
     excess_ns: float
     last_ratio: float | Missing
     matched: int
+    is_waited_for: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,8 +190,17 @@ def stragglers(
         known = worst.get(straggler.process)
         if known is None or _severity(straggler) > _severity(known):
             worst[straggler.process] = straggler
-    slow = sorted((each for each in worst.values() if each.late.is_named), key=_by_excess)
-    return tuple(slow), tuple(worst[process] for process in sorted(worst))
+    cycle_ns = {each.process: each.excess_ns for each in judged if each.measure == "cycle"}
+    rows = [_with_waits(worst[process], cycle_ns.get(process)) for process in sorted(worst)]
+    slow = sorted((row for row in rows if row.late.is_named), key=_by_excess)
+    return tuple(slow), tuple(rows)
+
+
+def _with_waits(straggler: Straggler, cycle_excess_ns: float | None) -> Straggler:
+    """Say whether the others wait for a process, by how much longer it takes from step to step."""
+    own_ns = 0.0 if cycle_excess_ns is None else cycle_excess_ns
+    is_own = straggler.measure == "cycle" or own_ns > _OWN_PACE_RATIO * straggler.excess_ns
+    return replace(straggler, is_waited_for=not is_own)
 
 
 def slow_by_medians(medians_ns: Mapping[int, Sequence[float]]) -> tuple[Straggler, ...]:

@@ -2,81 +2,66 @@
 
 from __future__ import annotations
 
-import statistics
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
+from tfprobe.analysis.distributed.slow_ranks import FEW, Straggler
 from tfprobe.errors import Missing
-from tfprobe.findings.finding import Evidence, Finding, Subject
+from tfprobe.findings.finding import Evidence, Finding
 from tfprobe.findings.rule import LoopAnalysis, RunAnalysis, Verdict
 from tfprobe.findings.thresholds import Thresholds
 
 # A slow machine can be made as fast as the others or left out.
 LIKELY = 0.5
-# Facts told of ranks; of hundreds the first will do.
-_SHOWN = 3
-# Of fewer nobody can say what is usual among them.
-FEW = 8
-# Iglewicz and Hoaglin's robust z (docs/steps.md): where it is an outlier, what makes it one of the
-# normal distribution, and the least share of a cycle that ranks are taken to differ by.
-OUTLIER_Z = 3.5
-_MAD_OF_NORMAL = 0.6745
-_LEAST_MAD_RATIO = 0.01
-# Of equal ranks each is last to its share of the collectives; a late one to so many times that.
-_SHARES = 3
-# Where the ranks were not seen to meet: of what one is late, so much must be in others' steps.
-_WAITED_RATIO = 0.5
-_WAITS = ("collectives", "sync_wait")
+# Of many slow ranks, the first will do.
+_MOST_NAMED = 3
+_MEASURES = {
+    "between": "longer before a step than the median rank",
+    "inside": "longer in a traced step outside collectives than the median rank",
+    "step": "longer in a step than the median rank",
+}
+_Group = tuple[str, str, int]
 
 
 def straggler(run: RunAnalysis, limits: Thresholds) -> Iterator[Verdict]:
-    """Return a finding for each kind of work with one late process, of ranks of one job.
+    """Return a finding for each loop with a rank that is slow and that other ranks wait for.
 
-    Of processes in step with each other, the late one waits least, and comes last to most of the
-    collectives. Its own time is the cycle less what it waits for others; the bound is what it
-    takes more than the mean of the others.
+    Which ranks are slow is decided by analysis.distributed.slow_ranks, as everywhere. The bound is
+    what the slowest takes longer than the median rank, in all steps.
     """
-    groups: dict[tuple[str, str, int], list[LoopAnalysis]] = {}
+    groups: dict[_Group, list[LoopAnalysis]] = {}
     for loop in run.loops:
         key = loop.subject.kind, loop.subject.name, loop.process.group
         groups.setdefault(key, []).append(loop)
     for group in groups.values():
-        by_process = {_process(each.subject): each for each in group}
-        if len(by_process) > 1 and _are_ranks(by_process.values()):
-            yield _late(list(by_process.values()), limits)
+        if all(loop.subject.rank is not None for loop in group):
+            slow = [loop for loop in group if loop.slow is not None and loop.slow.is_waited_for]
+            yield _finding(slow, len({loop.key[0] for loop in group}), limits)
 
 
-def _process(subject: Subject) -> tuple[str | None, int | None, int | None]:
-    # What profiler services recorded has ranks and no pids.
-    return subject.host, subject.pid, subject.rank
-
-
-def _are_ranks(loops: Iterable[LoopAnalysis]) -> bool:
-    return all(loop.subject.rank is not None for loop in loops)
-
-
-def _late(loops: list[LoopAnalysis], limits: Thresholds) -> Verdict:
-    own = _own_ns(loops)
-    latest = max(range(len(loops)), key=own.__getitem__)
-    others = [ns for at, ns in enumerate(own) if at != latest]
-    late_ns = own[latest] - sum(others) / len(others)
-    loop = loops[latest]
-    cycle_ns = _cycle_ns(loop)
-    if late_ns < limits.straggler_ratio * cycle_ns or not _is_clear(latest, loops, late_ns, limits):
+def _finding(loops: list[LoopAnalysis], ranks: int, limits: Thresholds) -> Verdict:
+    """Return the finding for the slowest of these loops, each of which is slow."""
+    # If several threads of a process run the loop, the busiest counts.
+    by_excess = sorted(loops, key=lambda loop: (-_excess_ns(loop), -loop.timing.loop_ns))
+    if not by_excess or by_excess[0].slow is None:
         return None
-    z = _z(own, latest, cycle_ns)
-    if z is not None and z < OUTLIER_Z:
+    loop, slow = by_excess[0], by_excess[0].slow
+    if slow.excess_ns < limits.straggler_ratio * _cycle_ns(loop):
         return None
-    gain_ns = late_ns * loop.timing.steps
+    last = slow.last_ratio
+    if not isinstance(last, Missing) and ranks < FEW and last < limits.last_ratio:
+        return None
+    gain_ns = slow.excess_ns * loop.timing.steps
     gain = loop.gain(gain_ns, LIKELY * gain_ns)
     return Finding(
         title=f"Rank {loop.subject.rank} is slower than the others, and they wait for it",
         severity=limits.severity(gain),
         evidence=(
-            *_came_last(loop),
-            *_times(loops, own, latest),
-            *_stands_out(z, len(loops)),
+            *_came_last(slow),
+            Evidence(_MEASURES[slow.measure], time_ns=round(slow.excess_ns)),
+            Evidence(f"robust z {slow.late.z:.1f} over {slow.late.steps} steps of {ranks} ranks"),
+            *_other_slow_ranks(loop, by_excess),
             Evidence("compare all ranks", command="tfprobe ranks"),
-            loop.shown_by("steps" if loop.lateness is None else "transfers"),
+            loop.shown_by("steps" if isinstance(last, Missing) else "transfers"),
         ),
         action="Compare its machine with the others' (other jobs, clocks, disks, links) and its "
         "share of the data; `tfprobe report --rank` shows one rank.",
@@ -86,79 +71,28 @@ def _late(loops: list[LoopAnalysis], limits: Thresholds) -> Verdict:
     )
 
 
-def _is_clear(latest: int, loops: list[LoopAnalysis], late_ns: float, limits: Thresholds) -> bool:
-    """Say whether a rank is late by more than chance."""
-    loop, others = loops[latest], [each for at, each in enumerate(loops) if at != latest]
-    turns = [other.lateness for other in others if other.lateness is not None]
-    if loop.lateness is None or len(turns) < len(others):
-        timings = [other.timing for other in others]
-        spread_ns = loop.timing.gap_spread_ns + max(timing.gap_spread_ns for timing in timings)
-        # Who waits for it does so in steps that are longer; else they only run beside each other.
-        waited_ns = min(timing.usual_step_ns for timing in timings) - loop.timing.usual_step_ns
-        return late_ns > spread_ns and waited_ns >= _WAITED_RATIO * late_ns
-    waits = [turn.waiting_ns for turn in turns]
-    if len(loops) < FEW:
-        return (
-            loop.lateness.waiting_ns < min(waits) and loop.lateness.last_ratio >= limits.last_ratio
-        )
-    # Of many each is last to a small share of the collectives, and another one may wait least once.
-    waits_little = loop.lateness.waiting_ns < statistics.median(waits)
-    return waits_little and loop.lateness.last_ratio >= _SHARES / len(loops)
-
-
-def _z(own_ns: list[float], latest: int, cycle_ns: float) -> float | None:
-    """Return how far a rank is from the middle of all, in units of what they differ by; None where
-    there are too few to say what is usual.
-    """
-    if len(own_ns) < FEW:
-        return None
-    middle_ns = statistics.median(own_ns)
-    mad_ns = statistics.median(abs(each - middle_ns) for each in own_ns)
-    return _MAD_OF_NORMAL * (own_ns[latest] - middle_ns) / max(mad_ns, _LEAST_MAD_RATIO * cycle_ns)
-
-
-def _stands_out(z: float | None, ranks: int) -> Iterator[Evidence]:
-    if z is not None:
-        yield Evidence(f"robust z {z:.1f} among {ranks} ranks ({OUTLIER_Z} is an outlier)")
-
-
-def _came_last(loop: LoopAnalysis) -> Iterator[Evidence]:
-    if loop.lateness is not None:
-        text = f"of {loop.lateness.matched} collectives it was last in"
-        yield Evidence(text, ratio=loop.lateness.last_ratio)
-
-
-def _times(loops: list[LoopAnalysis], own: list[float], latest: int) -> Iterator[Evidence]:
-    """Yield the own time of the late rank, and of some others."""
-    others = [at for at in range(len(loops)) if at != latest]
-    for at in (latest, *others[:_SHOWN]):
-        text = f"rank {loops[at].subject.rank}, own time per step"
-        yield Evidence(text, time_ns=round(own[at]))
+def _excess_ns(loop: LoopAnalysis) -> float:
+    return 0.0 if loop.slow is None else loop.slow.excess_ns
 
 
 def _cycle_ns(loop: LoopAnalysis) -> float:
-    """Return the mean time from step to step, without the first: that one is never recorded, and
+    """Return the mean time from step to step without the first one, which is never recorded, and
     is long for reasons of its own.
     """
     return (loop.timing.regular_step_ns + loop.timing.regular_gap_ns) / max(loop.timing.steps, 1)
 
 
-def _own_ns(loops: list[LoopAnalysis]) -> list[float]:
-    """Return the time of a mean cycle that each process spends on its own account.
+def _came_last(slow: Straggler) -> Iterator[Evidence]:
+    if not isinstance(slow.last_ratio, Missing):
+        yield Evidence(f"of {slow.matched} collectives it was last in", ratio=slow.last_ratio)
 
-    Where the ranks were seen to meet, that is all but waiting. Traced steps of ranks that were not
-    are slow at different times and not compared: a step is taken to be as long as that of the
-    process with the shortest steps, and the rest of it to be waiting for others.
-    """
-    cycles = [_cycle_ns(loop) for loop in loops]
-    if all(loop.lateness and not isinstance(loop.parts, Missing) for loop in loops):
-        return [
-            cycle * (1 - loop.parts.ratio(*_WAITS))
-            for cycle, loop in zip(cycles, loops, strict=True)
-            if not isinstance(loop.parts, Missing)
-        ]
-    shortest_ns = min(loop.timing.usual_step_ns for loop in loops)
-    return [shortest_ns + loop.timing.usual_gap_ns for loop in loops]
+
+def _other_slow_ranks(loop: LoopAnalysis, loops: list[LoopAnalysis]) -> Iterator[Evidence]:
+    ranks = dict.fromkeys(str(each.subject.rank) for each in loops if each.key[0] != loop.key[0])
+    if ranks:
+        shown = ", ".join(list(ranks)[:_MOST_NAMED])
+        rest = len(ranks) - _MOST_NAMED
+        yield Evidence(f"also slow: rank {shown}" + (f" and {rest} more" if rest > 0 else ""))
 
 
 # The backward pass has room for about half; the last gradients have nothing to hide behind.

@@ -2,12 +2,26 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from benchmarks.scale.stragglers import named
-from tests.support.planted import team
-from tfprobe.analysis.distributed.slow_ranks import excesses, lateness, slow_by_medians
+from tests.support.planted import KEY, team
+from tests.support.profiles import process as described
+from tests.support.profiles import profile, timed_loop
+from tfprobe.analysis.distributed.rank_parts import RankPart, parts_of
+from tfprobe.analysis.distributed.rank_waits import Turn
+from tfprobe.analysis.distributed.slow_ranks import (
+    excesses,
+    lateness,
+    slow_by_medians,
+    slow_ranks,
+    stragglers,
+)
+
+MS = 1_000_000
 
 SMALL = {"ranks": 16, "steps": 80, "recorded": 12, "collectives": 2, "per_machine": 8}
 
@@ -111,6 +125,91 @@ def test_medians_of_steps_are_judged_by_the_same_criterion() -> None:
 def test_of_two_medians_of_steps_do_not_say_who_is_slow() -> None:
     """Steps are long in the one that is slow, or in the one that waits for it."""
     assert slow_by_medians({0: [10e6] * 9, 1: [20e6] * 9, 2: []}) == ()
+
+
+def test_where_ranks_are_anything_from_fast_to_slow_the_slowest_is_one_of_them() -> None:
+    """The spread of the team is large, so the last is no outlier."""
+    assert names(*table({row: row / 40 for row in range(16)})) == []
+
+
+def test_a_long_first_step_makes_nobody_late() -> None:
+    """A chief restores and traces in it. The others waited for that one step alone."""
+    times, cycle = table({})
+    times[3, 0] *= 100
+
+    assert names(times, cycle) == []
+
+
+def pace(step_ms: float, gap_ms: float, process: int) -> RankPart:
+    """Return a rank with a hundred steps as long as this."""
+    loops = [timed_loop([round(step_ms * MS)] * 100, round(gap_ms * MS), process=0, index=0)]
+    (part,) = parts_of(profile(processes=[described(rank=process)], loops=loops))
+    return part
+
+
+def slow_of(*paces: tuple[float, float]) -> list[tuple[int, str, bool]]:
+    parts = [pace(*each, process) for process, each in enumerate(paces)]
+    return [(each.process, each.measure, each.is_waited_for) for each in slow_ranks(parts)]
+
+
+def test_who_is_late_to_its_steps_makes_the_others_wait_in_theirs() -> None:
+    """All take equally long from step to step."""
+    assert slow_of((2, 8), (9, 1)) == [(0, "between", True)]
+
+
+def test_who_steps_at_its_own_pace_makes_nobody_wait() -> None:
+    """It takes longer between its steps, and no step of others is longer for it."""
+    found = slow_of((8, 4), (8, 1), (8, 1))
+
+    assert [(process, is_waited_for) for process, _, is_waited_for in found] == [(0, False)]
+    assert [each[2] for each in slow_of((8, 4), (6, 1))] == [False]
+
+
+def test_of_three_ranks_both_others_wait_for_the_slow_one_between_their_steps() -> None:
+    """One alone with longer steps is slow itself."""
+    assert slow_of((10, 1), (5, 6), (5, 6)) == [(0, "step", True)]
+
+
+def test_jobs_of_one_run_are_compared_each_by_itself() -> None:
+    """A script that runs one job after the other has each rank twice."""
+    first = [pace(5, 6, 0), pace(5, 6, 1), pace(10, 1, 2)]
+    second = [pace(50, 60, rank) for rank in range(3)]
+    second = [replace(each, process=replace(each.process, group=3)) for each in second]
+
+    assert [each.process for each in slow_ranks([*first, *second])] == [2]
+    assert slow_ranks([first[0], second[0]]) == ()
+
+
+MANY = {**SMALL, "kind": "input", "slower": 0.15}
+
+
+def judged(ranks: int, last: int, waiting_ns: int) -> bool:
+    """Say whether the slow one of a team is named that came so often last to 100 collectives, and
+    waited so long in them, where the others waited 2 ms.
+    """
+    made = team(1, is_slow=True, **{**MANY, "ranks": ranks})
+    turns = {each: Turn(each, 100, 100 // ranks, 2 * MS, 0) for each in range(ranks)}
+    turns[made.slow] = Turn(made.slow, 100, last, waiting_ns, 0)
+    slow, _ = stragglers(dict(enumerate(made.parts)), KEY, turns)
+    return [each.process for each in slow] == [made.slow]
+
+
+def test_of_many_ranks_a_slow_one_is_last_to_three_times_its_share() -> None:
+    """Among 16, nobody comes last to most collectives."""
+    assert judged(16, last=19, waiting_ns=MS)
+    assert not judged(16, last=18, waiting_ns=MS)
+
+
+def test_of_few_ranks_a_slow_one_is_last_to_most_collectives() -> None:
+    """Equal ranks take turns in being last."""
+    assert judged(2, last=60, waiting_ns=MS)
+    assert not judged(2, last=59, waiting_ns=MS)
+
+
+@pytest.mark.parametrize("ranks", [2, 16])
+def test_a_rank_that_waits_as_long_as_the_others_is_not_slow(ranks: int) -> None:
+    """The others do not wait for it."""
+    assert not judged(ranks, last=90, waiting_ns=2 * MS)
 
 
 def test_half_of_a_team_on_older_machines_is_no_straggler() -> None:
