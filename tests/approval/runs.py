@@ -9,7 +9,13 @@ from pathlib import Path
 
 from tests.support.captures import CPU, Node, run_metadata
 from tests.support.rank_runs import write_ranks
-from tests.support.rundir import WrittenLoop, WrittenProcess, regular_steps, write_run
+from tests.support.rundir import (
+    LAYOUT,
+    WrittenLoop,
+    WrittenProcess,
+    regular_steps,
+    write_run,
+)
 
 RECORDINGS = Path(__file__).parent / "recordings"
 # After the last of the recordings.
@@ -51,7 +57,7 @@ def _empty(to: Path) -> Path:
 
 def _killed(to: Path) -> Path:
     loops = [WrittenLoop(steps=regular_steps(40))]
-    process = WrittenProcess(loops=loops, header={20: 0})
+    process = WrittenProcess(loops=loops, header={LAYOUT.ACTIVE_WORD: 0})
     return write_run(to / "20261120-200418-train-killed", [process])
 
 
@@ -78,7 +84,7 @@ def _growing(to: Path) -> Path:
     name = "000002-session_run-0.run_metadata.pb"
     process = WrittenProcess(
         loops=[WrittenLoop(steps=regular_steps(30), sampled=[2])],
-        header={20: 0},
+        header={LAYOUT.ACTIVE_WORD: 0},
         captures={name: run_metadata({CPU: [node]})},
         events=[{"event": "sample", "work": 0, "step": 2, "capture": name}],
     )

@@ -12,6 +12,7 @@ import pytest
 from tests.process.launching import Launcher
 from tests.support.captures import CPU, Node, run_metadata
 from tests.support.rundir import (
+    LAYOUT,
     MONO_NS,
     UNIX_NS,
     WrittenLoop,
@@ -35,7 +36,7 @@ def _rank(index: int, world: int = RANKS, *, name: str = "", **manifest: Any) ->
         pid=4000 + index,
         host=name or f"node{index}",
         loops=[WrittenLoop(steps=steps, sampled=SAMPLED)],
-        header={11: 2, 12: UNIX_NS + 60_000_000_000},
+        header={LAYOUT.STATE_WORD: LAYOUT.FINISHED, LAYOUT.EXIT_WORD: UNIX_NS + 60_000_000_000},
         manifest={"rank": place, "boot_id": f"boot-{index}", **manifest},
         events=[_sample(name, step, steps[step]) for name, step in files.items()],
         captures=dict.fromkeys(files, _CAPTURE),

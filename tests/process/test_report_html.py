@@ -8,7 +8,13 @@ from pathlib import Path
 import pytest
 
 from tests.process.launching import Ending, Launcher
-from tests.support.rundir import WrittenLoop, WrittenProcess, regular_steps, write_run
+from tests.support.rundir import (
+    LAYOUT,
+    WrittenLoop,
+    WrittenProcess,
+    regular_steps,
+    write_run,
+)
 
 OLD = "the report of yesterday"
 
@@ -16,7 +22,9 @@ OLD = "the report of yesterday"
 @pytest.fixture
 def report(launcher: Launcher):
     """Report a run of 30 steps with these arguments."""
-    process = WrittenProcess(loops=[WrittenLoop(steps=regular_steps(30))], header={11: 2})
+    process = WrittenProcess(
+        loops=[WrittenLoop(steps=regular_steps(30))], header={LAYOUT.STATE_WORD: LAYOUT.FINISHED}
+    )
     write_run(launcher.output / "r1", [process])
 
     def call(*arguments: str | Path) -> Ending:

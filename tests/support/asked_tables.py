@@ -11,6 +11,7 @@ from typing import Any
 
 from tests.support.captures import CPU, Node, TraceEvent, run_metadata, xspace
 from tests.support.rundir import (
+    LAYOUT,
     MONO_NS,
     UNIX_NS,
     WrittenLoop,
@@ -25,7 +26,7 @@ from tfprobe.query.tables.query import ask
 from tfprobe.runs.layout import RunFolder
 from tfprobe.runs.liveness import this_machine
 
-FINISHED = {11: 2, 12: UNIX_NS + 60 * 10**9}
+FINISHED = {LAYOUT.STATE_WORD: LAYOUT.FINISHED, LAYOUT.EXIT_WORD: UNIX_NS + 60 * 10**9}
 Asked = tuple[list[tuple[str, str]], list[tuple[Any, ...]]]
 
 

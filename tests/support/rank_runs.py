@@ -11,6 +11,7 @@ from typing import Any
 from tests.support.captures import TraceEvent
 from tests.support.gpu_traces import allocation, call, copy, gpu_trace, kernel, memset
 from tests.support.rundir import (
+    LAYOUT,
     MONO_NS,
     UNIX_NS,
     WrittenLoop,
@@ -53,7 +54,7 @@ def _write_rank(
         pid=4000 + rank,
         host=f"node{rank // RANKS_PER_HOST}",
         loops=[WrittenLoop("fit", "resnet", steps=times, sampled=tuple(taken))],
-        header={20: times[-1][1]},
+        header={LAYOUT.ACTIVE_WORD: times[-1][1]},
         manifest={
             "rank": {"source": "TF_CONFIG", "index": rank, "world": ranks, "role": "worker"},
             "devices": ["/device:CPU:0", "/device:GPU:0"],

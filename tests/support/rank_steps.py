@@ -8,8 +8,10 @@ from typing import Any
 
 from tests.support.rank_runs import MS, STEP_NS, gpu_step
 from tests.support.rundir import (
+    LAYOUT,
     MONO_NS,
     UNIX_NS,
+    UNIX_WORD,
     WrittenLoop,
     WrittenProcess,
     write_process,
@@ -58,7 +60,11 @@ def _rank(
         pid=7000 + rank,
         host=host,
         loops=[WrittenLoop("fit", "resnet", steps=times, sampled=tuple(sampled))],
-        header={8: UNIX_NS + ahead_ns, 11: 2, 20: times[-1][1]},
+        header={
+            UNIX_WORD: UNIX_NS + ahead_ns,
+            LAYOUT.STATE_WORD: LAYOUT.FINISHED,
+            LAYOUT.ACTIVE_WORD: times[-1][1],
+        },
         manifest={
             "rank": {"source": "TF_CONFIG", **told},
             "boot_id": f"boot of {host}",

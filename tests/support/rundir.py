@@ -16,6 +16,8 @@ from tests.support.agent import load
 LAYOUT = load("core.steps_layout")
 HEADER_WORDS, RING_STEPS, BUCKETS = LAYOUT.HEADER_WORDS, LAYOUT.RING_STEPS, LAYOUT.BUCKETS
 LOOP_WORDS, SLOT_WORDS = LAYOUT.LOOP_WORDS, LAYOUT.AGGREGATE_WORDS
+# Words of the header that the agent writes in a row and therefore has no names for.
+VERSION_WORD, CAPACITY_WORD, PID_WORD, UNIX_WORD, MONO_WORD = 1, 3, 7, 8, 9
 # The agent folds every 1024 steps; folding more often makes tests of folds short.
 FOLD_EVERY = 256
 
@@ -138,7 +140,7 @@ def steps_bin(loops: Sequence[WrittenLoop], header: Mapping[int, int] | None = N
     words[0] = LAYOUT.MAGIC
     sizes = [HEADER_WORDS, LAYOUT.LOOP_CAPACITY, LOOP_WORDS, RING_STEPS, BUCKETS]
     words[1:8] = [LAYOUT.LAYOUT_VERSION, *sizes, 4711]
-    words[8:10] = [UNIX_NS, MONO_NS]
+    words[UNIX_WORD], words[MONO_WORD] = UNIX_NS, MONO_NS
     words[LAYOUT.USED], words[LAYOUT.STATE_WORD] = len(loops), LAYOUT.RUNNING
     words[LAYOUT.STARTED_WORD] = MONO_NS
     words[LAYOUT.ACTIVE_WORD] = MONO_NS + 60_000_000_000

@@ -8,7 +8,13 @@ import sys
 from pathlib import Path
 
 from tests.support.captures import CPU, Node, run_metadata
-from tests.support.rundir import WrittenLoop, WrittenProcess, regular_steps, write_run
+from tests.support.rundir import (
+    LAYOUT,
+    WrittenLoop,
+    WrittenProcess,
+    regular_steps,
+    write_run,
+)
 
 ROOT = Path(__file__).parents[2]
 CAPTURE = run_metadata({CPU: [Node("a", 10, 20, "a = MatMul()")]})
@@ -21,7 +27,9 @@ def test_the_example_of_following_runs(tmp_path: Path) -> None:
     )
     loop = WrittenLoop(name="loss", steps=regular_steps(30, step_ns=2_000_000))
     captures = {"000002-session_run-0.run_metadata.pb": CAPTURE}
-    process = WrittenProcess(loops=[loop], captures=captures, header={11: 2})
+    process = WrittenProcess(
+        loops=[loop], captures=captures, header={LAYOUT.STATE_WORD: LAYOUT.FINISHED}
+    )
     write_run(tmp_path / "tfprobe-runs" / "r1", [process])
 
     outcome = subprocess.run(

@@ -12,6 +12,7 @@ import pytest
 import tfprobe
 from tests.support.captures import CPU, Node, run_metadata
 from tests.support.rundir import (
+    LAYOUT,
     WrittenLoop,
     WrittenProcess,
     regular_steps,
@@ -23,7 +24,7 @@ from tfprobe import recording
 from tfprobe.errors import UnreadableInput, UsageError
 
 CAPTURE = run_metadata({CPU: [Node("a", 10, 20, "a = MatMul()")]})
-FINISHED = {11: 2}
+FINISHED = {LAYOUT.STATE_WORD: LAYOUT.FINISHED}
 
 
 class Job:

@@ -20,6 +20,7 @@ from tests.support.golden import GOLDEN
 from tests.support.gpu_traces import training_step
 from tests.support.rundir import (
     HOST,
+    LAYOUT,
     MONO_NS,
     WrittenLoop,
     WrittenProcess,
@@ -84,7 +85,7 @@ def training(root: Path) -> None:
         captures=captures,
         graphs={f"{FINGERPRINT}.graph.pb": _graph(names)},
         code={f"{FINGERPRINT}.json": json.dumps(_code(names)).encode()},
-        header={11: 2},
+        header={LAYOUT.STATE_WORD: LAYOUT.FINISHED},
     )
     write_run(root, [process])
     (folder,) = (root / HOST).iterdir()
@@ -109,7 +110,7 @@ def gpu(root: Path) -> None:
         loops=[loop],
         events=_samples([2, 7], suffix="xplane.pb"),
         captures={_capture(at, "xplane.pb"): training_step() for at in (2, 7)},
-        header={11: 2},
+        header={LAYOUT.STATE_WORD: LAYOUT.FINISHED},
     )
     write_run(root, [process])
 
@@ -133,7 +134,7 @@ def ranks(root: Path) -> None:
             captures={_capture(2): run_metadata({CPU: [Node("MatMul", 0, 400)]})},
             graphs={f"{FINGERPRINT}.graph.pb": _graph(["MatMul"])},
             code={f"{FINGERPRINT}.json": json.dumps(_code(["MatMul"])).encode()},
-            header={11: 2},
+            header={LAYOUT.STATE_WORD: LAYOUT.FINISHED},
         )
         for rank in range(8)
     ]
@@ -143,12 +144,12 @@ def ranks(root: Path) -> None:
 def unsampled(root: Path) -> None:
     """Steps were counted and timed, and none was traced."""
     loop = WrittenLoop(steps=regular_steps(30))
-    write_run(root, [WrittenProcess(loops=[loop], header={11: 2})])
+    write_run(root, [WrittenProcess(loops=[loop], header={LAYOUT.STATE_WORD: LAYOUT.FINISHED})])
 
 
 def stepless(root: Path) -> None:
     """A process that never ran a step."""
-    write_run(root, [WrittenProcess(header={11: 2})])
+    write_run(root, [WrittenProcess(header={LAYOUT.STATE_WORD: LAYOUT.FINISHED})])
 
 
 def broken(root: Path) -> None:
@@ -179,7 +180,7 @@ def hostile(root: Path) -> None:
         captures={_capture(2): run_metadata({CPU: nodes + many})},
         graphs={f"{FINGERPRINT}.graph.pb": _graph(HOSTILE)},
         code={f"{FINGERPRINT}.json": json.dumps(_code(HOSTILE, file=HOSTILE[0])).encode()},
-        header={11: 2},
+        header={LAYOUT.STATE_WORD: LAYOUT.FINISHED},
     )
     write_run(root, [process], manifest={"command": ["python", *HOSTILE]})
 
@@ -207,7 +208,7 @@ def _recorded(root: Path, capture: Path) -> None:
         loops=[WrittenLoop(steps=regular_steps(10), sampled=[2])],
         events=_samples([2], suffix=suffix),
         captures={_capture(2, suffix): capture.read_bytes()},
-        header={11: 2},
+        header={LAYOUT.STATE_WORD: LAYOUT.FINISHED},
     )
     write_run(root, [process])
 

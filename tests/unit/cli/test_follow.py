@@ -11,6 +11,7 @@ from types import SimpleNamespace
 import pytest
 
 from tests.support.rundir import (
+    LAYOUT,
     WrittenLoop,
     WrittenProcess,
     regular_steps,
@@ -20,7 +21,7 @@ from tests.support.rundir import (
 from tfprobe.cli.main import main
 from tfprobe.cli.read import report
 
-FINISHED = {11: 2}
+FINISHED = {LAYOUT.STATE_WORD: LAYOUT.FINISHED}
 
 
 @pytest.fixture

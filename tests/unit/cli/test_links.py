@@ -11,7 +11,14 @@ from pathlib import Path
 import pytest
 
 from tests.support.captures import CPU, Node, run_metadata
-from tests.support.rundir import MONO_NS, WrittenLoop, WrittenProcess, regular_steps, write_run
+from tests.support.rundir import (
+    LAYOUT,
+    MONO_NS,
+    WrittenLoop,
+    WrittenProcess,
+    regular_steps,
+    write_run,
+)
 from tfprobe.cli.main import main
 from tfprobe.errors import UnreadableInput
 from tfprobe.live.process_request import EventTail, RequestEvents
@@ -30,7 +37,7 @@ def run(tmp_path: Path) -> Path:
         loops=[WrittenLoop(steps=regular_steps(30), sampled=[2])],
         events=[{**sample, **times}],
         captures={STEP: run_metadata({CPU: [Node("MatMul", 10, 400)]})},
-        header={11: 2},
+        header={LAYOUT.STATE_WORD: LAYOUT.FINISHED},
     )
     return write_run(tmp_path / "run", [process])
 
@@ -221,7 +228,13 @@ def test_a_merge_writes_nothing_behind_links_of_its_target(
     assert main(["merge", str(run), "-o", str(target)]) == 0
     other = write_run(
         tmp_path / "second",
-        [WrittenProcess(pid=77, loops=[WrittenLoop(steps=regular_steps(3))], header={11: 2})],
+        [
+            WrittenProcess(
+                pid=77,
+                loops=[WrittenLoop(steps=regular_steps(3))],
+                header={LAYOUT.STATE_WORD: LAYOUT.FINISHED},
+            )
+        ],
     )
     before = _state(private)
 

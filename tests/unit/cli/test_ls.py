@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.rundir import WrittenProcess, write_run
+from tests.support.rundir import LAYOUT, WrittenProcess, write_run
 from tfprobe.cli.main import main
 from tfprobe.cli.run_filters import STATES
 from tfprobe.profile.profile import LIVE_STATES
@@ -21,7 +21,9 @@ DAY_NS = 24 * 3600 * 10**9
 def _write(runs: Path, name: str, /, *, days: int, **manifest: Any) -> Path:
     """Write a finished run that ended so many days ago."""
     ended_ns = time.time_ns() - days * DAY_NS
-    process = WrittenProcess(header={11: 2, 12: ended_ns})
+    process = WrittenProcess(
+        header={LAYOUT.STATE_WORD: LAYOUT.FINISHED, LAYOUT.EXIT_WORD: ended_ns}
+    )
     return write_run(
         runs / name, [process], manifest={"started_unix_ns": ended_ns - DAY_NS, **manifest}
     )

@@ -10,7 +10,14 @@ from typing import Any
 
 import pytest
 
-from tests.support.rundir import UNIX_NS, WrittenLoop, WrittenProcess, regular_steps, write_run
+from tests.support.rundir import (
+    LAYOUT,
+    UNIX_NS,
+    WrittenLoop,
+    WrittenProcess,
+    regular_steps,
+    write_run,
+)
 from tfprobe.cli.main import main
 from tfprobe.runs import merge_plan
 from tfprobe.runs.merge_plan import Plan
@@ -22,7 +29,13 @@ def _write(place: Path, rank: int) -> Path:
         "boot_id": f"b{rank}",
     }
     loops = [WrittenLoop(steps=regular_steps(10))]
-    process = WrittenProcess(100 + rank, f"node{rank}", loops, {11: 2, 12: UNIX_NS}, facts)
+    process = WrittenProcess(
+        100 + rank,
+        f"node{rank}",
+        loops,
+        {LAYOUT.STATE_WORD: LAYOUT.FINISHED, LAYOUT.EXIT_WORD: UNIX_NS},
+        facts,
+    )
     return write_run(place, [process], manifest={"host": f"node{rank}", "pid": 100 + rank})
 
 

@@ -13,6 +13,7 @@ import pytest
 
 from tests.support.captures import CPU, Node, Op, graph_def, run_metadata
 from tests.support.rundir import (
+    LAYOUT,
     MONO_NS,
     UNIX_NS,
     WrittenLoop,
@@ -73,7 +74,7 @@ def _write(root: Path, name: str, pid: int) -> Path:
         captures={_file(2): _metadata(), _file(5): b"\xff" * 100},
         graphs={f"{FINGERPRINT}.graph.pb": graph_def(ops)},
         code={f"{FINGERPRINT}.json": json.dumps(code).encode()},
-        header={11: 2},
+        header={LAYOUT.STATE_WORD: LAYOUT.FINISHED},
     )
     manifest = dict.fromkeys(("host", "user", "cwd", "started", "tfprobe"), EVIL)
     run = write_run(

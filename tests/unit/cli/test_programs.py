@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.support.rundir import (
+    LAYOUT,
     UNIX_NS,
     WrittenLoop,
     WrittenProcess,
@@ -143,7 +144,10 @@ def test_the_same_command_again_is_not_compared(tmp_path, capsys) -> None:
     header = {each.pid: UNIX_NS + each.pid * 3600 * S + 60 * S for each in many}
     ended = [
         WrittenProcess(
-            each.pid, loops=each.loops, manifest=each.manifest, header={12: header[each.pid]}
+            each.pid,
+            loops=each.loops,
+            manifest=each.manifest,
+            header={LAYOUT.EXIT_WORD: header[each.pid]},
         )
         for each in many
     ]

@@ -13,7 +13,14 @@ import pytest
 import tfprobe
 from tests.support import kineto
 from tests.support.captures import CPU, Node, run_metadata
-from tests.support.rundir import UNIX_NS, WrittenLoop, WrittenProcess, regular_steps, write_run
+from tests.support.rundir import (
+    LAYOUT,
+    UNIX_NS,
+    WrittenLoop,
+    WrittenProcess,
+    regular_steps,
+    write_run,
+)
 from tfprobe.cli import common
 from tfprobe.cli.commands import with_current_names
 from tfprobe.cli.main import main
@@ -28,7 +35,9 @@ CAPTURE = {
 def runs(tmp_path: Path) -> Path:
     """An output directory with a silent run and, newer, one with steps and a capture."""
     loop = WrittenLoop(steps=regular_steps(30), sampled=[2])
-    process = WrittenProcess(loops=[loop], captures=CAPTURE, header={11: 2})
+    process = WrittenProcess(
+        loops=[loop], captures=CAPTURE, header={LAYOUT.STATE_WORD: LAYOUT.FINISHED}
+    )
     write_run(tmp_path / "runs" / "r1", manifest={"started_unix_ns": UNIX_NS - 1})
     write_run(tmp_path / "runs" / "r2", [process])
     return tmp_path / "runs"

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.rundir import WrittenProcess, write_run
+from tests.support.rundir import LAYOUT, MONO_WORD, UNIX_WORD, WrittenProcess, write_run
 from tfprobe.cli.main import main
 from tfprobe.runs.liveness import this_machine
 from tfprobe.runs.proc import started_ticks
@@ -26,11 +26,13 @@ def _write(runs: Path, name: str, *, hours: int, has_ended: bool = True, **facts
     unix_ns = time.time_ns() - hours * HOUR_NS
     place = {"host": here.host, "boot_id": here.boot_id, "pid_namespace": here.pid_namespace}
     facts = {**place, "pid": NOBODY, "pid_started_ticks": 5, **facts}
-    clocks = {8: time.time_ns(), 9: time.monotonic_ns()}
+    clocks = {UNIX_WORD: time.time_ns(), MONO_WORD: time.monotonic_ns()}
     process = WrittenProcess(
         pid=facts["pid"],
         host=facts["host"],
-        header={**clocks, 11: 2, 12: unix_ns} if has_ended else clocks,
+        header={**clocks, LAYOUT.STATE_WORD: LAYOUT.FINISHED, LAYOUT.EXIT_WORD: unix_ns}
+        if has_ended
+        else clocks,
         manifest=facts,
     )
     return write_run(runs / name, [process], manifest={**facts, "started_unix_ns": unix_ns})

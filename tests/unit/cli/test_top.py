@@ -11,6 +11,7 @@ import pytest
 from tests.support.captures import CPU, Node, run_metadata
 from tests.support.rundir import (
     HOST,
+    LAYOUT,
     UNIX_NS,
     WrittenLoop,
     WrittenProcess,
@@ -113,7 +114,7 @@ def test_a_run_that_has_vanished_is_an_error_in_words(run, key, asks):
 
 def test_a_process_that_has_ended_records_nothing(tmp_path):
     """Who asks it for samples is told why."""
-    run = write_run(tmp_path / "r1", [WrittenProcess(header={11: 2})])
+    run = write_run(tmp_path / "r1", [WrittenProcess(header={LAYOUT.STATE_WORD: LAYOUT.FINISHED})])
 
     (told,) = source(tmp_path).sample(Key(str(run)), 5)
 

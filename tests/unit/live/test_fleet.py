@@ -14,7 +14,9 @@ from tests.support.machines import live, machine
 from tests.support.rundir import (
     BOOT_ID,
     HOST,
+    LAYOUT,
     MONO_NS,
+    PID_WORD,
     UNIX_NS,
     WrittenLoop,
     WrittenProcess,
@@ -81,14 +83,14 @@ class Place:
             write_run(root, manifest={"id": name, "pid_started_ticks": 1234, "pid": pid})
         live(self.here.proc, pid, 1234)
         loops = [WrittenLoop(kind="fit", name="model", steps=regular_steps(steps))]
-        header = {10: 1, 7: pid, **changes.pop("header", {})}
+        header = {LAYOUT.USED: 1, PID_WORD: pid, **changes.pop("header", {})}
         return write_process(root, WrittenProcess(pid, loops=loops, header=header, **changes))
 
     def step_to(self, folder: Path, steps: int, **header: int) -> None:
         """Let a process make steps, without a new file."""
         loops = [WrittenLoop(kind="fit", name="model", steps=regular_steps(steps))]
         with (folder / "steps.bin").open("r+b") as file:
-            file.write(steps_bin(loops, {7: int(folder.name.split("-")[0])}))
+            file.write(steps_bin(loops, {PID_WORD: int(folder.name.split("-")[0])}))
 
     def end(self, folder: Path) -> None:
         shutil.rmtree(self.here.proc / folder.name.split("-")[0])
@@ -240,7 +242,7 @@ def test_the_accelerators_are_those_of_the_processes_hosts(place):
 
 def test_the_order_is_that_of_the_control_words(place):
     """How many samples were asked for and are still to come."""
-    place.add("r1", header={32: 3, 40: 2, 41: 7})
+    place.add("r1", header={LAYOUT.REQUEST: 3, LAYOUT.REQUEST_SEEN: 2, LAYOUT.REQUEST_LEFT: 7})
 
     assert _process(place.fleet()).request == TraceRequestState(sequence=3, seen=2, left=7)
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.rundir import (
+    LAYOUT,
     WrittenLoop,
     WrittenProcess,
     regular_steps,
@@ -64,7 +65,7 @@ def test_it_knows_when_the_run_has_ended(run):
     made = Reports(RunFolder(run), ELSEWHERE)
     made.next()
     before = made.has_ended
-    step(run, 8, {11: 2})
+    step(run, 8, {LAYOUT.STATE_WORD: LAYOUT.FINISHED})
     last = made.next()
 
     assert (before, made.has_ended, counts(last)) == (False, True, [8])
@@ -105,7 +106,7 @@ def test_a_rank_that_is_not_there_yet_is_waited_for(run):
 
 def test_a_run_that_ends_without_the_rank_has_no_answer(run):
     """As without following."""
-    step(run, 8, {11: 2})
+    step(run, 8, {LAYOUT.STATE_WORD: LAYOUT.FINISHED})
 
     with pytest.raises(NoAnswer, match="no process of rank 1"):
         Reports(RunFolder(run), ELSEWHERE, rank=1).next()

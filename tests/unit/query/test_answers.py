@@ -14,7 +14,7 @@ import pytest
 from tests.support.plain import plain
 from tests.support.questions import CAPTURE, ELSEWHERE, rank, write_ranks
 from tests.support.rank_runs import write_ranks as write_gpu_ranks
-from tests.support.rundir import BOOT_ID, write_process, write_run
+from tests.support.rundir import BOOT_ID, LAYOUT, write_process, write_run
 from tfprobe.analysis.account.account import Account
 from tfprobe.analysis.account.categories import Category
 from tfprobe.errors import Missing
@@ -129,7 +129,7 @@ def test_steps_that_the_file_system_has_not_noted_are_seen(run):
     folder = run.processes()[0]
     times = (os.stat(folder.steps).st_atime_ns, os.stat(folder.steps).st_mtime_ns)
     content = bytearray(folder.steps.read_bytes())
-    content[12 * 8] = 1
+    content[LAYOUT.EXIT_WORD * LAYOUT.WORD] = 1
     folder.steps.write_bytes(content)
     os.utime(folder.steps, ns=times)
     counting = Counting()
@@ -167,7 +167,13 @@ def test_of_a_run_that_runs_only_what_has_ended_is_kept(tmp_path):
 def test_a_launch_that_joins_a_run_that_has_ended_is_in_the_next_answer(tmp_path):
     """The run is running again, whatever was said of it."""
     here = Machine("node7", BOOT_ID)
-    run = RunFolder(write_run(tmp_path / "run", [rank(0, header={11: 2})], manifest={"pid": -1}))
+    run = RunFolder(
+        write_run(
+            tmp_path / "run",
+            [rank(0, header={LAYOUT.STATE_WORD: LAYOUT.FINISHED})],
+            manifest={"pid": -1},
+        )
+    )
     before = answer(run, here).report.run.state
     lives = {"pid": os.getpid(), "pid_started_ticks": here.look_up(os.getpid()).started_ticks}
     launch = json.loads(run.manifest.read_text()) | lives

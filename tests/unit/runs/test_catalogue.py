@@ -13,6 +13,7 @@ import pytest
 
 from tests.support.machines import machine
 from tests.support.rundir import (
+    LAYOUT,
     MONO_NS,
     UNIX_NS,
     WrittenLoop,
@@ -185,7 +186,7 @@ def _launched(root: Path, *pids: int) -> None:
 def test_a_run_of_two_launches_is_over_when_both_are(tmp_path, states, expected) -> None:
     """And one rank that was killed counts more than all that finished."""
     processes = [
-        WrittenProcess(pid=pid, header={11: state})
+        WrittenProcess(pid=pid, header={LAYOUT.STATE_WORD: state})
         for pid, state in zip((4711, 4712), states, strict=True)
     ]
     root = write_run(tmp_path / "r", processes)
@@ -205,14 +206,24 @@ def test_what_is_no_launch_is_passed_over(tmp_path) -> None:
     assert [launch.pid for launch in glance(RunFolder(root), machine(tmp_path)).launches] == [4712]
 
 
-REPLACED = {24: 4}
+REPLACED = {LAYOUT.ENDING_WORD: 4}
 
 
 @pytest.mark.parametrize(
     ("later", "expected"),
     [
-        ({11: 2, 24: 1, 25: 0x330E}, "finished"),
-        ({11: 2, 24: 1, 25: 3 << 16 | 0x330E}, "failed"),
+        (
+            {LAYOUT.STATE_WORD: LAYOUT.FINISHED, LAYOUT.ENDING_WORD: 1, LAYOUT.STATUS_WORD: 0x330E},
+            "finished",
+        ),
+        (
+            {
+                LAYOUT.STATE_WORD: LAYOUT.FINISHED,
+                LAYOUT.ENDING_WORD: 1,
+                LAYOUT.STATUS_WORD: 3 << 16 | 0x330E,
+            },
+            "failed",
+        ),
         ({}, "killed"),
         (None, "unknown"),
     ],
@@ -237,7 +248,14 @@ def test_a_run_whose_program_replaced_itself_ends_as_the_last_one_does(
 def test_a_child_that_replaced_itself_says_nothing_of_the_run(tmp_path) -> None:
     """Of a run whose first process was not recorded, the others tell."""
     processes = [
-        WrittenProcess(pid=10, header={11: 2, 24: 1, 25: 3 << 16 | 0x330E}),
+        WrittenProcess(
+            pid=10,
+            header={
+                LAYOUT.STATE_WORD: LAYOUT.FINISHED,
+                LAYOUT.ENDING_WORD: 1,
+                LAYOUT.STATUS_WORD: 3 << 16 | 0x330E,
+            },
+        ),
         WrittenProcess(pid=11, header=REPLACED),
     ]
     root = write_run(tmp_path / "r", processes)
@@ -268,8 +286,12 @@ def test_a_disk_that_fails_is_not_taken_for_an_empty_one(
 DAY_NS = 24 * 3600 * 10**9
 
 
-EXITED = {11: 2, 12: UNIX_NS + 7 * DAY_NS, 23: MONO_NS + 5}
-GONE = {20: MONO_NS + 5}
+EXITED = {
+    LAYOUT.STATE_WORD: LAYOUT.FINISHED,
+    LAYOUT.EXIT_WORD: UNIX_NS + 7 * DAY_NS,
+    LAYOUT.EXIT_MONO_WORD: MONO_NS + 5,
+}
+GONE = {LAYOUT.ACTIVE_WORD: MONO_NS + 5}
 
 
 @pytest.mark.parametrize(
@@ -299,7 +321,13 @@ def test_a_launch_counts_as_sign_of_life_where_no_process_gave_one(tmp_path):
     """A clock that was set back since the launch does not make a later sign of it."""
     launched = {"started_unix_ns": UNIX_NS + DAY_NS}
     write_run(
-        tmp_path / "with", [WrittenProcess(header={11: 2, 12: UNIX_NS + 5})], manifest=launched
+        tmp_path / "with",
+        [
+            WrittenProcess(
+                header={LAYOUT.STATE_WORD: LAYOUT.FINISHED, LAYOUT.EXIT_WORD: UNIX_NS + 5}
+            )
+        ],
+        manifest=launched,
     )
     write_run(tmp_path / "without", manifest=launched)
 

@@ -6,7 +6,7 @@ import struct
 
 import pytest
 
-from tests.support.rundir import steps_bin
+from tests.support.rundir import LAYOUT, steps_bin
 from tfprobe.errors import UnreadableInput, UsageError
 from tfprobe.runs.trace_requests import request_samples, request_status
 
@@ -14,7 +14,7 @@ from tfprobe.runs.trace_requests import request_samples, request_status
 def test_a_request_raises_the_sequence(tmp_path):
     """Each request has the next sequence, with its count and its work before it."""
     path = tmp_path / "steps.bin"
-    path.write_bytes(steps_bin([], {32: 4, 40: 4}))
+    path.write_bytes(steps_bin([], {LAYOUT.REQUEST: 4, LAYOUT.REQUEST_SEEN: 4}))
 
     sequence = request_samples(path, samples=3, loop=1)
 
@@ -43,6 +43,6 @@ def test_only_a_steps_file_is_written_to(tmp_path):
 def test_only_the_agent_says_that_sampling_has_ended(tmp_path, word, has_ended):
     """It writes a 1 there; anything else is garbage of somebody else's."""
     path = tmp_path / "steps.bin"
-    path.write_bytes(steps_bin([], {42: word}))
+    path.write_bytes(steps_bin([], {LAYOUT.TRACING_ENDED: word}))
 
     assert request_status(path).sampling_ended is has_ended

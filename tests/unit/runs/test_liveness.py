@@ -14,6 +14,7 @@ from tests.support.machines import BOOTED_S, NAMESPACE, live, machine
 from tests.support.rundir import (
     BOOT_ID,
     HOST,
+    LAYOUT,
     MONO_NS,
     UNIX_NS,
     WrittenProcess,
@@ -94,7 +95,10 @@ def test_a_process_gone_without_exit_hook_is_killed(tmp_path):
 
 def test_a_process_with_its_exit_hook_is_finished(tmp_path):
     """The main process's end is the run's, whatever became of its workers."""
-    root = write_run(tmp_path / "r1", [WrittenProcess(header={11: 2}), WrittenProcess(pid=9)])
+    root = write_run(
+        tmp_path / "r1",
+        [WrittenProcess(header={LAYOUT.STATE_WORD: LAYOUT.FINISHED}), WrittenProcess(pid=9)],
+    )
 
     assert _state(root, machine(tmp_path)) == "finished"
 
@@ -208,20 +212,60 @@ def _status(number: int) -> int:
 @pytest.mark.parametrize(
     ("words", "there", "gone"),
     [
-        ({11: 2}, "finished", "finished"),
-        ({11: 2, 24: 1, 25: _status(0)}, "finished", "finished"),
-        ({11: 2, 24: 1, 25: _status(3)}, "failed", "failed"),
-        ({11: 2, 24: 2}, "failed", "failed"),
-        ({11: 2, 24: 2, 25: _status(0)}, "finished", "finished"),
-        ({11: 2, 24: 1, 25: FOLLOWS}, "running", "finished"),
-        ({11: 2, 24: 2, 25: FOLLOWS}, "running", "failed"),
-        ({11: 3, 24: 1}, "finished", "finished"),
-        ({24: 3, 25: _status(0)}, "finished", "finished"),
-        ({24: 3, 25: _status(4)}, "failed", "failed"),
+        ({LAYOUT.STATE_WORD: LAYOUT.FINISHED}, "finished", "finished"),
+        (
+            {
+                LAYOUT.STATE_WORD: LAYOUT.FINISHED,
+                LAYOUT.ENDING_WORD: 1,
+                LAYOUT.STATUS_WORD: _status(0),
+            },
+            "finished",
+            "finished",
+        ),
+        (
+            {
+                LAYOUT.STATE_WORD: LAYOUT.FINISHED,
+                LAYOUT.ENDING_WORD: 1,
+                LAYOUT.STATUS_WORD: _status(3),
+            },
+            "failed",
+            "failed",
+        ),
+        ({LAYOUT.STATE_WORD: LAYOUT.FINISHED, LAYOUT.ENDING_WORD: 2}, "failed", "failed"),
+        (
+            {
+                LAYOUT.STATE_WORD: LAYOUT.FINISHED,
+                LAYOUT.ENDING_WORD: 2,
+                LAYOUT.STATUS_WORD: _status(0),
+            },
+            "finished",
+            "finished",
+        ),
+        (
+            {
+                LAYOUT.STATE_WORD: LAYOUT.FINISHED,
+                LAYOUT.ENDING_WORD: 1,
+                LAYOUT.STATUS_WORD: FOLLOWS,
+            },
+            "running",
+            "finished",
+        ),
+        (
+            {
+                LAYOUT.STATE_WORD: LAYOUT.FINISHED,
+                LAYOUT.ENDING_WORD: 2,
+                LAYOUT.STATUS_WORD: FOLLOWS,
+            },
+            "running",
+            "failed",
+        ),
+        ({LAYOUT.STATE_WORD: LAYOUT.DISABLED, LAYOUT.ENDING_WORD: 1}, "finished", "finished"),
+        ({LAYOUT.ENDING_WORD: 3, LAYOUT.STATUS_WORD: _status(0)}, "finished", "finished"),
+        ({LAYOUT.ENDING_WORD: 3, LAYOUT.STATUS_WORD: _status(4)}, "failed", "failed"),
         # A fork of C code stored it there: it is not the process's own while that is there.
-        ({25: _status(0)}, "running", "finished"),
+        ({LAYOUT.STATUS_WORD: _status(0)}, "running", "finished"),
         ({}, "running", "killed"),
-        ({24: 77, 25: -1}, "running", "killed"),
+        ({LAYOUT.ENDING_WORD: 77, LAYOUT.STATUS_WORD: -1}, "running", "killed"),
     ],
 )
 def test_what_a_process_noted_of_its_end(tmp_path, words, there, gone):
@@ -278,7 +322,7 @@ def test_what_the_launcher_saw_counts_for_a_program_without_a_record(tmp_path, s
 def _programs(tmp_path: Path, *words: Mapping[int, int]) -> Path:
     """A shell that started these programs one after the other, and was not recorded."""
     processes = [
-        WrittenProcess(pid=pid, header={12: UNIX_NS + pid, **each})
+        WrittenProcess(pid=pid, header={LAYOUT.EXIT_WORD: UNIX_NS + pid, **each})
         for pid, each in enumerate(words, start=10)
     ]
     return write_run(tmp_path / "r1", processes)
@@ -291,7 +335,10 @@ def _programs(tmp_path: Path, *words: Mapping[int, int]) -> Path:
 )  # fmt: skip
 def test_a_shell_ended_as_its_last_program_did(tmp_path, statuses, state):
     """If that did not end well, as the first of those that did not."""
-    words = [{} if each is None else {24: 1, 25: _status(each)} for each in statuses]
+    words = [
+        {} if each is None else {LAYOUT.ENDING_WORD: 1, LAYOUT.STATUS_WORD: _status(each)}
+        for each in statuses
+    ]
 
     assert _state(_programs(tmp_path, *words), machine(tmp_path)) == state
 
@@ -300,7 +347,12 @@ def test_a_shell_ended_as_its_last_program_did(tmp_path, statuses, state):
 def test_a_shells_last_program_is_the_last_on_the_clock_that_nobody_sets(tmp_path, first, last):
     """The wall clock was set back between the ends of two programs."""
     words = [
-        {24: 1, 25: _status(status), 12: UNIX_NS + unix_s, 23: MONO_NS + 10 + at}
+        {
+            LAYOUT.ENDING_WORD: 1,
+            LAYOUT.STATUS_WORD: _status(status),
+            LAYOUT.EXIT_WORD: UNIX_NS + unix_s,
+            LAYOUT.EXIT_MONO_WORD: MONO_NS + 10 + at,
+        }
         for at, (status, unix_s) in enumerate((first, last))
     ]
 

@@ -16,7 +16,14 @@ from typing import Any
 import pytest
 
 from tests.support.machines import machine
-from tests.support.rundir import UNIX_NS, WrittenLoop, WrittenProcess, regular_steps, write_run
+from tests.support.rundir import (
+    LAYOUT,
+    UNIX_NS,
+    WrittenLoop,
+    WrittenProcess,
+    regular_steps,
+    write_run,
+)
 from tfprobe.errors import NoAnswer, UnreadableInput, UsageError
 from tfprobe.runs import directory_tree
 from tfprobe.runs.catalogue import find_run, glance
@@ -30,7 +37,9 @@ def _process(rank: int, host: str = "node7", pid: int = 4711, **facts: Any) -> W
     manifest = {"rank": place, "boot_id": f"boot-{host}", **facts}
     loops = [WrittenLoop(steps=regular_steps(10), sampled=[3])]
     captures = {"000003-session_run-0.run_metadata.pb": b"bytes of rank %d" % rank}
-    return WrittenProcess(pid, host, loops, {11: 2}, manifest, captures=captures)
+    return WrittenProcess(
+        pid, host, loops, {LAYOUT.STATE_WORD: LAYOUT.FINISHED}, manifest, captures=captures
+    )
 
 
 @pytest.fixture

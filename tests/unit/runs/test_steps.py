@@ -9,10 +9,18 @@ import numpy as np
 import pytest
 
 from tests.support.rundir import (
+    BUCKETS,
+    CAPACITY_WORD,
+    HEADER_WORDS,
+    LAYOUT,
     LOOP_WORDS,
     MONO_NS,
+    MONO_WORD,
     RING_STEPS,
+    SLOT_WORDS,
     UNIX_NS,
+    UNIX_WORD,
+    VERSION_WORD,
     WrittenLoop,
     bucket,
     regular_steps,
@@ -22,10 +30,10 @@ from tfprobe.errors import Missing, UnreadableInput
 from tfprobe.runs.process_folder.steps import bucket_of, read_steps
 from tfprobe.runs.process_folder.steps_layout import AgentState, count_steps, read_header
 
-WORD = 8
-BLOCK_AT = 512 * WORD
-COUNT_AT = BLOCK_AT + WORD
-ACTIVE_AT = BLOCK_AT + 8 * WORD
+WORD = LAYOUT.WORD
+BLOCK_AT = HEADER_WORDS * WORD
+COUNT_AT = BLOCK_AT + LAYOUT.COUNT * WORD
+ACTIVE_AT = BLOCK_AT + LAYOUT.SLOT * WORD
 
 
 def written(tmp_path: Path, content: bytes) -> Path:
@@ -79,7 +87,7 @@ def test_aggregates_hold_every_step_folded_or_not(tmp_path, count):
     assert (record.times.count, record.times.sum_ns) == (count, sum(durations))
     assert record.times.max_ns == max(durations, default=0)
     assert record.times.min_ns == min(durations, default=0)
-    expected = np.bincount([bucket(d) for d in durations], minlength=768)
+    expected = np.bincount([bucket(d) for d in durations], minlength=BUCKETS)
     assert record.times.buckets.tolist() == expected.tolist()
     assert record.gaps.count == max(count - 1, 0)
 
@@ -108,7 +116,7 @@ def test_a_kill_between_row_and_count_loses_only_that_step(tmp_path):
 def test_a_kill_in_a_fold_leaves_the_other_slot(tmp_path):
     """Half a fold lies in the inactive slot, which a reader does not look at."""
     content = bytearray(steps_bin([WrittenLoop(steps=regular_steps(512))]))
-    inactive_at = BLOCK_AT + (64 + 1544) * WORD
+    inactive_at = BLOCK_AT + (LAYOUT.AGGREGATES_AT + SLOT_WORDS) * WORD
     content[inactive_at : inactive_at + 4000] = b"\x7f" * 4000
 
     (record,) = read_steps(written(tmp_path, bytes(content))).loops
@@ -128,7 +136,16 @@ def test_a_live_writer_may_have_noted_a_raise_before_the_step(tmp_path):
 
 def test_header_facts_are_read(tmp_path):
     """State, exit, counters and clocks of the process come from the header."""
-    header = {11: 2, 12: UNIX_NS + 5, 13: 10, 14: 900, 15: 80, 16: 7, 17: 60, 18: 50}
+    header = {
+        LAYOUT.STATE_WORD: LAYOUT.FINISHED,
+        LAYOUT.EXIT_WORD: UNIX_NS + 5,
+        LAYOUT.HOOK_CALLS: 10,
+        LAYOUT.HOOK_NS: 900,
+        LAYOUT.FOLD_NS: 80,
+        LAYOUT.CAPTURES: 7,
+        LAYOUT.TRACED_NS: 60,
+        LAYOUT.ONCE_NS: 50,
+    }
 
     found = read_header(written(tmp_path, steps_bin([], header)))
 
@@ -140,14 +157,21 @@ def test_header_facts_are_read(tmp_path):
 
 def test_a_file_of_fewer_works_is_read(tmp_path):
     """Where the agent cannot map the file it holds fewer works."""
-    content = steps_bin([WrittenLoop(steps=regular_steps(3))], {3: 16})
+    content = steps_bin([WrittenLoop(steps=regular_steps(3))], {CAPACITY_WORD: 16})
 
     assert count_steps(written(tmp_path, content)) == 3
 
 
 @pytest.mark.parametrize(
     "content",
-    [b"", b"TFPSTEP1", bytes(4096), b"\xff" * 8192, steps_bin([], {1: 2}), steps_bin([], {3: 0})],
+    [
+        b"",
+        b"TFPSTEP1",
+        bytes(4096),
+        b"\xff" * 8192,
+        steps_bin([], {VERSION_WORD: 2}),
+        steps_bin([], {CAPACITY_WORD: 0}),
+    ],
     ids=["empty", "magic only", "zeros", "ones", "layout 2", "no capacity"],
 )
 def test_what_is_no_steps_file_is_refused(tmp_path, content):
@@ -158,7 +182,17 @@ def test_what_is_no_steps_file_is_refused(tmp_path, content):
         read_steps(path)
 
 
-@pytest.mark.parametrize("word", [8, 9, 12, 19, 20])
+@pytest.mark.parametrize(
+    "word",
+    [
+        UNIX_WORD,
+        MONO_WORD,
+        LAYOUT.EXIT_WORD,
+        LAYOUT.STARTED_WORD,
+        LAYOUT.ACTIVE_WORD,
+        LAYOUT.EXIT_MONO_WORD,
+    ],
+)
 @pytest.mark.parametrize("value", [-3, 2**63 - 1])
 def test_impossible_times_are_refused(tmp_path, word, value):
     """Who calculates with them gets numbers that fit no 64 bits."""
@@ -177,7 +211,7 @@ def test_a_missing_file_is_refused(tmp_path):
 def test_a_truncated_work_becomes_a_problem_and_the_others_stay(tmp_path):
     """A file cut in its second loop still tells the first."""
     content = steps_bin([WrittenLoop(steps=regular_steps(4))] * 2)
-    cut = content[: (512 + LOOP_WORDS + 100) * WORD]
+    cut = content[: (HEADER_WORDS + LOOP_WORDS + 100) * WORD]
 
     found = read_steps(written(tmp_path, cut))
 
@@ -195,7 +229,7 @@ def test_any_truncation_is_read_or_refused(tmp_path):
         try:
             loops = read_steps(path).loops
         except UnreadableInput:
-            assert length < 4096
+            assert length < HEADER_WORDS * WORD
             continue
 
         assert all(0 <= loop.count <= 300 for loop in loops)

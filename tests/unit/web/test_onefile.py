@@ -17,7 +17,13 @@ from typing import Any
 import pytest
 
 from tests.support.priced import PricedRun, Ran
-from tests.support.rundir import WrittenLoop, WrittenProcess, regular_steps, write_run
+from tests.support.rundir import (
+    LAYOUT,
+    WrittenLoop,
+    WrittenProcess,
+    regular_steps,
+    write_run,
+)
 from tfprobe.errors import NoAnswer
 from tfprobe.runs.layout import RunFolder
 from tfprobe.runs.liveness import this_machine
@@ -72,7 +78,7 @@ class Read(HTMLParser):
 @pytest.fixture
 def run(tmp_path: Path) -> OpenRun:
     loop = WrittenLoop(steps=regular_steps(3), name=HOSTILE.replace("\ud800", ""))
-    process = WrittenProcess(loops=[loop], header={11: 2})
+    process = WrittenProcess(loops=[loop], header={LAYOUT.STATE_WORD: LAYOUT.FINISHED})
     return OpenRun(RunFolder(write_run(tmp_path / "r1", [process])), this_machine())
 
 

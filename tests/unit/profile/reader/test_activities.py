@@ -9,6 +9,7 @@ import pytest
 
 from tests.support.rundir import (
     HOST,
+    LAYOUT,
     MONO_NS,
     UNIX_NS,
     WrittenLoop,
@@ -32,7 +33,7 @@ def profile_of(tmp_path):
     """Read a run of one process with these activities."""
 
     def read(*lines: str, loops: Sequence[WrittenLoop] = ()):
-        process = WrittenProcess(header={20: MONO_NS + 1000}, loops=loops)
+        process = WrittenProcess(header={LAYOUT.ACTIVE_WORD: MONO_NS + 1000}, loops=loops)
         root = write_run(tmp_path / "r1", [process])
         (folder,) = (root / HOST).iterdir()
         (folder / "activities.jsonl").write_text("".join(lines))

@@ -17,8 +17,10 @@ from tests.support.plain import plain
 from tests.support.rundir import (
     BOOT_ID,
     HOST,
+    LAYOUT,
     MONO_NS,
     UNIX_NS,
+    UNIX_WORD,
     WrittenLoop,
     WrittenProcess,
     regular_steps,
@@ -244,7 +246,7 @@ CHANGES: dict[str, Callable[[Job], object]] = {
     ),
     "no log": lambda job: (job.process(4711) / "gaps.jsonl").unlink(),
     "another steps file": lambda job: (job.process(4711) / "steps.bin").write_bytes(
-        steps_bin([WrittenLoop(steps=regular_steps(2))], {8: UNIX_NS + 5})
+        steps_bin([WrittenLoop(steps=regular_steps(2))], {UNIX_WORD: UNIX_NS + 5})
     ),
     "half a steps file": lambda job: os.truncate(job.process(4711) / "steps.bin", 5000),
     "no steps file": lambda job: (job.process(4711) / "steps.bin").unlink(),
@@ -252,7 +254,9 @@ CHANGES: dict[str, Callable[[Job], object]] = {
         f"{HOST}\t1\t1\t3.11.7\t/python\n{HOST}\t2\t1\t3.6.9\t/python\n"
     ),
     "no manifest": lambda job: (job.root / "run.json").unlink(),
-    "an exit": lambda job: job.step(4711, 40, header={11: 2, 12: UNIX_NS + 9}),
+    "an exit": lambda job: job.step(
+        4711, 40, header={LAYOUT.STATE_WORD: LAYOUT.FINISHED, LAYOUT.EXIT_WORD: UNIX_NS + 9}
+    ),
     "a process that is gone": lambda job: shutil.rmtree(job.process(4711)),
 }  # fmt: skip
 

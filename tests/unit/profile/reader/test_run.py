@@ -8,6 +8,7 @@ from tests.support.captures import CPU, Node, TraceEvent, run_metadata, xspace
 from tests.support.rundir import (
     BOOT_ID,
     HOST,
+    LAYOUT,
     MONO_NS,
     UNIX_NS,
     WrittenLoop,
@@ -183,7 +184,7 @@ GAP = {
 def test_a_process_lived_until_its_last_step(tmp_path):
     """The header tells of its latest sample, or of 1024 steps ago; a kill may come much later."""
     loop = WrittenLoop(steps=regular_steps(30, step_ns=1_000_000, gap_ns=0))
-    header = {19: MONO_NS, 20: MONO_NS + 2_000_000}
+    header = {LAYOUT.STARTED_WORD: MONO_NS, LAYOUT.ACTIVE_WORD: MONO_NS + 2_000_000}
 
     (process,) = loaded(tmp_path, WrittenProcess(loops=[loop], header=header)).processes
 
@@ -235,7 +236,11 @@ LASTED_NS = 90_000_000_000
 @pytest.mark.parametrize("set_by_ns", [YEAR_NS, -YEAR_NS])
 def test_wall_time_is_right_though_the_clock_was_set(tmp_path, set_by_ns):
     """What a process noted of its end on the monotonic clock counts."""
-    words = {11: 2, 12: UNIX_NS + LASTED_NS + set_by_ns, 23: MONO_NS + LASTED_NS}
+    words = {
+        LAYOUT.STATE_WORD: LAYOUT.FINISHED,
+        LAYOUT.EXIT_WORD: UNIX_NS + LASTED_NS + set_by_ns,
+        LAYOUT.EXIT_MONO_WORD: MONO_NS + LASTED_NS,
+    }
 
     (process,) = loaded(tmp_path, WrittenProcess(header=words)).processes
 
@@ -245,7 +250,7 @@ def test_wall_time_is_right_though_the_clock_was_set(tmp_path, set_by_ns):
 
 def test_an_older_recording_has_its_wall_time_by_the_wall_clock(tmp_path):
     """Its agent noted no other end."""
-    words = {11: 2, 12: UNIX_NS + LASTED_NS}
+    words = {LAYOUT.STATE_WORD: LAYOUT.FINISHED, LAYOUT.EXIT_WORD: UNIX_NS + LASTED_NS}
 
     (process,) = loaded(tmp_path, WrittenProcess(header=words)).processes
 

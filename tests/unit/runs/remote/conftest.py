@@ -11,7 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.rundir import UNIX_NS, WrittenLoop, WrittenProcess, regular_steps, write_run
+from tests.support.rundir import (
+    LAYOUT,
+    UNIX_NS,
+    WrittenLoop,
+    WrittenProcess,
+    regular_steps,
+    write_run,
+)
 
 if "CI" not in os.environ:
     pytest.importorskip("fsspec", reason="fsspec is not here")
@@ -26,7 +33,7 @@ def run(tmp_path: Path) -> Path:
             pid=100 + rank,
             host=f"node{rank}",
             loops=[WrittenLoop(steps=regular_steps(10), sampled=[3])],
-            header={11: 2, 12: UNIX_NS + 10**9},
+            header={LAYOUT.STATE_WORD: LAYOUT.FINISHED, LAYOUT.EXIT_WORD: UNIX_NS + 10**9},
             captures={"000003-session_run-0.run_metadata.pb": b"rank %d" % rank},
         )
         for rank in range(2)

@@ -14,6 +14,7 @@ import fsspec
 import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 
+from tests.support.rundir import HEADER_WORDS, LAYOUT
 from tests.unit.runs.remote.conftest import WebServer
 from tfprobe.errors import NoAnswer, TfprobeError, UnreadableInput, UsageError
 from tfprobe.runs.catalogue import glance
@@ -113,7 +114,7 @@ def test_a_run_that_grows_is_followed(web, run, cache) -> None:
     shutil.copytree(run / "node1", run / "node2")
     (steps,) = run.glob("node0/*/steps.bin")
     words = bytearray(steps.read_bytes())
-    words[(512 + 1) * 8] = 11  # steps of the first loop
+    words[(HEADER_WORDS + LAYOUT.COUNT) * LAYOUT.WORD] = 11  # steps of the first loop
     steps.write_bytes(words)
     os.utime(steps, (2_000_000_000, 2_000_000_000))
 
