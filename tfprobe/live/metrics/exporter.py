@@ -52,20 +52,20 @@ BUILD = _family(
     "tfprobe_build_info", FamilyKind.INFO, "", "The version of this exporter.", "version"
 )
 DIRECTORY_UP = _family("tfprobe_directory_up", FamilyKind.GAUGE, "",
-                       "1 where the directory of runs is there and was read, else 0.")  # fmt: skip
+                       "1 if the directory of runs exists and was read, else 0.")  # fmt: skip
 RUN_COUNT = _family("tfprobe_runs", FamilyKind.GAUGE, "",
-                    "Runs in the directory, with those that have no series.", "state")  # fmt: skip
+                    "Runs in the directory, including those without series.", "state")  # fmt: skip
 LEFT_OUT = _family("tfprobe_left_out_processes", FamilyKind.GAUGE, "",
-                   "Processes without series, by the reason.", "reason")  # fmt: skip
-LOOKS = _family("tfprobe_exporter_looks_total", FamilyKind.COUNTER, "", "Looks at the runs.")
+                   "Processes without series, by reason.", "reason")  # fmt: skip
+LOOKS = _family("tfprobe_exporter_looks_total", FamilyKind.COUNTER, "", "Snapshots of the runs.")
 FAILED = _family("tfprobe_exporter_failed_looks_total", FamilyKind.COUNTER, "",
-                 "Looks that failed; their answers have no runs.")  # fmt: skip
+                 "Snapshots that failed; their answers contain no runs.")  # fmt: skip
 LOOK_SECONDS = _family("tfprobe_exporter_look_seconds_total", FamilyKind.COUNTER, "seconds",
-                       "Time that looks took.")  # fmt: skip
+                       "Time that snapshots took.")  # fmt: skip
 LAST_LOOK_SECONDS = _family("tfprobe_exporter_last_look_seconds", FamilyKind.GAUGE, "seconds",
-                            "Time that the latest look took.")  # fmt: skip
+                            "Time that the latest snapshot took.")  # fmt: skip
 DROPPED = _family("tfprobe_exporter_dropped_answers_total", FamilyKind.COUNTER, "",
-                  "Answers that an OpenTelemetry collector did not take.")  # fmt: skip
+                  "Answers that an OpenTelemetry collector did not accept.")  # fmt: skip
 SELF = (
     BUILD,
     DIRECTORY_UP,

@@ -39,9 +39,10 @@ _LOWEST_PRIORITY = 19
 COUNTS = Family("tfprobe_findings", FamilyKind.GAUGE, "Findings of `tfprobe advise` about the run.",
                 (*RUN_LABELS, "rule", "severity"))  # fmt: skip
 TIMES = Family("tfprobe_findings_timestamp_seconds", FamilyKind.GAUGE,
-               "Unix time at which tfprobe_findings was told.", RUN_LABELS, "seconds")  # fmt: skip
+               "Unix time at which tfprobe_findings was computed.",
+               RUN_LABELS, "seconds")  # fmt: skip
 FAILURES = Family("tfprobe_exporter_failed_findings_total", FamilyKind.COUNTER,
-                  "Times that advice ended without an answer, or took too long.")  # fmt: skip
+                  "Number of times that `tfprobe advise` failed or took too long.")  # fmt: skip
 FAMILIES = (COUNTS, TIMES, FAILURES)
 
 

@@ -126,13 +126,16 @@ def test_the_queries_of_a_panel_have_names_of_their_own():
 
 
 def test_the_page_lists_every_metric():
-    """With its type and its labels, and no other."""
-    rows = re.findall(r"^\| `(tfprobe_\w+)` \| (\w+) \| ([^|]*) \|", PAGE, re.MULTILINE)
+    """With its type, its labels and its text, and no other."""
+    row = r"^\| `(tfprobe_\w+)` \| (\w+) \| ([^|]*) \| (.*) \|$"
+    rows = re.findall(row, PAGE, re.MULTILINE)
 
-    listed = {name: (kind, tuple(re.findall(r"\w+", labels))) for name, kind, labels in rows}
+    listed = {
+        name: (kind, tuple(re.findall(r"\w+", labels)), text) for name, kind, labels, text in rows
+    }
 
-    told = {each.name: (each.kind.value, each.labels) for each in FAMILIES}
-    assert listed == told
+    exposed = {family.name: (family.kind.value, family.labels, family.help) for family in FAMILIES}
+    assert listed == exposed
 
 
 def test_the_page_explains_every_alert():
