@@ -18,9 +18,9 @@ from tests.support import toy_tensorflow
 from tests.support.agent import PATIENCE_S, TFPROBE
 from tfprobe.cli.main import main
 from tfprobe.errors import Missing
-from tfprobe.live.trace_requests import order
+from tfprobe.live.trace_requests import request_traces
 from tfprobe.live.watched_runs import Fleet
-from tfprobe.profile.snapshots import FleetLook, ProcessAnswer, RequestAnswer
+from tfprobe.profile.snapshots import FleetSnapshot, ProcessAnswer, RequestAnswer
 from tfprobe.runs.layout import ProcessFolder, RunFolder, parse_capture_name
 from tfprobe.runs.liveness import this_machine
 from tfprobe.runs.process_folder.events import read_events
@@ -165,7 +165,7 @@ def test_thirty_two_jobs_are_listed_watched_and_traced(
     listed = {run["id"]: run for run in json.loads(capsys.readouterr().out)["runs"]}
     watched = Fleet(runs, this_machine())
     before = watched.look()
-    given = [order(job.run, this_machine(), steps=STEPS) for job in fleet]
+    given = [request_traces(job.run, this_machine(), steps=STEPS) for job in fleet]
     for request in given:
         request.follow(until_met=True, patience_s=PATIENCE_S, tell=_ignore)
     after = watched.look()
@@ -186,7 +186,7 @@ def test_thirty_two_jobs_are_listed_watched_and_traced(
         _check_captures(job, of_job)
 
 
-def _check_watched(job: Running, before: FleetLook, after: FleetLook) -> None:
+def _check_watched(job: Running, before: FleetSnapshot, after: FleetSnapshot) -> None:
     """Its steps went on, and the second snapshot has its captures and nothing left to take."""
     kind, takers = KINDS[job.kind]
     first, second = (

@@ -17,7 +17,7 @@ import pytest
 
 from tests.support.agent import PATIENCE_S, TFPROBE, Laboratory
 from tfprobe.cli.main import main
-from tfprobe.live.trace_requests import order
+from tfprobe.live.trace_requests import request_traces
 from tfprobe.profile.snapshots import RequestAnswer
 from tfprobe.runs.layout import RunFolder
 from tfprobe.runs.liveness import this_machine
@@ -203,7 +203,9 @@ def test_a_stopped_job_is_not_waited_for(job: Job, capsys) -> None:
 
 def test_a_loop_that_has_stopped_stepping_is_reported(job: Job) -> None:
     """The job has seen the request, and other loops' steps are not for it."""
-    given = order(RunFolder(job.laboratory.run), this_machine(), steps=1, loop="function step")
+    given = request_traces(
+        RunFolder(job.laboratory.run), this_machine(), steps=1, loop="function step"
+    )
 
     deadline_s = time.monotonic() + PATIENCE_S
     while request_status(job.steps).seen == 0:  # the other loop looks 10 ms after its last look
@@ -231,7 +233,7 @@ def test_the_reason_why_a_job_declines_is_reported(
 ) -> None:
     """The agent writes it for the step that it did not trace."""
     with _job(laboratory, change) as job:
-        given = order(RunFolder(laboratory.run), this_machine(), steps=1)
+        given = request_traces(RunFolder(laboratory.run), this_machine(), steps=1)
         job.step("f")
         (answer,) = given.answers()
 

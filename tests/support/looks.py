@@ -12,10 +12,10 @@ from tfprobe.errors import Missing
 from tfprobe.profile.activities import DeviceSample, ResourceSample
 from tfprobe.profile.profile import Loop, Run
 from tfprobe.profile.snapshots import (
-    FleetLook,
+    FleetSnapshot,
     LoopShares,
-    ProcessLook,
-    RunLook,
+    ProcessSnapshot,
+    RunSnapshot,
     TraceRequestState,
     WallTime,
 )
@@ -77,8 +77,8 @@ def device(**changes: Any) -> DeviceSample:
     return DeviceSample(**{**facts, **changes})
 
 
-def process(loops: Sequence[Loop] | None = None, **changes: Any) -> ProcessLook:
-    """Return a running process; what a ProcessLook has itself may be given, too."""
+def process(loops: Sequence[Loop] | None = None, **changes: Any) -> ProcessSnapshot:
+    """Return a running process; what a ProcessSnapshot has itself may be given, too."""
     own: dict[str, Any] = {
         "loops": (steps(),) if loops is None else tuple(loops),
         "now_mono_ns": MONO_NS + 60 * SECOND_NS,
@@ -93,10 +93,10 @@ def process(loops: Sequence[Loop] | None = None, **changes: Any) -> ProcessLook:
     }
     own |= {name: changes.pop(name) for name in tuple(changes) if name in own}
     facts = {"state": "running", "unix_minus_monotonic_ns": UNIX_NS - MONO_NS, **changes}
-    return ProcessLook(process=written_process(**facts), **own)
+    return ProcessSnapshot(process=written_process(**facts), **own)
 
 
-def run(processes: Sequence[ProcessLook] | None = None, **changes: Any) -> RunLook:
+def run(processes: Sequence[ProcessSnapshot] | None = None, **changes: Any) -> RunSnapshot:
     """Return a running run; what a Run has itself may be given, too."""
     facts: dict[str, Any] = {
         "id": "20261120-200418-train-4f2a9c",
@@ -111,10 +111,10 @@ def run(processes: Sequence[ProcessLook] | None = None, **changes: Any) -> RunLo
         "started_unix_ns": UNIX_NS,
         "processes": (process(),) if processes is None else tuple(processes),
     }
-    return RunLook(Run(**{"directory": f"/runs/{facts['id']}", **facts}), **{**own, **changes})
+    return RunSnapshot(Run(**{"directory": f"/runs/{facts['id']}", **facts}), **{**own, **changes})
 
 
-def fleet(*runs: RunLook, **changes: Any) -> FleetLook:
+def fleet(*runs: RunSnapshot, **changes: Any) -> FleetSnapshot:
     """Return a look at these runs, or at one that runs."""
     found = runs or (run(),)
-    return FleetLook(**{"directory": "/runs", "at_unix_ns": NOW_NS, "runs": found, **changes})
+    return FleetSnapshot(**{"directory": "/runs", "at_unix_ns": NOW_NS, "runs": found, **changes})

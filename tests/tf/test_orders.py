@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 
 from tests.tf.laboratory import JOB_TIMEOUT_S, Laboratory, Started
-from tfprobe.live.trace_requests import order
+from tfprobe.live.trace_requests import request_traces
 from tfprobe.profile.snapshots import ProcessAnswer, RequestAnswer
 from tfprobe.recording import open_run
 from tfprobe.runs.layout import RunFolder, parse_capture_name
@@ -28,7 +28,7 @@ def test_jobs_of_all_kinds_record_their_next_steps(laboratory: Laboratory, tmp_p
     }
     runs = {kind: _run_of(job, tmp_path / kind) for kind, job in jobs.items()}
 
-    given = [order(run, this_machine(), steps=STEPS) for run in runs.values()]
+    given = [request_traces(run, this_machine(), steps=STEPS) for run in runs.values()]
     for each in given:
         each.follow(until_met=True, patience_s=JOB_TIMEOUT_S, tell=_ignore)
     found = {kind: each.answers() for kind, each in zip(runs, given, strict=True)}

@@ -1,7 +1,7 @@
-"""One process that is asked for samples, and what it answers.
+"""A request for traces to one process, and its answer.
 
-Files are all there is between us and the job: it may be in another container, or of another user.
-Its events say what became of an order; its control words tell as much where events find no room.
+Only files connect tfprobe and the job, which may be in another container or of another user. The
+events of the process have its answer; its control words do if the disk has no room for events.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from tfprobe.runs.process_folder.steps import StepsFile, read_steps
 from tfprobe.runs.process_folder.steps_layout import AgentState, Header, read_header
 from tfprobe.runs.trace_requests import ANY_LOOP, Request, request_samples, request_status
 
-# Whoever only declines for so long is not going to do otherwise while somebody waits.
+# A process that only declined for so long will not accept while somebody waits.
 DECLINING_S = 5.0
 NANOSECONDS = 1_000_000_000
 _NO_AGENT = (
@@ -47,12 +47,12 @@ Judgement = tuple[RequestAnswer, str | Missing]
 
 
 class ProcessRequest:
-    """One process of a run, asked once for its next steps."""
+    """A request for the next steps of one process of a run."""
 
     def __init__(self, folder: ProcessFolder, here: Machine) -> None:
-        """Read who it is; nothing is asked yet."""
+        """Read who it is; nothing is sent yet."""
         self.folder = folder
-        # What it runs, known once all of its run have been looked at.
+        # Known when all processes of the run have been read.
         self.program = Program("", "", 0)
         self._here = here
         self._manifest = _manifest(folder)
@@ -61,13 +61,13 @@ class ProcessRequest:
         self._refusal: tuple[RequestAnswer, str] | None = None
         self._samples, self._loop = 0, ANY_LOOP
         self._request = 0
-        self._hearing = EventTail(folder.events)
+        self._events = EventTail(folder.events)
         self._declining_since_s: float | None = None
         self._sampling_ended = False
 
     @property
     def pid(self) -> int | Missing:
-        """Return its pid, as far as its files tell."""
+        """Return its pid, if its files have it."""
         if self._is_of_a_service:
             return Missing("its service did not report it")
         if self._manifest is not None:
@@ -76,27 +76,27 @@ class ProcessRequest:
 
     @property
     def state(self) -> str:
-        """Return its state by its files and /proc, as of the latest look."""
+        """Return its state, from its files and /proc."""
         return ended_process(self.folder, self._header, self._manifest, self._here)
 
     @property
     def is_there(self) -> bool:
-        """Say whether it may still make steps: it runs or is stopped, or nobody here can tell."""
+        """Say whether it may run more steps: it is running, stopped, or not visible from here."""
         is_over = self._manifest is not None and is_gone(self._manifest, self._here)
         return self.state in LIVE or (self.state == UNKNOWN and not is_over)
 
     @property
     def entry(self) -> ProcessEntry:
-        """Return what its files tell of it, for naming it among the others."""
+        """Return what its files have, for naming it among the others."""
         lost = Missing("it has not been read")
         return ProcessEntry(
             self.folder, self._manifest or lost, self._header or lost, 0, self.state
         )
 
-    def look(self, loop: str) -> bool:
-        """Return whether it can be asked for steps of `work` (any, where empty)."""
+    def check(self, loop: str) -> bool:
+        """Return whether it can trace steps of `loop` (of any loop if empty)."""
         if self._is_of_a_service:
-            self._refusal = RequestAnswer.NOT_ASKED, _NO_AGENT
+            self._refusal = RequestAnswer.NOT_SENT, _NO_AGENT
             return False
         try:
             self._steps = read_steps(self.folder.steps)
@@ -105,21 +105,21 @@ class ProcessRequest:
             if self._refusal is None and loop:
                 self._loop = _index_of(self._steps.loops, loop)
         except UnreadableInput as problem:
-            self._refusal = RequestAnswer.NOT_ASKED, self._briefly(problem)
+            self._refusal = RequestAnswer.NOT_SENT, self._briefly(problem)
         return self._refusal is None
 
-    def ask(self, samples: int) -> None:
-        """Write the order into its control words."""
+    def send(self, samples: int) -> None:
+        """Write the request into its control words."""
         self._samples = samples
         try:
             self._request = request_samples(self.folder.steps, samples=samples, loop=self._loop)
         except UnreadableInput as problem:
-            self._refusal = RequestAnswer.NOT_ASKED, self._briefly(problem)
+            self._refusal = RequestAnswer.NOT_SENT, self._briefly(problem)
 
     def answer(self) -> ProcessAnswer:
-        """Read where the order stands now."""
-        heard = self._hearing.listen(self._request) if self._request else RequestEvents()
-        answer, why = self._refusal or self._judge(heard)
+        """Read its answer as of now."""
+        events = self._events.read(self._request) if self._request else RequestEvents()
+        answer, why = self._refusal or self._judge(events)
         return ProcessAnswer(
             host=self.folder.host,
             pid=self.pid,
@@ -128,14 +128,14 @@ class ProcessRequest:
             answer=answer,
             why=why,
             samples=self._samples,
-            captures=heard.captures,
+            captures=events.captures,
             request=self._request or Missing("it got no request"),
             executed=self._executed(),
             program=self.program.title or self.program.name,
         )
 
     def is_settled(self, answer: ProcessAnswer, *, until_met: bool) -> bool:
-        """Say whether waiting would bring no more than this answer."""
+        """Say whether this answer is final."""
         if answer.is_met or not self.is_there or self.state == STOPPED:
             return True
         if (
@@ -147,7 +147,7 @@ class ProcessRequest:
         return answer.answer is not RequestAnswer.NONE
 
     def _briefly(self, problem: UnreadableInput) -> str:
-        """Say what is wrong without the folder, so that the same reason of many is told once."""
+        """Return the reason without the folder, so that many processes may have the same one."""
         return str(problem).replace(f"{self.folder.root}/", "").rstrip(".")
 
     @property
@@ -156,28 +156,28 @@ class ProcessRequest:
 
     @property
     def _refused(self) -> bool:
-        """Say whether the order as a whole was declined, and not only steps of it."""
-        return self._refusal is not None or self._hearing.heard.refusal is not None
+        """Say whether the request as a whole was declined, and not only some of its steps."""
+        return self._refusal is not None or self._events.state.refusal is not None
 
     def _unable(self, header: Header) -> tuple[RequestAnswer, str] | None:
         if not self.is_there:
             return RequestAnswer.ENDED, "had ended before"
         if header.state is AgentState.STEPPED_ASIDE:
             return (
-                RequestAnswer.NOT_ASKED,
+                RequestAnswer.NOT_SENT,
                 "the agent there disabled itself after an internal error",
             )
         return None
 
-    def _judge(self, heard: RequestEvents) -> Judgement:
-        if len(heard.captures) >= self._samples:
+    def _judge(self, events: RequestEvents) -> Judgement:
+        if len(events.captures) >= self._samples:
             return RequestAnswer.TAKEN, _NOTHING
-        if heard.superseded_by is not None:
-            return RequestAnswer.SUPERSEDED, f"request {heard.superseded_by} replaced it"
-        if heard.taken not in (None, (self._samples, self._loop)):
+        if events.superseded_by is not None:
+            return RequestAnswer.SUPERSEDED, f"request {events.superseded_by} replaced it"
+        if events.taken not in (None, (self._samples, self._loop)):
             return RequestAnswer.SUPERSEDED, "another request was made at the same time"
-        if heard.refusal is not None:
-            return RequestAnswer.DECLINED, heard.refusal
+        if events.refusal is not None:
+            return RequestAnswer.DECLINED, events.refusal
         try:
             self._header = read_header(self.folder.steps)
             status = request_status(self.folder.steps)
@@ -185,11 +185,11 @@ class ProcessRequest:
             self._refusal = RequestAnswer.ENDED, f"its files are gone: {self._briefly(problem)}"
             return self._refusal
         self._sampling_ended = status.sampling_ended
-        if heard.taken is None and status.seen != self._request:
-            return self._unheard(status)
-        return self._taken(heard)
+        if events.taken is None and status.seen != self._request:
+            return self._unseen(status)
+        return self._taken(events)
 
-    def _unheard(self, status: Request) -> Judgement:
+    def _unseen(self, status: Request) -> Judgement:
         if status.sequence != self._request:
             return (
                 RequestAnswer.SUPERSEDED,
@@ -197,23 +197,23 @@ class ProcessRequest:
             )
         return (RequestAnswer.NONE if self.is_there else RequestAnswer.ENDED), self._since()
 
-    def _taken(self, heard: RequestEvents) -> Judgement:
+    def _taken(self, events: RequestEvents) -> Judgement:
         if self._sampling_ended:
             return (
                 RequestAnswer.DECLINED,
                 "tracing has ended there after an error, or on a full disk",
             )
-        if heard.declined is None:
+        if events.declined is None:
             self._declining_since_s = None
             return (
                 RequestAnswer.TAKEN,
-                _NOTHING if heard.captures and self.is_there else self._since(),
+                _NOTHING if events.captures and self.is_there else self._since(),
             )
         self._declining_since_s = self._declining_since_s or time.monotonic()
-        return (RequestAnswer.TAKEN if heard.captures else RequestAnswer.DECLINED), heard.declined
+        return (RequestAnswer.TAKEN if events.captures else RequestAnswer.DECLINED), events.declined
 
     def _since(self) -> str:
-        """Say why no more has come."""
+        """Return the reason that there is no more."""
         if not self.is_there:
             return "has ended"
         if self.state == STOPPED:
@@ -225,10 +225,10 @@ class ProcessRequest:
         return f"no step{of_it} has begun since; the last one ended {idle_s:.0f} s ago"
 
     def _idle_s(self) -> float | Missing:
-        """Return how long ago a step ended, of the loop that was asked for."""
+        """Return how long ago a step of the requested loop ended."""
         if isinstance(self._steps, Missing):
             return self._steps
-        # As they were when it was asked: a step since would have answered.
+        # As of the request: a later step would have answered it.
         loops = [loop for loop in self._steps.loops if self._loop in (ANY_LOOP, loop.index)]
         ends = [int(loop.recent.end_ns[-1]) for loop in loops if len(loop.recent.end_ns)]
         if not ends:
@@ -247,7 +247,7 @@ class ProcessRequest:
 
 
 def _index_of(loops: Sequence[Loop], wanted: str) -> int:
-    """Return the work with this index, else with this in its kind and name; of several the longest.
+    """Return the loop with this index, else the longest with this in its kind and name.
 
     Raises UnreadableInput where the process has none.
     """
@@ -270,10 +270,11 @@ def _manifest(folder: ProcessFolder) -> ProcessManifest | None:
 
 @dataclass(frozen=True, slots=True)
 class RequestEvents:
-    """What a process has said of one order so far.
+    """The events of a process about one request so far.
 
-    `taken` is (samples, work) as it took it, `refusal` why it does not take it at all, `declined`
-    why it did not record a step since the last capture, `superseded_by` the order in its place.
+    `taken` is (samples, loop) as it accepted them, `refusal` why it declined the whole request,
+    `declined` why it did not trace a step since the last capture, `superseded_by` the request that
+    replaced this one.
     """
 
     taken: tuple[int, int] | None = None
@@ -284,23 +285,23 @@ class RequestEvents:
 
 
 class EventTail:
-    """The events of one process from one moment on."""
+    """The events that a process appends from one moment on."""
 
     def __init__(self, events: Path) -> None:
-        """Begin with what is appended from now on."""
+        """Start at the current end of the file."""
         self._path = events
         self._at_bytes = _size_bytes(events)
         self._captures: list[Captured] = []
-        self.heard = RequestEvents()
+        self.state = RequestEvents()
 
-    def listen(self, request: int) -> RequestEvents:
-        """Return all that was said of the order of this number."""
+    def read(self, request: int) -> RequestEvents:
+        """Return all events about the request of this number."""
         for line in self._new_lines():
             fields = object_of(line)
             if fields is not None:
-                self._hear(fields, request)
-        self.heard = replace(self.heard, captures=tuple(self._captures))
-        return self.heard
+                self._apply(fields, request)
+        self.state = replace(self.state, captures=tuple(self._captures))
+        return self.state
 
     def _new_lines(self) -> list[bytes]:
         try:
@@ -313,21 +314,21 @@ class EventTail:
         self._at_bytes += len(whole) + len(newline)
         return whole.split(b"\n")
 
-    def _hear(self, fields: Json, request: int) -> None:
+    def _apply(self, fields: Json, request: int) -> None:
         kind = fields.get("event")
         if kind == "request" and integer(fields, "superseded") == request:
-            self.heard = replace(self.heard, superseded_by=integer(fields, "request"))
+            self.state = replace(self.state, superseded_by=integer(fields, "request"))
         if integer(fields, "request") != request:
             return
         if kind == "request":
             samples, loop = integer(fields, "samples"), integer(fields, "work")
-            self.heard = replace(self.heard, taken=(samples or 0, -1 if loop is None else loop))
-        elif kind == "declined" and self.heard.taken is None:
-            self.heard = replace(self.heard, refusal=text(fields, "why") or "it does not say why")
+            self.state = replace(self.state, taken=(samples or 0, -1 if loop is None else loop))
+        elif kind == "declined" and self.state.taken is None:
+            self.state = replace(self.state, refusal=text(fields, "why") or "no reason given")
         elif kind == "declined":
-            self.heard = replace(self.heard, declined=text(fields, "why"))
+            self.state = replace(self.state, declined=text(fields, "why"))
         elif kind == "sample":
-            self.heard = replace(self.heard, declined=None)
+            self.state = replace(self.state, declined=None)
             self._note_capture(fields)
 
     def _note_capture(self, fields: Json) -> None:

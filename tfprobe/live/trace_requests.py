@@ -1,4 +1,4 @@
-"""Order samples from the processes of a run, all at once, and follow what becomes of the order."""
+"""Request traces from the processes of a run, all at once, and follow their answers."""
 
 from __future__ import annotations
 
@@ -15,31 +15,32 @@ from tfprobe.runs.layout import ProcessFolder, RunFolder
 from tfprobe.runs.liveness import Machine
 from tfprobe.runs.trace_requests import MAX_SAMPLES
 
-# As often as a person can tell, and at next to no cost: a look reads two words and new events.
+# As often as a person notices, and cheap: each time, two words and new events are read.
 LOOK_S = 0.05
 
 Answers = tuple[ProcessAnswer, ...]
 
 
 class TraceRequest:
-    """An order that was given to processes of one run."""
+    """A request for traces that was sent to processes of one run."""
 
-    def __init__(self, run: RunFolder, asked: Sequence[ProcessRequest], *, steps: int) -> None:
-        """`asked` are those it was given to, and those it could not be given to."""
+    def __init__(self, run: RunFolder, requests: Sequence[ProcessRequest], *, steps: int) -> None:
+        """`requests` has one for each process, also for those that it could not be sent to."""
         self.run = run
         self.steps = steps
-        self._asked = tuple(asked)
+        self._requests = tuple(requests)
 
     def answers(self) -> Answers:
-        """Read what has become of it so far, process by process."""
-        return tuple(each.answer() for each in self._asked)
+        """Read the answer of each process as of now."""
+        return tuple(request.answer() for request in self._requests)
 
     def follow(
         self, *, until_met: bool, patience_s: float, tell: Callable[[Answers], None]
     ) -> Answers:
-        """Return the answers once no more are to come, or nothing new came for `patience_s`.
+        """Return the answers when no more are expected, or after `patience_s` without news.
 
-        Waits for a first word of each process; where `until_met`, for all captures.
+        Waits for a first answer of each process or, if `until_met`, for all captures. `tell` gets
+        the answers so far.
         """
         answers, news_at_s = self.answers(), time.monotonic()
         while not self._is_settled(answers, until_met=until_met):
@@ -51,26 +52,26 @@ class TraceRequest:
             if _news(answers) != _news(before):
                 news_at_s = time.monotonic()
         if any(answer.answer is RequestAnswer.TAKEN and not answer.is_met for answer in answers):
-            # Why a step is not recorded is written a moment after the order was taken.
+            # Why a step is not traced is written a moment after the request was accepted.
             time.sleep(LOOK_S)
             answers = self.answers()
         return answers
 
     def _is_settled(self, answers: Answers, *, until_met: bool) -> bool:
-        pairs = zip(self._asked, answers, strict=True)
-        return all(each.is_settled(answer, until_met=until_met) for each, answer in pairs)
+        pairs = zip(self._requests, answers, strict=True)
+        return all(request.is_settled(answer, until_met=until_met) for request, answer in pairs)
 
 
-def order(
+def request_traces(
     run: RunFolder, here: Machine, *, steps: int, pid: str | int = "", loop: str = ""
 ) -> TraceRequest:
-    """Order the next `steps` steps from all processes of a run.
+    """Request traces of the next `steps` steps from all processes of a run.
 
-    `pid` chooses among them: a pid, HOST/PID, the name of a process folder, or HOST. `work` is an
-    index, or part of a kind and name; of several loops that have it, the one with most time.
+    `pid` chooses among them: a pid, HOST/PID, the name of a process folder, or HOST. `loop` is an
+    index, or part of a kind and name; of several loops that match, the one with most time.
 
-    Raises UsageError for a senseless number and a pid that several have, NoAnswer where no process
-    has reported.
+    Raises UsageError for a number out of range and a pid that several processes have, NoAnswer if
+    no process has reported.
     """
     if not 1 <= steps <= MAX_SAMPLES:
         raise UsageError(
@@ -82,58 +83,58 @@ def order(
             f"No process of run {run.id} has reported yet.",
             hint="A process reports when it imports TensorFlow; see `tfprobe report`.",
         )
-    asked = [ProcessRequest(folder, here) for folder in folders]
-    _name(asked)
-    asked = _chosen(asked, str(pid)) if pid else asked
-    # Read first and write then, so that all are asked at one moment.
-    ready = [each for each in asked if each.look(loop)]
-    for each in ready:
-        each.ask(steps)
-    return TraceRequest(run, asked, steps=steps)
+    requests = [ProcessRequest(folder, here) for folder in folders]
+    _add_programs(requests)
+    requests = _chosen(requests, str(pid)) if pid else requests
+    # Read all first, then write: all processes get the request at one moment.
+    ready = [request for request in requests if request.check(loop)]
+    for request in ready:
+        request.send(steps)
+    return TraceRequest(run, requests, steps=steps)
 
 
-def document(given: TraceRequest, answers: Sequence[ProcessAnswer]) -> dict[str, Any]:
-    """Return the tfprobe.trace/1 document: who answered what. Any: JSON values."""
+def document(request: TraceRequest, answers: Sequence[ProcessAnswer]) -> dict[str, Any]:
+    """Return the tfprobe.trace/1 document: the answer of each process. Any: JSON values."""
     return {
         "schema": "tfprobe.trace/1",
-        "run": given.run.id,
-        "dir": str(given.run.root),
-        "steps": given.steps,
+        "run": request.run.id,
+        "dir": str(request.run.root),
+        "steps": request.steps,
         "processes": [_answer_document(answer) for answer in answers],
     }
 
 
-def _name(asked: Sequence[ProcessRequest]) -> None:
-    """Say of each process of the run what it runs."""
-    known = programs_of([each.entry for each in asked])
-    for each in asked:
-        each.program = known[each.folder.host, each.folder.name]
+def _add_programs(requests: Sequence[ProcessRequest]) -> None:
+    """Set the program of each process of the run."""
+    programs = programs_of([request.entry for request in requests])
+    for request in requests:
+        request.program = programs[request.folder.host, request.folder.name]
 
 
-def _chosen(asked: Sequence[ProcessRequest], wanted: str) -> list[ProcessRequest]:
-    host = [each for each in asked if each.folder.host == wanted]
-    found = host or [each for each in asked if wanted in _names(each)]
+def _chosen(requests: Sequence[ProcessRequest], wanted: str) -> list[ProcessRequest]:
+    of_host = [request for request in requests if request.folder.host == wanted]
+    named = of_host or [request for request in requests if wanted in _names(request)]
     # The pid of a process that has ended may be another's by now.
-    there = [each for each in found if each.is_there] or found
-    if not there:
-        names = ", ".join(_place(each) for each in asked[:10])
+    chosen = [request for request in named if request.is_there] or named
+    if not chosen:
+        names = ", ".join(_place(request) for request in requests[:10])
         raise NoAnswer(f"The run has no process {wanted!r}.", hint=f"There are: {names}.")
-    if len(there) > 1 and not host:
-        names = ", ".join(_path(each.folder) for each in there)
+    if len(chosen) > 1 and not of_host:
+        names = ", ".join(_path(request.folder) for request in chosen)
         raise UsageError(
             f"{wanted!r} is the pid of several processes.", hint=f"Choose one of {names}."
         )
-    return there
+    return chosen
 
 
-def _names(asked: ProcessRequest) -> tuple[str, ...]:
-    folder, pid = asked.folder, str(asked.pid)
+def _names(request: ProcessRequest) -> tuple[str, ...]:
+    folder, pid = request.folder, str(request.pid)
     return pid, f"{folder.host}/{pid}", folder.name, _path(folder)
 
 
-def _place(asked: ProcessRequest) -> str:
-    pid = asked.folder.name if isinstance(asked.pid, Missing) else asked.pid
-    return titled(f"{asked.folder.host}/{pid}", asked.program.title)
+def _place(request: ProcessRequest) -> str:
+    pid = request.folder.name if isinstance(request.pid, Missing) else request.pid
+    return titled(f"{request.folder.host}/{pid}", request.program.title)
 
 
 def _path(folder: ProcessFolder) -> str:

@@ -10,7 +10,7 @@ from tfprobe.errors import Missing
 from tfprobe.profile.activities import ResourceSample
 from tfprobe.profile.profile import Loop, Problem
 from tfprobe.profile.reader.processes import process_of
-from tfprobe.profile.snapshots import ProcessLook, TraceRequestState
+from tfprobe.profile.snapshots import ProcessSnapshot, TraceRequestState
 from tfprobe.runs.layout import ProcessFolder, is_capture
 from tfprobe.runs.liveness import UNKNOWN, Machine, ProcessEntry
 from tfprobe.runs.manifests import ProcessManifest
@@ -25,7 +25,7 @@ KEPT_STEPS = 1024
 # A minute of them.
 KEPT_RESOURCE_SAMPLES = 64
 
-NOT_ASKED = Missing("the captures were not read")
+NOT_SENT = Missing("the captures were not read")
 NOT_READ = Missing("the process has not been looked at")
 
 
@@ -45,7 +45,7 @@ class WatchedProcess:
         self.entry = ProcessEntry(folder, NOT_READ, NOT_READ, 0, UNKNOWN)
         self.problems: tuple[Problem, ...] = ()
 
-    def look(self, index: int, now_s: float) -> ProcessLook:
+    def look(self, index: int, now_s: float) -> ProcessSnapshot:
         """Return what the process is doing; `index` is its place in the look at its run."""
         self.entry, steps = self._reader.read()
         header = self.entry.header
@@ -59,13 +59,13 @@ class WatchedProcess:
         loops = () if isinstance(steps, Missing) else self._loops.numbered(steps.loops, index)
         latest = () if isinstance(header, Missing) else self._latest_resource_samples(header, index)
         self.problems = tuple(self._problems(self.entry.manifest, steps, captures))
-        return ProcessLook(
+        return ProcessSnapshot(
             process=process,
             loops=loops,
             now_mono_ns=header if isinstance(header, Missing) else self._now(header, loops),
             request=header if isinstance(header, Missing) else _request(header),
-            shares=NOT_ASKED,
-            wall_time=NOT_ASKED,
+            shares=NOT_SENT,
+            wall_time=NOT_SENT,
             resource_samples=latest,
         )
 

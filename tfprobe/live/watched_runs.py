@@ -12,7 +12,7 @@ from tfprobe.live.watched_process import HostClocks, WatchedProcess
 from tfprobe.profile.activities import ResourceSample
 from tfprobe.profile.profile import Problem
 from tfprobe.profile.reader.processes import programs_of, run_of, with_program
-from tfprobe.profile.snapshots import FleetLook, ProcessLook, RunLook, TimeUse
+from tfprobe.profile.snapshots import FleetSnapshot, ProcessSnapshot, RunSnapshot, TimeUse
 from tfprobe.runs.catalogue import run_entry
 from tfprobe.runs.layout import ProcessFolder, RunFolder, may_hold_processes
 from tfprobe.runs.liveness import LIVE, UNKNOWN, Machine
@@ -45,7 +45,7 @@ class Fleet:
         self._listing = Listing(directory)
         self._runs: dict[Path, WatchedRun] = {}
 
-    def look(self) -> FleetLook:
+    def look(self) -> FleetSnapshot:
         """Return what the files say now; what cannot be read is a problem, or Missing.
 
         A directory that is not there has no runs; it may come.
@@ -57,7 +57,7 @@ class Fleet:
         looks = [(run, run.look(now_s)) for run in self._runs.values()]
         found = [(_started_ns(run, look), look) for run, look in looks if look is not None]
         newest_first = sorted(found, key=lambda each: (each[0], each[1].run.id), reverse=True)
-        return FleetLook(
+        return FleetSnapshot(
             directory=str(self._directory),
             at_unix_ns=at_unix_ns,
             runs=tuple(look for _, look in newest_first),
@@ -79,7 +79,7 @@ class Fleet:
                 self._runs[root] = run
 
 
-def _started_ns(run: WatchedRun, look: RunLook) -> int:
+def _started_ns(run: WatchedRun, look: RunSnapshot) -> int:
     if not isinstance(look.started_unix_ns, Missing):
         return look.started_unix_ns
     try:
@@ -116,10 +116,10 @@ class WatchedRun:
         self._machines: dict[str, _WatchedMachine] = {}
         self._ended_at_s: float | None = None
         self._read_at_s = 0.0
-        self._last: RunLook | None = None
+        self._last: RunSnapshot | None = None
         self._folders: tuple[ProcessFolder, ...] = ()
 
-    def look(self, now_s: float) -> RunLook | None:
+    def look(self, now_s: float) -> RunSnapshot | None:
         """Return what the run is doing; None when it is gone."""
         known = tuple(self._processes)
         closed = tuple(self._list(now_s))
@@ -165,7 +165,7 @@ class WatchedRun:
             elif folder.is_process():
                 yield (host, name), WatchedProcess(folder, self._here, self._clocks)
 
-    def _read(self, now_s: float, closed: tuple[Problem, ...]) -> RunLook:
+    def _read(self, now_s: float, closed: tuple[Problem, ...]) -> RunSnapshot:
         manifest = self._manifest.value()
         looks = self._look_at_processes(now_s)
         watched = [process for process, _ in looks]
@@ -179,7 +179,7 @@ class WatchedRun:
         machines = self._look_at_machines({look.process.host for _, look in looks})
         known = manifest if isinstance(manifest, RunManifest) else None
         lost = manifest if isinstance(manifest, Missing) else _UNTOLD
-        return RunLook(
+        return RunSnapshot(
             run=run_of(entry),
             host=(known.host if known else None) or lost,
             user=(known.user if known else None) or lost,
@@ -189,8 +189,8 @@ class WatchedRun:
             problems=(*_of_manifest(manifest), *closed, *self._problems(watched)),
         )
 
-    def _look_at_processes(self, now_s: float) -> list[tuple[WatchedProcess, ProcessLook]]:
-        looks: list[tuple[WatchedProcess, ProcessLook]] = []
+    def _look_at_processes(self, now_s: float) -> list[tuple[WatchedProcess, ProcessSnapshot]]:
+        looks: list[tuple[WatchedProcess, ProcessSnapshot]] = []
         for process in self._processes.values():
             look = process.look(len(looks), now_s)
             if process.problems and not os.path.isdir(process.folder.root):
@@ -222,7 +222,7 @@ class WatchedRun:
                 where = f"machine/{host}.jsonl"
                 yield Problem(where, f"{machine.bad_lines} lines of it are no samples.")
 
-    def _with_time_use(self, look: RunLook) -> RunLook:
+    def _with_time_use(self, look: RunSnapshot) -> RunSnapshot:
         latest = self._latest
         if latest is None:
             return look
@@ -257,8 +257,8 @@ class _WatchedMachine:
 
 
 def _with_programs(
-    watched: Sequence[WatchedProcess], looks: Sequence[ProcessLook]
-) -> tuple[ProcessLook, ...]:
+    watched: Sequence[WatchedProcess], looks: Sequence[ProcessSnapshot]
+) -> tuple[ProcessSnapshot, ...]:
     known = programs_of([each.entry for each in watched])
     folders = (each.folder for each in watched)
     return tuple(

@@ -60,12 +60,12 @@ class TimeUse:
 
 
 @dataclass(frozen=True, slots=True)
-class ProcessLook:
+class ProcessSnapshot:
     """One process at one moment.
 
-    `process.index` is its place in `RunLook.processes`, and `work.process` that of its works, whose
-    `recent` holds the latest 1024 steps at most. `now_mono_ns` is that moment on the clock of
-    `recent`; `pulses` are the latest of them, oldest first.
+    `process.index` is its place in `RunSnapshot.processes`, and `loop.process` that of its loops,
+    whose `recent` has at most the latest 1024 steps. `now_mono_ns` is that moment on the clock of
+    `recent`; `resource_samples` are the latest ones, oldest first.
     """
 
     process: Process
@@ -78,20 +78,20 @@ class ProcessLook:
 
 
 @dataclass(frozen=True, slots=True)
-class RunLook:
-    """One run at one moment. `machines` are the latest pulses of its machines' accelerators."""
+class RunSnapshot:
+    """One run at one moment. `machines` are the latest samples of its machines' accelerators."""
 
     run: Run
     host: str | Missing
     user: str | Missing
     started_unix_ns: int | Missing
-    processes: tuple[ProcessLook, ...]
+    processes: tuple[ProcessSnapshot, ...]
     machines: tuple[ResourceSample, ...] = ()
     problems: tuple[Problem, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class FleetLook:
+class FleetSnapshot:
     """All runs below a directory at one moment, newest first.
 
     `problems` are those of the directory itself; each run has its own.
@@ -99,7 +99,7 @@ class FleetLook:
 
     directory: str
     at_unix_ns: int
-    runs: tuple[RunLook, ...]
+    runs: tuple[RunSnapshot, ...]
     problems: tuple[Problem, ...] = ()
 
 
@@ -160,7 +160,7 @@ class RequestAnswer(Enum):
 
     TAKEN: its next steps are recorded; `captures` tells how many have been. DECLINED: it may not,
     or cannot. SUPERSEDED: another order took the place of this one. NONE: it has not looked yet,
-    and the order stands. ENDED: it ended before it took it. NOT_ASKED: it could not be asked.
+    and the order stands. ENDED: it ended before it took it. NOT_SENT: it could not be asked.
     """
 
     TAKEN = "taken"
@@ -168,7 +168,7 @@ class RequestAnswer(Enum):
     SUPERSEDED = "superseded"
     NONE = "no answer"
     ENDED = "ended"
-    NOT_ASKED = "not asked"
+    NOT_SENT = "not asked"
 
 
 @dataclass(frozen=True, slots=True)

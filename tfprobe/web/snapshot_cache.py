@@ -10,7 +10,7 @@ from pathlib import Path
 
 from tfprobe.live.breakdown_cache import BreakdownCache
 from tfprobe.live.watched_runs import Fleet
-from tfprobe.profile.snapshots import FleetLook
+from tfprobe.profile.snapshots import FleetSnapshot
 from tfprobe.runs.layout import RunFolder
 from tfprobe.runs.liveness import Machine
 from tfprobe.web.run_cache import is_inside
@@ -30,10 +30,10 @@ class Looks:
         self._fleet = Fleet(directory, here, latest=BreakdownCache().time_use)
         self._clock = clock
         self._looking = threading.Lock()
-        self._last: FleetLook | None = None
+        self._last: FleetSnapshot | None = None
         self._looked_at_s = 0.0
 
-    def look(self) -> FleetLook:
+    def look(self) -> FleetSnapshot:
         """Return how all runs stand now; those that a link leads to elsewhere are left out."""
         with self._looking:
             if self._last is None or self._clock() >= self._looked_at_s + FRESH_S:
@@ -41,7 +41,7 @@ class Looks:
                 self._last = self._look()
             return self._last
 
-    def _look(self) -> FleetLook:
+    def _look(self) -> FleetSnapshot:
         look = self._fleet.look()
         alone = RunFolder(self._directory).is_run()
         shown = (run for run in look.runs if alone or self._is_inside(run.run.directory))

@@ -30,8 +30,8 @@ from tfprobe.live.watched_process import HostClocks
 from tfprobe.live.watched_runs import Fleet
 from tfprobe.profile.snapshots import (
     LoopShares,
-    ProcessLook,
-    RunLook,
+    ProcessSnapshot,
+    RunSnapshot,
     TimeUse,
     TraceRequestState,
     WallTime,
@@ -102,12 +102,12 @@ def place(tmp_path: Path) -> Place:
     return Place(tmp_path)
 
 
-def _only(looks: tuple) -> RunLook:
+def _only(looks: tuple) -> RunSnapshot:
     (look,) = looks
     return look
 
 
-def _process(fleet: Fleet) -> ProcessLook:
+def _process(fleet: Fleet) -> ProcessSnapshot:
     return _only(_only(fleet.look().runs).processes)
 
 

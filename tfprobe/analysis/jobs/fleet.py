@@ -19,10 +19,10 @@ from tfprobe.errors import Missing
 from tfprobe.profile.activities import DeviceSample, ResourceSample
 from tfprobe.profile.profile import LIVE_STATES, Loop, Problem
 from tfprobe.profile.snapshots import (
-    FleetLook,
+    FleetSnapshot,
     LoopShares,
-    ProcessLook,
-    RunLook,
+    ProcessSnapshot,
+    RunSnapshot,
     TraceRequestState,
     WallTime,
 )
@@ -115,12 +115,12 @@ class RunRow:
     problems: tuple[Problem, ...]
 
 
-def run_rows(look: FleetLook) -> tuple[RunRow, ...]:
+def run_rows(look: FleetSnapshot) -> tuple[RunRow, ...]:
     """Return a row for each run, newest first."""
     return tuple(run_row(run) for run in look.runs)
 
 
-def run_row(look: RunLook) -> RunRow:
+def run_row(look: RunSnapshot) -> RunRow:
     """Return the row of one run."""
     run = look.run
     return RunRow(
@@ -137,7 +137,7 @@ def run_row(look: RunLook) -> RunRow:
     )
 
 
-def _process_row(look: ProcessLook, machines: Sequence[ResourceSample]) -> ProcessRow:
+def _process_row(look: ProcessSnapshot, machines: Sequence[ResourceSample]) -> ProcessRow:
     process, loops = look.process, look.loops
     busy = busiest(loops)
     times_of = {loop.index: step_times([loop]) for loop in loops}
@@ -209,7 +209,7 @@ def _rate(loops: Sequence[Loop], now_ns: int | Missing) -> float | Missing:
     return next((rate for rate in rates if isinstance(rate, Missing)), NO_STEP)
 
 
-def _since_last_step(look: ProcessLook) -> int | Missing:
+def _since_last_step(look: ProcessSnapshot) -> int | Missing:
     if isinstance(look.now_mono_ns, Missing):
         return look.now_mono_ns
     last_ns = last_end_ns(look.loops)

@@ -18,7 +18,7 @@ from tfprobe.errors import Missing, NoAnswer, UsageError
 from tfprobe.findings.finding import Finding
 from tfprobe.launch import environ
 from tfprobe.live.top.source import Key, Noted, TopSnapshot, Watch
-from tfprobe.live.trace_requests import order
+from tfprobe.live.trace_requests import request_traces
 from tfprobe.live.watched_runs import Fleet
 from tfprobe.profile.profile import Profile
 from tfprobe.profile.reader.live_process import newest_captures
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from tfprobe.findings.engine import Advice
     from tfprobe.profile.reader.run_reader import RunReader
-    from tfprobe.profile.snapshots import FleetLook, TimeUse
+    from tfprobe.profile.snapshots import FleetSnapshot, TimeUse
     from tfprobe.runs.layout import ProcessFolder
 
 
@@ -127,7 +127,7 @@ def _is_live_terminal() -> bool:
     return environ.inherited().get("TERM", "") not in _DUMB
 
 
-def _show_json(look: FleetLook, directory: Path) -> int:
+def _show_json(look: FleetSnapshot, directory: Path) -> int:
     from tfprobe.report.documents.jobs_document import document
     from tfprobe.report.documents.published import published
 
@@ -136,7 +136,7 @@ def _show_json(look: FleetLook, directory: Path) -> int:
     return 0
 
 
-def _show_once(look: FleetLook, directory: Path) -> int:
+def _show_once(look: FleetSnapshot, directory: Path) -> int:
     from tfprobe.analysis.jobs.fleet import run_rows
     from tfprobe.live.top.snapshot_table import lay_out
     from tfprobe.live.top.source import TopSnapshot
@@ -147,7 +147,7 @@ def _show_once(look: FleetLook, directory: Path) -> int:
     return 0
 
 
-def _check(look: FleetLook, directory: Path) -> None:
+def _check(look: FleetSnapshot, directory: Path) -> None:
     """Raise NoAnswer where there is no run."""
     if not look.runs:
         why = " ".join(problem.what for problem in look.problems)
@@ -217,8 +217,8 @@ class LiveSource:
     def sample(self, key: Key, steps: int) -> Sequence[str]:
         """Order the next steps of a process, or of all of a run; return who answered what."""
         who = f"{key.host}/{key.folder}" if key.folder else ""
-        given = order(RunFolder(Path(key.directory)), self._here, steps=steps, pid=who)
-        answers = given.follow(until_met=False, patience_s=PATIENCE_S, tell=lambda _: None)
+        request = request_traces(RunFolder(Path(key.directory)), self._here, steps=steps, pid=who)
+        answers = request.follow(until_met=False, patience_s=PATIENCE_S, tell=lambda _: None)
         return list(_answered(answers, steps))
 
     def report(self, directory: str, width: int, watch: Watch) -> str:

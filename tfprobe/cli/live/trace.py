@@ -68,21 +68,21 @@ def command(
     of a process folder. The exit status is 0 if all processes that answered accepted the request
     and, with --wait, traced all of its steps. It is 1 if one did not, or if none answered.
     """
-    from tfprobe.live.trace_requests import order
+    from tfprobe.live.trace_requests import request_traces
     from tfprobe.runs.liveness import this_machine
 
     if timeout is not None and not (math.isfinite(timeout) and timeout >= 0):
         raise UsageError(f"--timeout {timeout} is not a duration.", hint="Use a number of seconds.")
     folder, pid = _target(run, output)
     try:
-        given = order(folder, this_machine(), steps=steps, pid=pid, loop=loop)
-        answers = _followed(given, wait=wait, timeout_s=timeout)
+        request = request_traces(folder, this_machine(), steps=steps, pid=pid, loop=loop)
+        answers = _followed(request, wait=wait, timeout_s=timeout)
     except KeyboardInterrupt:
         from tfprobe.cli.main import complain
 
         complain("Interrupted. The request stays in effect until another one replaces it.")
         raise
-    _show(given, answers, as_json=as_json)
+    _show(request, answers, as_json=as_json)
     return _status(answers, wait=wait)
 
 
@@ -117,42 +117,42 @@ def _run_itself(run: str, output: str | None) -> RunFolder | None:
 
 
 def _followed(
-    given: TraceRequest, *, wait: bool, timeout_s: float | None
+    request: TraceRequest, *, wait: bool, timeout_s: float | None
 ) -> tuple[ProcessAnswer, ...]:
     patience_s = CAPTURE_PATIENCE_S if wait else ANSWER_PATIENCE_S
-    what = f"Waiting for {given.steps} steps" if wait else "Waiting for an answer"
+    what = f"Waiting for {request.steps} steps" if wait else "Waiting for an answer"
 
     def count(answers: Sequence[ProcessAnswer]) -> None:
-        asked = [answer for answer in answers if not isinstance(answer.request, Missing)]
-        watch(sum(len(each.captures) for each in asked), given.steps * len(asked))
+        sent = [answer for answer in answers if not isinstance(answer.request, Missing)]
+        watch(sum(len(answer.captures) for answer in sent), request.steps * len(sent))
 
     with common.progress(what) as watch:
-        return given.follow(
+        return request.follow(
             until_met=wait,
             patience_s=patience_s if timeout_s is None else timeout_s,
             tell=count,
         )
 
 
-def _show(given: TraceRequest, answers: Sequence[ProcessAnswer], *, as_json: bool) -> None:
+def _show(request: TraceRequest, answers: Sequence[ProcessAnswer], *, as_json: bool) -> None:
     from tfprobe.live.trace_requests import document
     from tfprobe.profile.snapshots import RequestAnswer
     from tfprobe.report.text.runs import reasons, render_trace_request
 
     if as_json:
-        common.show_json(document(given, answers))
+        common.show_json(document(request, answers))
         return
     if all(isinstance(answer.request, Missing) for answer in answers):
         raise NoAnswer(
-            f"No process of run {given.run.id} got the request: {'; '.join(reasons(answers))}.",
+            f"No process of run {request.run.id} got the request: {'; '.join(reasons(answers))}.",
             hint=_ENDED_HINT
             if all(answer.answer is RequestAnswer.ENDED for answer in answers)
             else "",
         )
     common.show_page(
         render_trace_request(
-            given.run.id,
-            given.steps,
+            request.run.id,
+            request.steps,
             answers,
             width=common.page_width(),
             colour=common.page_colour(),
@@ -163,7 +163,7 @@ def _show(given: TraceRequest, answers: Sequence[ProcessAnswer], *, as_json: boo
 def _status(answers: Sequence[ProcessAnswer], *, wait: bool) -> int:
     from tfprobe.profile.snapshots import RequestAnswer
 
-    silent = (RequestAnswer.NONE, RequestAnswer.ENDED, RequestAnswer.NOT_ASKED)
+    silent = (RequestAnswer.NONE, RequestAnswer.ENDED, RequestAnswer.NOT_SENT)
     answered = [answer for answer in answers if answer.answer not in silent]
     good = all(each.is_met if wait else each.answer is RequestAnswer.TAKEN for each in answered)
     return 0 if answered and good else 1

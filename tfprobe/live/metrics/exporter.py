@@ -20,7 +20,7 @@ from tfprobe.live.metrics.findings import Findings
 from tfprobe.live.metrics.subjects import Limits, RunSubject, Subjects, process_labels, subjects
 from tfprobe.live.metrics.table import DEVICES, LOOPS, PROCESSES, RUNS, MetricRow, S
 from tfprobe.live.watched_runs import Fleet
-from tfprobe.profile.snapshots import FleetLook, TimeUse
+from tfprobe.profile.snapshots import FleetSnapshot, TimeUse
 from tfprobe.runs.layout import ProcessFolder
 from tfprobe.runs.liveness import LIVE, STATES, Machine
 
@@ -90,7 +90,7 @@ class Exporter:
 
     def __init__(
         self,
-        look: Callable[[], FleetLook],
+        look: Callable[[], FleetSnapshot],
         *,
         limits: Limits,
         findings: Findings | None = None,
@@ -162,7 +162,7 @@ class Exporter:
             self._complain(text)
         return Missing(text)
 
-    def _note_alive(self, look: FleetLook) -> None:
+    def _note_alive(self, look: FleetSnapshot) -> None:
         """Remember when each process was last alive, and forget those that are gone."""
         everyone = {
             process_labels(run, process): process.process.state
@@ -240,7 +240,9 @@ def watched(
 
     `advice` is the command that finds something in a run, None to ask for no findings.
     """
-    keeper = Keeper(BreakdownCache().time_use, partial(is_recent, within_s=limits.finished_for_s))
+    keeper = TimeUseCache(
+        BreakdownCache().time_use, partial(is_recent, within_s=limits.finished_for_s)
+    )
     findings = None if advice is None else Findings(advice)
     fleet = Fleet(directory, here, latest=keeper.time_use)
     look = _looks(fleet, directory)
@@ -255,10 +257,10 @@ def watched(
             worker.stop()
 
 
-def _looks(fleet: Fleet, directory: Path) -> Callable[[], FleetLook]:
+def _looks(fleet: Fleet, directory: Path) -> Callable[[], FleetSnapshot]:
     """Return what makes a look, and fails where the directory is not there or cannot be read."""
 
-    def look() -> FleetLook:
+    def look() -> FleetSnapshot:
         found = fleet.look()
         if not os.path.isdir(directory):
             raise UnreadableInput(f"{directory} no longer exists.")
@@ -279,7 +281,7 @@ _NOT_YET = TimeUse(_UNREAD, _UNREAD)
 Read = Callable[[ProcessFolder], TimeUse]
 
 
-class Keeper:
+class TimeUseCache:
     """Answers with what a thread of its own has read of the processes that were asked for."""
 
     def __init__(self, read: Read, is_worth_it: Callable[[ProcessFolder], bool]) -> None:

@@ -15,7 +15,7 @@ from tfprobe.errors import Missing
 from tfprobe.live.metrics.family import label
 from tfprobe.profile.activities import DeviceSample
 from tfprobe.profile.profile import Loop
-from tfprobe.profile.snapshots import FleetLook, ProcessLook, RunLook
+from tfprobe.profile.snapshots import FleetSnapshot, ProcessSnapshot, RunSnapshot
 from tfprobe.runs.liveness import LIVE
 
 NS_PER_S = 1_000_000_000
@@ -53,7 +53,7 @@ class ProcessSubject:
 
     labels: Labels
     since_unix_ns: int
-    look: ProcessLook
+    look: ProcessSnapshot
     last_step_unix_ns: int | Missing
     loops: tuple[LoopSubject, ...]
 
@@ -73,7 +73,7 @@ class RunSubject:
 
     labels: Labels
     since_unix_ns: int
-    look: RunLook
+    look: RunSnapshot
     processes: tuple[ProcessSubject, ...]
     devices: tuple[DeviceSubject, ...]
 
@@ -87,7 +87,7 @@ class Subjects:
     left_out: dict[str, int]
 
 
-def subjects(look: FleetLook, limits: Limits, alive_ns: Mapping[Labels, int]) -> Subjects:
+def subjects(look: FleetSnapshot, limits: Limits, alive_ns: Mapping[Labels, int]) -> Subjects:
     """Return what of a look has series. `alive_ns` is when processes were last seen to be alive.
 
     A process has none once it has been over for `finished_for_s`, or silent where nobody can look
@@ -95,7 +95,7 @@ def subjects(look: FleetLook, limits: Limits, alive_ns: Mapping[Labels, int]) ->
     """
     left_out = {"finished": 0, "duplicate": 0, "most_processes": 0}
     recent_ns = look.at_unix_ns - round(limits.finished_for_s * NS_PER_S)
-    shown: dict[Labels, tuple[RunLook, ProcessLook]] = {}
+    shown: dict[Labels, tuple[RunSnapshot, ProcessSnapshot]] = {}
     for run in look.runs:
         for process in run.processes:
             labels = process_labels(run, process)
@@ -115,24 +115,24 @@ def subjects(look: FleetLook, limits: Limits, alive_ns: Mapping[Labels, int]) ->
     return Subjects(tuple(by_labels.values()), dict(states), left_out)
 
 
-def run_name(run: RunLook) -> str:
+def run_name(run: RunSnapshot) -> str:
     """Return what tells a run from the others: not its id, which a copy of it has, too."""
     return label(os.path.basename(os.path.normpath(run.run.directory)) or run.run.id)
 
 
-def process_labels(run: RunLook, each: ProcessLook) -> Labels:
+def process_labels(run: RunSnapshot, each: ProcessSnapshot) -> Labels:
     return (run_name(run), label(each.process.host), label(each.process.folder))
 
 
-def _importance(item: tuple[Labels, tuple[RunLook, ProcessLook]]) -> tuple[bool, int]:
+def _importance(item: tuple[Labels, tuple[RunSnapshot, ProcessSnapshot]]) -> tuple[bool, int]:
     process = item[1][1].process
     return process.state not in LIVE, -process.started_unix_ns
 
 
 def _run(
-    run: RunLook,
-    look: FleetLook,
-    kept: dict[Labels, tuple[RunLook, ProcessLook]],
+    run: RunSnapshot,
+    look: FleetSnapshot,
+    kept: dict[Labels, tuple[RunSnapshot, ProcessSnapshot]],
     limits: Limits,
     recent_ns: int,
 ) -> RunSubject | None:
@@ -151,7 +151,9 @@ def _run(
     return RunSubject((run_name(run),), since_ns, run, processes, tuple(_devices(run, since_ns)))
 
 
-def _process(labels: Labels, each: ProcessLook, at_unix_ns: int, limits: Limits) -> ProcessSubject:
+def _process(
+    labels: Labels, each: ProcessSnapshot, at_unix_ns: int, limits: Limits
+) -> ProcessSubject:
     since_ns = each.process.started_unix_ns or at_unix_ns
     loops = tuple(_loops(labels, each.loops, since_ns, limits.most_loops))
     return ProcessSubject(labels, since_ns, each, _last_step_ns(each, at_unix_ns), loops)
@@ -174,7 +176,7 @@ def _loops(
         yield LoopSubject((*labels, *key), since_ns, tuple(group))
 
 
-def _devices(run: RunLook, since_ns: int) -> Iterator[DeviceSubject]:
+def _devices(run: RunSnapshot, since_ns: int) -> Iterator[DeviceSubject]:
     """Give each accelerator by its latest pulse."""
     latest: dict[Labels, DeviceSample] = {}
     for resource_sample in sorted(run.machines, key=lambda resource_sample: resource_sample.at_ns):
@@ -184,7 +186,7 @@ def _devices(run: RunLook, since_ns: int) -> Iterator[DeviceSubject]:
         yield DeviceSubject(labels, since_ns, device)
 
 
-def _last_step_ns(each: ProcessLook, at_unix_ns: int) -> int | Missing:
+def _last_step_ns(each: ProcessSnapshot, at_unix_ns: int) -> int | Missing:
     """Return the unix time of the last step's end."""
     ends = [int(loop.recent.end_ns[-1]) for loop in each.loops if len(loop.recent.end_ns)]
     if not ends:
@@ -199,7 +201,7 @@ def _last_step_ns(each: ProcessLook, at_unix_ns: int) -> int | Missing:
     return noted_ns + max(ends)
 
 
-def _last_sign_ns(each: ProcessLook) -> int:
+def _last_sign_ns(each: ProcessSnapshot) -> int:
     """Return the unix time of the last sign of life that the files tell of."""
     process = each.process
     alive_ns = 0 if isinstance(process.hooks, Missing) else process.hooks.wall_ns

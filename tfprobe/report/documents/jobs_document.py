@@ -8,14 +8,14 @@ from typing import Any
 from tfprobe.analysis.jobs.fleet import LoopRow, ProcessRow, RunRow, run_rows
 from tfprobe.errors import Missing
 from tfprobe.profile.profile import Problem
-from tfprobe.profile.snapshots import FleetLook, LoopShares, WallTime
+from tfprobe.profile.snapshots import FleetSnapshot, LoopShares, WallTime
 
 SCHEMA = "tfprobe.top/1"
 # Any: a JSON document, whose values are whatever the schema says.
 Document = dict[str, Any]
 
 
-def document(look: FleetLook) -> Document:
+def document(look: FleetSnapshot) -> Document:
     """Return the document, tfprobe.top/1 when published: times in ns, bytes, fractions of 1.
 
     What is not known is null, and `missing` beside it says why, by key.

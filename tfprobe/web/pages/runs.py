@@ -7,7 +7,7 @@ from typing import Any
 from tfprobe.analysis.jobs.fleet import ProcessRow, RunRow, run_rows
 from tfprobe.errors import Missing
 from tfprobe.profile.profile import LIVE_STATES
-from tfprobe.profile.snapshots import FleetLook
+from tfprobe.profile.snapshots import FleetSnapshot
 
 # More than a person looks through; newest are first.
 MOST_RUNS = 2000
@@ -18,7 +18,7 @@ Document = dict[str, Any]  # Any: JSON values
 NO_PROCESS = Missing("no process has reported yet")
 
 
-def document(look: FleetLook) -> Document:
+def document(look: FleetSnapshot) -> Document:
     """Return the runs of a look, newest first.
 
     Steps, times and shares of a run are those of its process with most steps, since the ranks of a

@@ -19,7 +19,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from tfprobe.errors import NoAnswer, TfprobeError, UsageError
-from tfprobe.live.trace_requests import document, order
+from tfprobe.live.trace_requests import document, request_traces
 from tfprobe.runs.layout import RunFolder
 from tfprobe.runs.liveness import Machine, this_machine
 from tfprobe.web import bundle
@@ -198,13 +198,13 @@ PATIENCE_S = 10.0
 
 
 def record_steps(run: RunFolder, here: Machine, fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Order the next `steps` from all processes of a run; return who answered what.
+    """Request traces of the next `steps` from all processes of a run; return their answers.
 
-    Any: JSON values. Raises what `order` raises, and UsageError for what is no number of steps.
+    Any: JSON values. Raises as `request_traces`, and UsageError unless `steps` is a number.
     """
     steps = fields.get("steps", DEFAULT_STEPS)
     if not isinstance(steps, int) or isinstance(steps, bool):
         raise UsageError("How many steps to record is a whole number.")
-    given = order(run, here, steps=steps)
+    given = request_traces(run, here, steps=steps)
     answers = given.follow(until_met=False, patience_s=PATIENCE_S, tell=lambda _: None)
     return document(given, answers)

@@ -15,7 +15,7 @@ from typing import Any
 from starlette.types import Receive, Scope, Send
 
 from tfprobe.errors import TfprobeError
-from tfprobe.profile.snapshots import FleetLook, RunLook
+from tfprobe.profile.snapshots import FleetSnapshot, RunSnapshot
 from tfprobe.web.server.trace import in_thread
 
 EVERY_S = 1.0
@@ -34,7 +34,7 @@ class Events:
 
     def __init__(
         self,
-        look: Callable[[], FleetLook],
+        look: Callable[[], FleetSnapshot],
         *,
         note: Callable[[Iterable[str]], None] = lambda _: None,
         every_s: float = EVERY_S,
@@ -165,11 +165,11 @@ async def _has_gone(receive: Receive) -> None:
         pass
 
 
-def _words(look: FleetLook) -> dict[str, Word]:
+def _words(look: FleetSnapshot) -> dict[str, Word]:
     return {run.run.id: _word(run) for run in look.runs}
 
 
-def _word(look: RunLook) -> Word:
+def _word(look: RunSnapshot) -> Word:
     """Say what tells an older page from a newer one."""
     loops = (loop for process in look.processes for loop in process.loops)
     return {

@@ -25,7 +25,7 @@ from tfprobe.analysis.jobs.fleet import ProcessRow, run_rows
 from tfprobe.analysis.jobs.job_totals import straggler
 from tfprobe.errors import Missing
 from tfprobe.profile.profile import Problem
-from tfprobe.profile.snapshots import LoopShares, ProcessLook, TraceRequestState
+from tfprobe.profile.snapshots import LoopShares, ProcessSnapshot, TraceRequestState
 from tfprobe.report.documents.jobs_document import document
 from tfprobe.report.documents.published import published
 
@@ -38,13 +38,13 @@ def paced(step_ns: int, **changes) -> ProcessRow:
     return process_row(p50_ns=step_ns, trend_ns=(step_ns,) * 24, **changes)
 
 
-def _row(look: ProcessLook, *machines) -> ProcessRow:
+def _row(look: ProcessSnapshot, *machines) -> ProcessRow:
     (row,) = run_rows(fleet(run([look], machines=machines)))
     (found,) = row.processes
     return found
 
 
-def _at(*loops, since_ns: int = 0, **more) -> ProcessLook:
+def _at(*loops, since_ns: int = 0, **more) -> ProcessSnapshot:
     """A process a moment after its last step."""
     last_ns = max(int(loop.recent.end_ns[-1]) for loop in loops)
     return process(loops, now_mono_ns=last_ns + since_ns, **more)

@@ -16,13 +16,13 @@ from tfprobe.live.metrics import exporter as exporter_module
 from tfprobe.live.metrics.exporter import Exporter, ExporterBusy, MetricsAnswer
 from tfprobe.live.metrics.family import Histogram
 from tfprobe.live.metrics.subjects import Limits
-from tfprobe.profile.snapshots import FleetLook
+from tfprobe.profile.snapshots import FleetSnapshot
 
 
 class Runs:
     """Looks that follow each other, and a clock that moves by hand."""
 
-    def __init__(self, *found: FleetLook | Exception) -> None:
+    def __init__(self, *found: FleetSnapshot | Exception) -> None:
         self.found = iter(found)
         self.looks = 0
         self.now_s = 0.0
@@ -31,7 +31,7 @@ class Runs:
             self.look, limits=Limits(), complain=self.said.append, clock=lambda: self.now_s
         )
 
-    def look(self) -> FleetLook:
+    def look(self) -> FleetSnapshot:
         self.looks += 1
         found = next(self.found)
         if isinstance(found, Exception):
@@ -51,7 +51,7 @@ def value(answer: MetricsAnswer, name: str, *more: str) -> Any:
     return found[0] if found else None
 
 
-def with_loops(*loops: Any) -> FleetLook:
+def with_loops(*loops: Any) -> FleetSnapshot:
     return looks.fleet(looks.run([looks.process(loops)]))
 
 
@@ -68,7 +68,7 @@ def test_one_look_is_made_at_a_time():
     """A second client waits for the first one's look, and gets it."""
     looking, go_on = threading.Event(), threading.Event()
 
-    def look() -> FleetLook:
+    def look() -> FleetSnapshot:
         looking.set()
         go_on.wait(30)
         return looks.fleet()
@@ -93,7 +93,7 @@ def test_nobody_waits_for_ever(monkeypatch):
     monkeypatch.setattr(exporter_module, "LONGEST_WAIT_S", 0.01)
     looking, go_on = threading.Event(), threading.Event()
 
-    def look() -> FleetLook:
+    def look() -> FleetSnapshot:
         looking.set()
         go_on.wait(30)
         return looks.fleet()
@@ -150,7 +150,7 @@ def test_a_gauge_goes_down():
 
 def test_a_run_that_vanishes_takes_its_series_with_it():
     """Nothing is told of what is not there, and nothing of it is kept."""
-    empty = FleetLook("/runs", NOW_NS, ())
+    empty = FleetSnapshot("/runs", NOW_NS, ())
     runs = Runs(with_loops(looks.steps(100)), empty, with_loops(looks.steps(50)))
 
     counts = [value(runs.answer(), "tfprobe_steps_total", "loss") for _ in range(3)]
@@ -183,7 +183,7 @@ def test_a_process_is_told_for_an_hour_after_it_was_last_seen_alive():
     """Not after its last step, which may have been hours ago when it was killed."""
     hour_ns = 3600 * SECOND_NS
 
-    def look(state: str, hours: float) -> FleetLook:
+    def look(state: str, hours: float) -> FleetSnapshot:
         run = looks.run([looks.process(state=state)], state=state)
         return looks.fleet(run, at_unix_ns=NOW_NS + round(hours * hour_ns))
 
@@ -196,7 +196,7 @@ def test_a_process_is_told_for_an_hour_after_it_was_last_seen_alive():
 
 def test_looks_are_timed():
     """By the clock of the exporter."""
-    found: Callable[[], FleetLook] = looks.fleet
+    found: Callable[[], FleetSnapshot] = looks.fleet
     ticks = iter((0.0, 0.0, 0.25, 0.25, 10.0, 10.0, 10.5, 10.5))
     exporter = Exporter(found, limits=Limits(), clock=lambda: next(ticks))
 

@@ -12,7 +12,7 @@ import pytest
 
 from tfprobe.errors import Missing
 from tfprobe.live.metrics import exporter as shares_module
-from tfprobe.live.metrics.exporter import Keeper, is_recent
+from tfprobe.live.metrics.exporter import TimeUseCache, is_recent
 from tfprobe.profile.snapshots import LoopShares, TimeUse
 from tfprobe.runs.layout import ProcessFolder
 
@@ -22,15 +22,15 @@ FOLDERS = tuple(ProcessFolder(Path(f"/runs/r/node7/{pid}-1")) for pid in (1, 2))
 
 
 @pytest.fixture
-def keep(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Keeper]]:
+def keep(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., TimeUseCache]]:
     monkeypatch.setattr(shares_module, "_BETWEEN_ROUNDS_S", 0.01)
-    started: list[Keeper] = []
+    started: list[TimeUseCache] = []
 
     def begin(
         read: Callable[[ProcessFolder], TimeUse],
         is_worth_it: Callable[[ProcessFolder], bool] = lambda _folder: True,
-    ) -> Keeper:
-        started.append(Keeper(read, is_worth_it))
+    ) -> TimeUseCache:
+        started.append(TimeUseCache(read, is_worth_it))
         started[-1].start()
         return started[-1]
 

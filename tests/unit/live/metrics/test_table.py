@@ -20,7 +20,7 @@ from tfprobe.errors import Missing
 from tfprobe.live.metrics.exporter import FAMILIES, Exporter
 from tfprobe.live.metrics.server import text
 from tfprobe.live.metrics.subjects import Limits
-from tfprobe.profile.snapshots import FleetLook, ProcessLook, TraceRequestState, WallTime
+from tfprobe.profile.snapshots import FleetSnapshot, ProcessSnapshot, TraceRequestState, WallTime
 from tfprobe.runs.liveness import STATES
 
 OPENMETRICS = "application/openmetrics-text; version=1.0.0"
@@ -30,26 +30,30 @@ MS = 1_000_000
 HOSTILE = 'a "quoted\\ name"\nwith lines\r\x00\udcff and {braces="x"} # é'
 
 
-def written(look: FleetLook, accept: str = "", **limits: Any) -> str:
+def written(look: FleetSnapshot, accept: str = "", **limits: Any) -> str:
     exporter = Exporter(lambda: look, limits=Limits(**limits))
     return text(exporter.answer().families, accept)[0].decode()
 
 
-def parsed(look: FleetLook, **limits: Any) -> list[Metric]:
+def parsed(look: FleetSnapshot, **limits: Any) -> list[Metric]:
     return list(text_string_to_metric_families(written(look, **limits)))
 
 
-def values(look: FleetLook, **limits: Any) -> dict[tuple[str, frozenset[tuple[str, str]]], float]:
+def values(
+    look: FleetSnapshot, **limits: Any
+) -> dict[tuple[str, frozenset[tuple[str, str]]], float]:
     metrics = parsed(look, **limits)
     samples = [sample for metric in metrics for sample in metric.samples]
     return {(each.name, frozenset(each.labels.items())): each.value for each in samples}
 
 
-def value(look: FleetLook, name: str, labels: dict[str, str] | None = None, **limits: Any) -> Any:
+def value(
+    look: FleetSnapshot, name: str, labels: dict[str, str] | None = None, **limits: Any
+) -> Any:
     return values(look, **limits).get((name, frozenset((labels or {}).items())))
 
 
-def full() -> FleetLook:
+def full() -> FleetSnapshot:
     """A look with every metric in it."""
     machine = looks.resource_sample(process=None, host="node7", devices=(looks.device(),))
     used = looks.resource_sample(throttled_ns=SECOND_NS, memory_limit_bytes=1 << 30)
@@ -235,7 +239,7 @@ def test_exactly_one_state_is_1():
     assert states == {state: float(state == "running") for state in STATES}
 
 
-def last_step(process: ProcessLook) -> float:
+def last_step(process: ProcessSnapshot) -> float:
     look = looks.fleet(looks.run([process]))
     found: float = value(look, "tfprobe_process_last_step_timestamp_seconds", PROCESS)
     return found
@@ -374,7 +378,7 @@ def test_accelerators_are_told_by_their_latest_pulse():
 
 def test_no_runs_are_no_error():
     """A directory may be empty: the exporter tells of itself."""
-    look = FleetLook("/runs", NOW_NS, ())
+    look = FleetSnapshot("/runs", NOW_NS, ())
 
     assert value(look, "tfprobe_directory_up") == 1
     assert value(look, "tfprobe_runs", {"state": "running"}) == 0

@@ -12,7 +12,7 @@ import pytest
 
 from tests.support import looks
 from tfprobe.errors import UnreadableInput
-from tfprobe.profile.snapshots import FleetLook
+from tfprobe.profile.snapshots import FleetSnapshot
 from tfprobe.web.server.events import Events, Stream
 
 PATIENCE_S = 60
@@ -22,10 +22,10 @@ class Runs:
     """Runs that are looked at."""
 
     def __init__(self) -> None:
-        self.now: FleetLook | Exception = looks.fleet(looks.run(id="r1"))
+        self.now: FleetSnapshot | Exception = looks.fleet(looks.run(id="r1"))
         self.looked = 0
 
-    def look(self) -> FleetLook:
+    def look(self) -> FleetSnapshot:
         self.looked += 1
         if isinstance(self.now, Exception):
             raise self.now

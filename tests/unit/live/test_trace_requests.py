@@ -21,7 +21,7 @@ from tests.support.rundir import (
 )
 from tfprobe.errors import Missing, NoAnswer, UsageError
 from tfprobe.live import process_request
-from tfprobe.live.trace_requests import TraceRequest, document, order
+from tfprobe.live.trace_requests import TraceRequest, document, request_traces
 from tfprobe.live.watched_process import HostClocks
 from tfprobe.profile.snapshots import ProcessAnswer, RequestAnswer
 from tfprobe.report.text.runs import render_trace_request
@@ -60,10 +60,10 @@ class Place:
     def here(self) -> Machine:
         return Machine(HOST, BOOT_ID, self.proc)
 
-    def order(
+    def request(
         self, run: RunFolder, *, steps: int = 3, pid: str = "", loop: str = ""
     ) -> TraceRequest:
-        return order(run, self.here, steps=steps, pid=pid, loop=loop)
+        return request_traces(run, self.here, steps=steps, pid=pid, loop=loop)
 
 
 @pytest.fixture
@@ -114,7 +114,7 @@ def test_processes_are_told_by_what_they_run(place: Place) -> None:
     run = place.write(
         *(WrittenProcess(pid=pid, manifest={"argv": argv[pid - 1]}) for pid in (1, 2))
     )
-    given = place.order(run)
+    given = place.request(run)
     answers = given.answers()
 
     shown = render_trace_request("run", 3, answers, width=100, colour=False)
@@ -127,13 +127,13 @@ def test_processes_are_told_by_what_they_run(place: Place) -> None:
     programs = [each["program"] for each in document(given, answers)["processes"]]
     assert programs == ["prepare.py", "train.py"]
     with pytest.raises(NoAnswer) as refused:
-        place.order(run, pid="77")
+        place.request(run, pid="77")
     assert f"prepare.py ({HOST}/1), train.py ({HOST}/2)" in refused.value.hint
 
 
 def test_one_program_is_not_repeated_for_each_process(place: Place) -> None:
     """What all run tells none apart."""
-    answers = place.order(place.write(WrittenProcess(pid=1), WrittenProcess(pid=2))).answers()
+    answers = place.request(place.write(WrittenProcess(pid=1), WrittenProcess(pid=2))).answers()
 
     shown = render_trace_request("run", 3, answers, width=100, colour=False)
 
@@ -145,7 +145,7 @@ def test_an_order_is_written_for_all_processes(place: Place) -> None:
     """Each has it in its control words, and none has answered."""
     run = place.write(WrittenProcess(pid=1, loops=LOOPS), WrittenProcess(pid=2, loops=LOOPS))
 
-    answers = place.order(run).answers()
+    answers = place.request(run).answers()
 
     assert [_words(folder, 32, 3) for folder in run.processes()] == [(1, 3, -1)] * 2
     assert [(a.pid, a.answer, a.executed) for a in answers] == [
@@ -162,7 +162,7 @@ def test_a_step_is_as_old_as_the_clock_says_that_nobody_sets(place: Place, monke
         process_request, "HostClocks", lambda: HostClocks(mono_ns=lambda: end_ns + 7 * 10**9)
     )
 
-    answer = _one(place.order(run))
+    answer = _one(place.request(run))
 
     assert str(answer.why).endswith("the last one ended 7 s ago")
 
@@ -174,18 +174,18 @@ def test_what_a_profiler_service_recorded_has_nobody_to_ask(place: Place) -> Non
     run = place.write(WrittenProcess(6009, manifest=manifest))
     _folder(run).steps.unlink()
 
-    answer = _one(place.order(run))
+    answer = _one(place.request(run))
 
-    assert (answer.answer, isinstance(answer.pid, Missing)) == (RequestAnswer.NOT_ASKED, True)
+    assert (answer.answer, isinstance(answer.pid, Missing)) == (RequestAnswer.NOT_SENT, True)
     assert "tfprobe capture" in str(answer.why)
     with pytest.raises(NoAnswer, match=f"{HOST}/{_folder(run).root.name}"):
-        place.order(run, pid="4712")
+        place.request(run, pid="4712")
 
 
 def test_captures_are_those_of_this_order(place: Place) -> None:
     """Not what the budget took meanwhile, nor those of an order before."""
     run = place.write(WrittenProcess(loops=LOOPS, events=[_sample(3)]))
-    given = place.order(run, steps=2)
+    given = place.request(run, steps=2)
 
     _tell(_folder(run), _took(2), _sample(40), _sample(41, request=7), {"event": "sample"})
     first = _one(given)
@@ -203,7 +203,7 @@ def test_captures_are_those_of_this_order(place: Place) -> None:
 def test_a_line_that_is_being_written_is_read_when_it_is_whole(place: Place) -> None:
     """And garbage between lines is passed over."""
     run = place.write(WrittenProcess(loops=LOOPS))
-    given = place.order(run, steps=1)
+    given = place.request(run, steps=1)
     events = _folder(run).events
 
     with events.open("a") as file:
@@ -238,7 +238,7 @@ def test_a_line_that_is_being_written_is_read_when_it_is_whole(place: Place) -> 
 def test_what_the_job_notes_is_the_answer(place: Place, events, answer, why) -> None:
     """Declined as a whole or step by step; superseded by a later order, or by one given with it."""
     run = place.write(WrittenProcess(loops=LOOPS))
-    given = place.order(run)
+    given = place.request(run)
 
     _tell(_folder(run), *events)
 
@@ -250,7 +250,7 @@ def test_what_the_job_notes_is_the_answer(place: Place, events, answer, why) -> 
 def test_control_words_answer_where_no_event_finds_room(place: Place) -> None:
     """Taken; superseded before it was heard; and that sampling has ended, as on a full disk."""
     run = place.write(WrittenProcess(loops=LOOPS))
-    given = place.order(run)
+    given = place.request(run)
 
     found = []
     for words in ({"seen": 1, "left": 3}, {"ended": 1}, {"ended": 0, "seen": 2, "sequence": 2}):
@@ -265,7 +265,7 @@ def test_a_process_that_ended_is_not_asked(place: Place) -> None:
     run = place.write(WrittenProcess(loops=LOOPS))
     place.end(4711)
 
-    found = _one(place.order(run))
+    found = _one(place.request(run))
 
     assert (found.answer, found.why, found.state) == (
         RequestAnswer.ENDED,
@@ -279,7 +279,7 @@ def test_a_process_that_ended_is_not_asked(place: Place) -> None:
 def test_a_process_that_ends_in_the_middle_has_what_it_took(place: Place) -> None:
     """One of three captures, and that it has ended."""
     run = place.write(WrittenProcess(loops=LOOPS))
-    given = place.order(run)
+    given = place.request(run)
 
     _tell(_folder(run), _took(), _sample(40))
     place.end(4711)
@@ -295,7 +295,7 @@ def test_nobody_waits_for_a_stopped_process(place: Place) -> None:
     run = place.write(WrittenProcess(loops=LOOPS))
     place.see(4711, state="T")
 
-    (found,) = place.order(run).follow(until_met=True, patience_s=60, tell=_ignore)
+    (found,) = place.request(run).follow(until_met=True, patience_s=60, tell=_ignore)
 
     assert (found.answer, found.state) == (RequestAnswer.NONE, "stopped")
     assert found.why == "stopped by a signal or a debugger"
@@ -304,7 +304,7 @@ def test_nobody_waits_for_a_stopped_process(place: Place) -> None:
 def test_a_process_that_nobody_here_can_see_is_asked_all_the_same(place: Place) -> None:
     """In another container its pid means nothing here; its files do."""
     run = place.write(WrittenProcess(loops=LOOPS, manifest={"boot_id": "another"}))
-    given = order(run, Machine("elsewhere", "there", place.proc), steps=1)
+    given = request_traces(run, Machine("elsewhere", "there", place.proc), steps=1)
 
     _tell(_folder(run), _took(1), _sample(40))
     (found,) = given.follow(until_met=True, patience_s=60, tell=_ignore)
@@ -322,7 +322,7 @@ def test_waiting_ends_when_nothing_new_comes(place: Place) -> None:
         if len(told) == 1:
             _tell(_folder(run), _took(), _sample(40))
 
-    (found,) = place.order(run).follow(until_met=True, patience_s=0.2, tell=take)
+    (found,) = place.request(run).follow(until_met=True, patience_s=0.2, tell=take)
 
     assert (found.answer, len(found.captures)) == (RequestAnswer.TAKEN, 1)
     assert told[:2] == [0, 1]
@@ -331,7 +331,7 @@ def test_waiting_ends_when_nothing_new_comes(place: Place) -> None:
 def test_a_run_that_vanishes_is_told(place: Place) -> None:
     """Between the order and the answer."""
     run = place.write(WrittenProcess(loops=LOOPS))
-    given = place.order(run)
+    given = place.request(run)
 
     _folder(run).steps.unlink()
     (found,) = given.follow(until_met=True, patience_s=60, tell=_ignore)
@@ -352,9 +352,9 @@ def test_a_file_that_cannot_be_written_is_told(place: Place, monkeypatch, number
         return really(path, flags, *more, **named)
 
     monkeypatch.setattr(os, "open", refuse)
-    found = place.order(run).answers()
+    found = place.request(run).answers()
 
-    assert [each.answer for each in found] == [RequestAnswer.NOT_ASKED] * 2
+    assert [each.answer for each in found] == [RequestAnswer.NOT_SENT] * 2
     assert f"steps.bin cannot be written: {os.strerror(number)}" in str(found[0].why)
     assert found[0].why == found[1].why
 
@@ -367,7 +367,7 @@ def test_a_work_is_named_or_numbered(place: Place, wanted: str, index: int) -> N
     """By part of its kind and name, of several the one with most time; or by its index."""
     run = place.write(WrittenProcess(loops=LOOPS))
 
-    place.order(run, loop=wanted)
+    place.request(run, loop=wanted)
 
     assert _words(_folder(run), 34, 1) == (index,)
 
@@ -377,9 +377,9 @@ def test_a_work_that_is_not_there_is_told(place: Place, wanted: str) -> None:
     """With those that are; nothing is written."""
     run = place.write(WrittenProcess(loops=LOOPS))
 
-    found = _one(place.order(run, loop=wanted))
+    found = _one(place.request(run, loop=wanted))
 
-    assert found.answer is RequestAnswer.NOT_ASKED
+    assert found.answer is RequestAnswer.NOT_SENT
     assert "0 session_run loss" in str(found.why)
     assert _words(_folder(run), 32, 1) == (0,)
 
@@ -392,14 +392,14 @@ def test_one_process_is_chosen_by_pid_or_folder(place: Place) -> None:
     name = run.processes()[0].name
 
     def asked(pid: str) -> list[tuple[str, Any]]:
-        return [(a.host, a.pid) for a in place.order(run, pid=pid).answers()]
+        return [(a.host, a.pid) for a in place.request(run, pid=pid).answers()]
 
     assert asked("1") == asked(name) == asked(f"{HOST}/1") == asked(f"{HOST}/{name}") == [(HOST, 1)]
     assert asked(HOST) == [(HOST, 1), (HOST, 2)]
     with pytest.raises(UsageError, match="several"):
-        place.order(run, pid="2")
+        place.request(run, pid="2")
     with pytest.raises(NoAnswer, match="no process"):
-        place.order(run, pid="77")
+        place.request(run, pid="77")
 
 
 def test_of_processes_with_one_pid_the_one_that_is_there_is_meant(place: Place) -> None:
@@ -411,7 +411,7 @@ def test_of_processes_with_one_pid_the_one_that_is_there_is_meant(place: Place) 
 
     write_process(run.root, write)
 
-    (found,) = place.order(run, pid="2").answers()
+    (found,) = place.request(run, pid="2").answers()
 
     assert (found.executed, found.state) == (53, "running")
 
@@ -422,7 +422,7 @@ def test_a_senseless_number_of_steps_is_refused(place: Place, steps: int) -> Non
     run = place.write(WrittenProcess(loops=LOOPS))
 
     with pytest.raises(UsageError, match=r"1 to 1,000,000"):
-        place.order(run, steps=steps)
+        place.request(run, steps=steps)
     assert _words(_folder(run), 32, 1) == (0,)
 
 
@@ -432,7 +432,7 @@ def test_garbage_in_the_control_words_is_no_sequence(place: Place) -> None:
     for garbage in (-5, (1 << 63) - 1):
         _put(_folder(run), sequence=garbage, seen=6)
 
-        place.order(run)
+        place.request(run)
 
         assert _words(_folder(run), 32, 1) == (7,)
 
@@ -440,7 +440,7 @@ def test_garbage_in_the_control_words_is_no_sequence(place: Place) -> None:
 def test_a_run_without_a_process_has_nobody_to_ask(place: Place) -> None:
     """The job has not imported TensorFlow yet, or never does."""
     with pytest.raises(NoAnswer, match="No process"):
-        place.order(place.write())
+        place.request(place.write())
 
 
 def _ignore(_: tuple[ProcessAnswer, ...]) -> None:
