@@ -21,7 +21,7 @@ CASES = 100
 def named(made: Team) -> tuple[Straggler, ...]:
     """Return who is named."""
     processes = [part.process for part in made.parts]
-    met = synchronization_events.merge([part.meetings for part in made.parts])
+    met = synchronization_events.merge_events([part.events for part in made.parts])
     waited = waits(met, clocks(processes, met), [0] * len(processes))
     turns = {} if isinstance(waited, Missing) else {each.process: each for each in waited.turns}
     return stragglers(dict(enumerate(made.parts)), KEY, turns)[0]

@@ -1,4 +1,4 @@
-"""Make up meetings of processes whose clocks are known: offsets, drifts, jitter, mistakes."""
+"""Make up events of processes whose clocks are known: offsets, drifts, jitter, mistakes."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ LOOP, REDUCE, REDUCE_OP, SEND, RECV = 1, 2, 3, 4, 5
 
 @dataclass(frozen=True)
 class Known:
-    """Processes, their meetings, and the truth: a clock shows `(1 + drift) t + ahead` at time t."""
+    """Processes, their events, and the truth: a clock shows `(1 + drift) t + ahead` at time t."""
 
     processes: tuple[Process, ...]
-    meetings: SynchronizationEvents
+    events: SynchronizationEvents
     drift: Floats
     ahead_ns: Floats
     first_ns: float
@@ -202,7 +202,7 @@ def _shown(
 
 
 def errors_ns(known: Known, clocks: Any) -> list[tuple[float, int] | None]:
-    """Return of each clock the largest error while meetings were recorded, and its bound; None
+    """Return of each clock the largest error while events were recorded, and its bound; None
     where it is not told. Any: Clocks, whose module is under test.
     """
     times_ns = np.linspace(known.first_ns, known.last_ns, 201)

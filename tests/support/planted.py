@@ -86,7 +86,7 @@ def _alone(
     cycle_ns = 100 * MS * _own(turn, facts, slow)[:, np.newaxis] * _noise(turn, facts, shape)
     gap_ns = cycle_ns * 0.05
     return tuple(
-        _part(at, facts, cycle_ns[at] - gap_ns[at], gap_ns[at], (), _meetings([], at, facts))
+        _part(at, facts, cycle_ns[at] - gap_ns[at], gap_ns[at], (), _events([], at, facts))
         for at in range(facts["ranks"])
     )
 
@@ -121,7 +121,7 @@ def _together(
     return tuple(
         _part(
             at, facts, step_ns[at], gap_ns[at], _recorded(rows, at, step_ns[at]),
-            _meetings(rows, at, facts),
+            _events(rows, at, facts),
         )
         for at in range(ranks)
     )  # fmt: skip
@@ -139,7 +139,7 @@ def _recorded(
     )
 
 
-def _meetings(
+def _events(
     rows: list[tuple[int, int, Floats, Floats]], at: int, facts: dict[str, Any]
 ) -> SynchronizationEvents:
     """Return the part of one process, whose machine has a clock of its own."""
@@ -177,7 +177,7 @@ def _part(
     step_ns: Floats,
     gap_ns: Floats,
     recorded: tuple[RecordedStep, ...],
-    meetings: SynchronizationEvents,
+    events: SynchronizationEvents,
 ) -> RankPart:
     machine = at // facts["per_machine"]
     known_step_ns, known_gap_ns = step_ns.copy(), gap_ns.copy()
@@ -194,7 +194,7 @@ def _part(
             boot_id=f"boot-{machine}",
             folder=f"{4000 + at}-1",
         ),
-        meetings=meetings,
+        events=events,
         steps=(
             LatestSteps(
                 key=KEY,

@@ -22,16 +22,16 @@ _MOST_NAMED = 64
 
 @dataclass(frozen=True, slots=True)
 class MetRows:
-    """`meeting_of` has the meeting of a row, `row_of` the row of a meeting, by their places."""
+    """`event_of` has the event of a row, `row_of` the row of an event, by their places."""
 
     together: Aligned
-    meeting_of: dict[int, int]
+    event_of: dict[int, int]
     row_of: dict[int, int]
     members: dict[int, list[int]]
 
     def args(self, row: int) -> str:
-        """Return what a row says of its meeting, as the rest of a JSON object; "" of most rows."""
-        at = self.meeting_of.get(row)
+        """Return what a row says of its event, as the rest of a JSON object; "" of most rows."""
+        at = self.event_of.get(row)
         group = -1 if at is None else int(self.together.peers.group[at])
         if at is None or group < 0:
             return ""
@@ -45,13 +45,13 @@ class MetRows:
 
     def arrows(self) -> Iterator[tuple[int, int]]:
         """Give the rows of each send and of its receive, where the receive does not end before."""
-        kind = self.together.meetings.kind
+        kind = self.together.events.kind
         for members in self.members.values():
             if len(members) != 2 or SynchronizationKind.COLLECTIVE in kind[members]:
                 continue
             send, receive = sorted(members, key=lambda at: int(kind[at]))
-            begins_ns = self.together.meetings.start_ns[send]
-            is_in_order = begins_ns <= self.together.meetings.end_ns[receive]
+            begins_ns = self.together.events.start_ns[send]
+            is_in_order = begins_ns <= self.together.events.end_ns[receive]
             if is_in_order and send in self.row_of and receive in self.row_of:
                 yield self.row_of[send], self.row_of[receive]
 
@@ -61,26 +61,26 @@ class MetRows:
         return ", ".join(others[:_MOST_NAMED]) + (f" and {left} more" if left > 0 else "")
 
     def _who(self, at: int) -> str:
-        return short_name(self.together.profile.processes[self.together.meetings.process[at]])
+        return short_name(self.together.profile.processes[self.together.events.process[at]])
 
 
 def met_rows(together: Aligned) -> MetRows:
-    """Find the row of each meeting by process, name and start."""
-    rows, found = together.profile.executions, together.meetings
+    """Find the row of each event by process, name and start."""
+    rows, found = together.profile.executions, together.events
     positions = {text: at for at, text in enumerate(rows.strings.values)}
     names = np.array([positions.get(text, -1) for text in found.strings.values], dtype=np.int64)
     wanted: dict[tuple[int, int, int], int] = {}
     if len(found):
         columns = found.process.tolist(), names[found.name].tolist(), found.start_ns.tolist()
         wanted = {key: at for at, key in enumerate(zip(*columns, strict=True))}
-    meeting_of: dict[int, int] = {}
+    event_of: dict[int, int] = {}
     row_of: dict[int, int] = {}
     for row, key in _candidates(together, rows, {name for _, name, _ in wanted}):
         at = wanted.get(key)
         if at is not None:
-            meeting_of[row] = at
+            event_of[row] = at
             row_of.setdefault(at, row)
-    return MetRows(together, meeting_of, row_of, _members(together.peers.group))
+    return MetRows(together, event_of, row_of, _members(together.peers.group))
 
 
 def short_name(process: Process) -> str:

@@ -204,13 +204,13 @@ def compare_ranks(
     answers = run_query(_RANKS, shards, choose(len(shards), size_bytes), watch)
     parts = [part for part in answers if not isinstance(part, FailedShard)]
     if steps is not None:
-        parts = [rank_parts.within(part, *steps) for part in parts]
+        parts = [rank_parts.limit_to_steps(part, *steps) for part in parts]
     lost = tuple(part.problem() for part in answers if isinstance(part, FailedShard))
-    return ProcessParts(rank_comparison.merge(parts, named=named), lost)
+    return ProcessParts(rank_comparison.compare_parts(parts, named=named), lost)
 
 
 def _across_part(profile: Profile, _: Shard) -> RankPart:
-    return rank_parts.part(profile)
+    return rank_parts.rank_part(profile)
 
 
 _RANKS: Query[RankPart] = Query("ranks", 1, _across_part, Needs(memory=False))

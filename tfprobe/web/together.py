@@ -16,19 +16,19 @@ from tfprobe.profile.tables import T
 from tfprobe.web.opened import OpenRun
 
 
-def meetings_of(run: OpenRun) -> SynchronizationEvents:
+def events_of(run: OpenRun) -> SynchronizationEvents:
     """Return where processes met, by the clock of each."""
-    return run.made("meetings", lambda: synchronization_events.part(run.profile))
+    return run.made("meetings", lambda: synchronization_events.find_events(run.profile))
 
 
 def clocks_of(run: OpenRun) -> Clocks:
     """Return how the clocks of processes differ."""
-    return run.made("clocks", lambda: clocks(run.profile.processes, meetings_of(run)))
+    return run.made("clocks", lambda: clocks(run.profile.processes, events_of(run)))
 
 
 def aligned_of(run: OpenRun) -> Aligned:
     """Return the profile on the clock of the reference."""
-    return run.made("aligned", lambda: aligned(run.profile, meetings_of(run), clocks_of(run)))
+    return run.made("aligned", lambda: aligned(run.profile, events_of(run), clocks_of(run)))
 
 
 def across_of(run: OpenRun) -> RankComparison:
@@ -37,8 +37,8 @@ def across_of(run: OpenRun) -> RankComparison:
 
 
 def _across(profile: Profile) -> RankComparison:
-    return rank_comparison.merge(
-        [rank_parts.part(alone(profile, process)) for process in profile.processes]
+    return rank_comparison.compare_parts(
+        [rank_parts.rank_part(alone(profile, process)) for process in profile.processes]
     )
 
 

@@ -40,7 +40,9 @@ def clocks(*offsets_ns: int | Missing) -> Clocks:
 
 
 def document(found: Profile, by: Clocks, *, as_recorded: bool = False) -> Any:  # Any: JSON
-    together = aligned(found, synchronization_events.part(found), by, as_recorded=as_recorded)
+    together = aligned(
+        found, synchronization_events.find_events(found), by, as_recorded=as_recorded
+    )
     return json.loads("".join(run_timeline(together)))
 
 

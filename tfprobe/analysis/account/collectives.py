@@ -24,7 +24,7 @@ from tfprobe.analysis.distributed import synchronization_events
 from tfprobe.analysis.distributed.clocks import clocks
 from tfprobe.analysis.distributed.rank_facts import name
 from tfprobe.analysis.distributed.rank_slots import rank_slots
-from tfprobe.analysis.distributed.rank_waits import CollectiveWaits, in_collectives
+from tfprobe.analysis.distributed.rank_waits import CollectiveWaits, waits_in_collectives
 from tfprobe.analysis.distributed.synchronization_events import (
     SynchronizationEvents,
     SynchronizationKind,
@@ -89,7 +89,9 @@ def run_accounts(
     alone = process_accounts(profile, loops)
     collectives = process_collectives(profile, loops)
     return (
-        with_waits(alone, collectives, profile.processes, synchronization_events.part(profile))
+        with_waits(
+            alone, collectives, profile.processes, synchronization_events.find_events(profile)
+        )
         if any(collectives)
         else alone
     )
@@ -120,7 +122,7 @@ def with_waits(
     if sum(map(bool, collectives)) < 2 or not _is_shared(joint):
         return tuple(alone)
     generation = [slot.matched_by for slot in rank_slots(processes)]
-    waits = in_collectives(joint, clocks(processes, events), generation)
+    waits = waits_in_collectives(joint, clocks(processes, events), generation)
     everywhere = _steps_of(joint)
     accounts: list[Account | Missing] = []
     for index, (account, loops) in enumerate(zip(alone, collectives, strict=True)):

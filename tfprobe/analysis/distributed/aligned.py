@@ -20,7 +20,7 @@ from tfprobe.analysis.distributed.synchronization_events import (
     groups,
     in_several,
 )
-from tfprobe.analysis.distributed.synchronization_matrix import meeting_groups
+from tfprobe.analysis.distributed.synchronization_matrix import event_groups
 from tfprobe.errors import Missing
 from tfprobe.profile.profile import Profile
 from tfprobe.profile.tables import Flags, Int64s
@@ -28,13 +28,13 @@ from tfprobe.profile.tables import Flags, Int64s
 
 @dataclass(frozen=True, slots=True)
 class Aligned:
-    """A profile and its meetings, on the clock of the reference or `as_recorded`.
+    """A profile and its events, on the clock of the reference or `as_recorded`.
 
     `peers` are found on the clock of the reference in any case.
     """
 
     profile: Profile
-    meetings: SynchronizationEvents
+    events: SynchronizationEvents
     clocks: Clocks
     peers: Peers
     as_recorded: bool
@@ -49,14 +49,14 @@ def align(profile: Profile, *, as_recorded: bool = False) -> Aligned:
 
     Activities, gaps and pulses stay where they are: they are drawn for one process at a time.
     """
-    found = synchronization_events.part(profile)
+    found = synchronization_events.find_events(profile)
     return aligned(profile, found, clocks(profile.processes, found), as_recorded=as_recorded)
 
 
 def aligned(
     profile: Profile, found: SynchronizationEvents, by: Clocks, *, as_recorded: bool = False
 ) -> Aligned:
-    """Move a profile and its meetings by the clocks of its processes."""
+    """Move a profile and its events by the clocks of its processes."""
     process = found.process.astype(np.int64)
     moved = replace(
         found,
@@ -108,9 +108,9 @@ def _moved(profile: Profile, by: Clocks) -> Profile:
 
 @dataclass(frozen=True, slots=True)
 class Peers:
-    """Columns beside those of the meetings.
+    """Columns beside those of the events.
 
-    `group` is a number that all rows of one meeting share, -1 of a row that met nobody. In a
+    `group` is a number that all rows of one event share, -1 of a row that met nobody. In a
     collective `waited_ns` is how long a row was in it before all were, -1 of what is none, or met
     nobody whose clock is known; `last` is the position of the row that began last, -1 as well where
     nobody waited for it.
@@ -121,13 +121,13 @@ class Peers:
     waited_ns: Int64s
 
     def of(self, group: int) -> Int64s:
-        """Return the positions of the rows of one meeting."""
+        """Return the positions of the rows of one event."""
         found: Int64s = np.flatnonzero(self.group == group)
         return found
 
 
 def peers(
-    meetings: SynchronizationEvents,
+    events: SynchronizationEvents,
     generation: Sequence[int],
     *,
     without: frozenset[int] = frozenset(),
@@ -136,23 +136,21 @@ def peers(
 
     Of the processes `without` a known clock nobody can say whether they came before others.
     """
-    is_collective = meetings.kind == SynchronizationKind.COLLECTIVE
-    group = meeting_groups(meetings, generation)
-    process = meetings.process.astype(np.int64)
-    met = (is_collective & in_several(group, process)) | (
-        ~is_collective & _is_pair(group, meetings)
-    )
-    last, waited_ns = _waits(meetings, group, is_collective & ~np.isin(process, list(without)))
+    is_collective = events.kind == SynchronizationKind.COLLECTIVE
+    group = event_groups(events, generation)
+    process = events.process.astype(np.int64)
+    met = (is_collective & in_several(group, process)) | (~is_collective & _is_pair(group, events))
+    last, waited_ns = _waits(events, group, is_collective & ~np.isin(process, list(without)))
     return Peers(np.where(met, group, -1), last, waited_ns)
 
 
-def _waits(meetings: SynchronizationEvents, group: Int64s, chosen: Flags) -> tuple[Int64s, Int64s]:
+def _waits(events: SynchronizationEvents, group: Int64s, chosen: Flags) -> tuple[Int64s, Int64s]:
     """Return of the chosen collectives which row came last, and how long each waited for it."""
     at = np.flatnonzero(chosen)
     last, waited_ns = np.full(len(chosen), -1), np.full(len(chosen), -1)
-    start_ns, end_ns = meetings.start_ns[at], meetings.end_ns[at]
+    start_ns, end_ns = events.start_ns[at], events.end_ns[at]
     numbered = groups(group[at][np.newaxis])
-    met = Met.of(numbered, meetings.process[at].astype(np.int64), start_ns, end_ns)
+    met = Met.of(numbered, events.process[at].astype(np.int64), start_ns, end_ns)
     beside, own_ns = at[met.is_matched], (end_ns - start_ns - met.moving_ns)[met.is_matched]
     waited_ns[beside] = own_ns
     longest_ns = np.zeros(len(chosen), dtype=np.int64)
@@ -161,10 +159,10 @@ def _waits(meetings: SynchronizationEvents, group: Int64s, chosen: Flags) -> tup
     return last, waited_ns
 
 
-def _is_pair(group: Int64s, meetings: SynchronizationEvents) -> Flags:
+def _is_pair(group: Int64s, events: SynchronizationEvents) -> Flags:
     """Say of each row whether its group has one send and one receive: more cannot be told apart."""
     count = int(group.max(initial=-1)) + 1
-    sends = np.bincount(group[meetings.kind == SynchronizationKind.SEND], minlength=count)
-    receives = np.bincount(group[meetings.kind == SynchronizationKind.RECV], minlength=count)
+    sends = np.bincount(group[events.kind == SynchronizationKind.SEND], minlength=count)
+    receives = np.bincount(group[events.kind == SynchronizationKind.RECV], minlength=count)
     found: Flags = ((sends == 1) & (receives == 1))[group]
     return found

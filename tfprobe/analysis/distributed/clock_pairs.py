@@ -1,4 +1,4 @@
-"""Compare the clocks of two machines by their meetings: bounds that hold, and a good guess in them.
+"""Compare the clocks of two machines by their events: bounds that hold, and a good guess in them.
 
 Nobody is done with an all-reduce before all have begun it, and nothing is received before it is
 sent: that bounds the difference of two clocks from both sides. Inside the bounds, members of a
@@ -53,7 +53,7 @@ _MOST_POINTS = 200
 class ClockPair:
     """How far the clock of machine `other` is ahead of that of `one`, at the first and last moment.
 
-    It is surely between `low_ns` and `high_ns`, and likely `likely_ns`. Of `meetings`, `left_out`
+    It is surely between `low_ns` and `high_ns`, and likely `likely_ns`. Of `events`, `left_out`
     contradict the others.
     """
 
@@ -64,7 +64,7 @@ class ClockPair:
     likely_ns: Line
     drift_low_ns: float
     drift_high_ns: float
-    meetings: int
+    events: int
     left_out: int
 
     @property
@@ -77,7 +77,7 @@ class ClockPair:
 def compare(met: Encounters, moment_ns: Floats, one: int, other: int) -> ClockPair | Missing:
     """Return the difference of two clocks, or why nothing can be said of it.
 
-    `moment_ns` says when each meeting was, on one clock.
+    `moment_ns` says when each event was, on one clock.
     """
     first_ns, last_ns = span_ns(moment_ns)
     bounds, ends, steps = _bounds(met, (moment_ns - first_ns) / (last_ns - first_ns), one, other)
@@ -108,7 +108,7 @@ def compare(met: Encounters, moment_ns: Floats, one: int, other: int) -> ClockPa
         likely_ns=nearest(polygon, guess or middle),
         drift_low_ns=float(change.min()),
         drift_high_ns=float(change.max()),
-        meetings=len(bounds.share),
+        events=len(bounds.share),
         left_out=left_out,
     )
 
@@ -122,7 +122,7 @@ def span_ns(moment_ns: Floats) -> Line:
 def _bounds(
     met: Encounters, share: Floats, one: int, other: int
 ) -> tuple[ClockBounds, Floats, Int64s]:
-    """Return what meetings of both say, how far their ends are apart, and in which step."""
+    """Return what events of both say, how far their ends are apart, and in which step."""
     high_ns = met.done_ns[:, other] - met.begun_ns[:, one]
     low_ns = met.begun_ns[:, other] - met.done_ns[:, one]
     known = ~(np.isnan(high_ns) & np.isnan(low_ns))
@@ -236,7 +236,7 @@ def _tightest_one_way(bounds: ClockBounds, ends_ns: Floats, guess: Line) -> Flag
 
 
 def _usual(share: Floats, ends_ns: Floats, guess: Line) -> Flags:
-    """Say which meetings ended about together, by the guess.
+    """Say which events ended about together, by the guess.
 
     Those that did not may be executions that are none of each other. What they say is not needed
     for bounds to hold.

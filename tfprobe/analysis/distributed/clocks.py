@@ -1,7 +1,7 @@
 """Estimate how far the clocks of processes are ahead of each other, and how wrong that may be.
 
 Processes of one machine have one clock. Those of others are set by where they meet, see
-docs/ranks.md. Nothing is estimated where meetings do not bound it.
+docs/ranks.md. Nothing is estimated where events do not bound it.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Clock:
     Subtract `offset_ns` from unix times of the process: that is the offset when the reference's
     clock shows `at_ns`. `on_reference` takes the drift into account: the clock is likely faster
     by `drift_ppm`, and surely by no more than `drift_error_ppm` more or less. What `on_reference`
-    gives is wrong by at most `error_ns` from the first to the last recorded meeting, which are
+    gives is wrong by at most `error_ns` from the first to the last recorded event, which are
     `reach_ns` before and after `at_ns`; the drift is taken to go on for as long again on each side.
     """
 
@@ -108,7 +108,7 @@ class Clocks:
 
 @dataclass(frozen=True, slots=True)
 class _Ahead:
-    """How far the clock of a machine is ahead, at the first and the last recorded meeting."""
+    """How far the clock of a machine is ahead, at the first and the last recorded event."""
 
     likely_ns: Line
     error_ns: float
@@ -116,13 +116,13 @@ class _Ahead:
     basis: str
 
 
-def clocks(processes: Sequence[Process], meetings: SynchronizationEvents) -> Clocks:
+def clocks(processes: Sequence[Process], events: SynchronizationEvents) -> Clocks:
     """Return the clock of each process; the reference is the first that meets others, if any."""
     if not processes:
         return Clocks(0, (), 0)
     generation = [slot.matched_by for slot in rank_slots(processes)]
-    found = machines_of(processes, meetings, generation)
-    met = encounters(meetings, generation, found.machine, found.shift_ns)
+    found = machines_of(processes, events, generation)
+    met = encounters(events, generation, found.machine, found.shift_ns)
     meets = met.seen.any(axis=0) if len(met.seen) else np.zeros(found.count, dtype=np.bool_)
     root = int(np.argmax(meets)) if meets.any() else 0
     ahead, span = _ahead(met, root, found.count) if meets.any() else ({}, (0.0, 0.0))
@@ -169,7 +169,7 @@ def _clock(
 def _ahead(met: Encounters, root: int, machines: int) -> tuple[dict[int, _Ahead | Missing], Line]:
     """Return how far machines are ahead of machine `root`, and from when until when."""
     pairs = every_pair(met)
-    # At first meetings are placed in time by clocks that may be seconds apart, in which they drift.
+    # At first events are placed in time by clocks that may be seconds apart, in which they drift.
     moment_ns = met.moments_ns(np.zeros(machines))
     rough = _settle([compare(met, moment_ns, *pair) for pair in pairs], pairs, root, machines)
     ahead_ns = np.zeros(machines)
@@ -205,16 +205,16 @@ def _settle(
 def _likely_meant(pairs: Sequence[ClockPair], machines: int) -> list[ClockPair]:
     """Return the pairs of machines that do not meet much more often with all others.
 
-    A few meetings among hundreds are of executions that were taken for each other.
+    A few events among hundreds are of executions that were taken for each other.
     """
     most = np.zeros(machines, dtype=np.int64)
     for pair in pairs:
         for at in (pair.one, pair.other):
-            most[at] = max(most[at], pair.meetings)
+            most[at] = max(most[at], pair.events)
     return [
         pair
         for pair in pairs
-        if pair.meetings >= _RARELY * min(int(most[pair.one]), int(most[pair.other]))
+        if pair.events >= _RARELY * min(int(most[pair.one]), int(most[pair.other]))
     ]
 
 
@@ -291,7 +291,7 @@ def _along(
 
 
 def _basis(path: Sequence[tuple[ClockPair, int]]) -> str:
-    least = min(pair.meetings for pair, _ in path)
+    least = min(pair.events for pair, _ in path)
     text = f"{least} synchronizations" if least > 1 else "1 synchronization"
     left_out = sum(pair.left_out for pair, _ in path)
     text += f", {left_out} of which contradict the others" if left_out else ""

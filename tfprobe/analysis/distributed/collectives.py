@@ -22,9 +22,9 @@ from tfprobe.analysis.distributed.clocks import clocks
 from tfprobe.analysis.distributed.synchronization_events import (
     Met,
     SynchronizationEvents,
+    find_events,
     groups,
     in_several,
-    part,
 )
 from tfprobe.analysis.distributed.synchronization_matrix import machine_key
 from tfprobe.analysis.transfers.bus_transfers import BusyTime
@@ -137,13 +137,13 @@ def _matched(profile: Profile, runs: CollectiveRuns) -> tuple[Met, int | None]:
     step = _of_captures([each.step for each in profile.captures])[capture]
     group = groups(np.stack((step, rows.name[runs.row].astype(np.int64), runs.nth)))
     return on_one_clock(
-        profile.processes, lambda: part(profile), group, process, runs.start_ns, runs.end_ns
+        profile.processes, lambda: find_events(profile), group, process, runs.start_ns, runs.end_ns
     )
 
 
 def on_one_clock(
     processes: Sequence[Process],
-    meetings: Callable[[], SynchronizationEvents],
+    events: Callable[[], SynchronizationEvents],
     group: Int64s,
     process: Int64s,
     start_ns: Int64s,
@@ -152,13 +152,13 @@ def on_one_clock(
     """Return how executions meet those of their group in other processes, with the clocks of
     machines compared, and how far apart those may be: None where all are one machine's.
 
-    The `meetings` are those of the same steps, numbered as the processes are.
+    The `events` are those of the same steps, numbered as the processes are.
     """
     seen = np.unique(process[in_several(group, process)]).tolist()
     if len({machine_key(processes[each]) for each in seen}) < 2:
         return Met.of(group, process, start_ns, end_ns), None
     group, start_ns, end_ns = group.copy(), start_ns.copy(), end_ns.copy()
-    found = clocks(processes, meetings())
+    found = clocks(processes, events())
     error_ns = 0
     for clock in (found.clocks[each] for each in seen):
         mine = process == clock.process

@@ -107,7 +107,7 @@ class RankComparison:
         return max(jobs.values(), default=0) > 1
 
 
-def merge(parts: Sequence[RankPart], *, named: str = "") -> RankComparison:
+def compare_parts(parts: Sequence[RankPart], *, named: str = "") -> RankComparison:
     """Return the processes beside each other. `named` is in the name of the loop to compare, which
     else is the one with most time.
     """
@@ -115,7 +115,7 @@ def merge(parts: Sequence[RankPart], *, named: str = "") -> RankComparison:
     processes = [part.process for part in parts]
     places = rank_slots(processes)
     generation = [place.matched_by for place in places]
-    met = synchronization_events.merge([part.meetings for part in parts])
+    met = synchronization_events.merge_events([part.events for part in parts])
     clock = clocks(processes, met)
     waited = waits(met, clock, generation)
     turns = turns_of(waited)

@@ -83,7 +83,7 @@ class RankSteps:
     """The steps of one process: what it takes to decide whether it is slow among others."""
 
     process: Process
-    meetings: SynchronizationEvents
+    events: SynchronizationEvents
     steps: tuple[LatestSteps, ...]
     recorded: tuple[RecordedStep, ...]
 
@@ -96,12 +96,12 @@ class RankPart(RankSteps):
     served: tuple[Served, ...]
 
 
-def part(profile: Profile) -> RankPart:
+def rank_part(profile: Profile) -> RankPart:
     """Return the part of the first process of a profile, which is its only one."""
     (steps,) = rank_steps(profile)
     return RankPart(
         process=steps.process,
-        meetings=steps.meetings,
+        events=steps.events,
         steps=steps.steps,
         recorded=steps.recorded,
         overlap=_overlap(profile),
@@ -111,7 +111,7 @@ def part(profile: Profile) -> RankPart:
 
 def rank_steps(profile: Profile) -> tuple[RankSteps, ...]:
     """Return the steps of each process of a profile, each as if it were the only one, number 0."""
-    events = synchronization_events.part(profile)
+    events = synchronization_events.find_events(profile)
     return tuple(_rank_steps(profile, process, events) for process in profile.processes)
 
 
@@ -121,21 +121,21 @@ def _rank_steps(profile: Profile, process: Process, events: SynchronizationEvent
     own = events.only(events.process == process.index)
     return RankSteps(
         process=replace(process, index=0),
-        meetings=replace(own, process=np.zeros_like(own.process)),
+        events=replace(own, process=np.zeros_like(own.process)),
         steps=tuple(_latest(loop) for loop in _loops_to_compare(loops)),
         recorded=_recorded(loops, captures, own),
     )
 
 
-def within(part: RankPart, first: int, last: int) -> RankPart:
+def limit_to_steps(part: RankPart, first: int, last: int) -> RankPart:
     """Return what a process tells of the steps from `first` to `last`, both included.
 
     How many steps it made and how long collectives were hidden stay those of all.
     """
-    met = part.meetings
+    met = part.events
     return replace(
         part,
-        meetings=met.only((met.step >= first) & (met.step <= last)),
+        events=met.only((met.step >= first) & (met.step <= last)),
         steps=tuple(_steps_within(step, first, last) for step in part.steps),
         recorded=tuple(each for each in part.recorded if first <= each.step <= last),
     )
@@ -152,9 +152,9 @@ def _steps_within(steps: LatestSteps, first: int, last: int) -> LatestSteps:
     )
 
 
-def parts_of(profile: Profile) -> tuple[RankPart, ...]:
+def rank_parts_of(profile: Profile) -> tuple[RankPart, ...]:
     """Return the part of each process of a profile."""
-    return tuple(part(_alone(profile, process)) for process in profile.processes)
+    return tuple(rank_part(_alone(profile, process)) for process in profile.processes)
 
 
 def _alone(profile: Profile, process: Process) -> Profile:

@@ -15,12 +15,12 @@ from tfprobe.analysis.distributed.synchronization_events import (
     SynchronizationKind,
     groups,
 )
-from tfprobe.analysis.distributed.synchronization_matrix import meeting_groups
+from tfprobe.analysis.distributed.synchronization_matrix import event_groups
 from tfprobe.analysis.transfers.sends import task_of
 from tfprobe.errors import Missing
 from tfprobe.profile.tables import Flags, Int64s
 
-NO_MEETING = Missing(
+NO_EVENT = Missing(
     "no two processes traced the same step with a collective: record the same steps in all "
     "of them, with --every or --steps"
 )
@@ -28,7 +28,7 @@ NO_MEETING = Missing(
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """What a process did in the meetings that were recorded in others, too.
+    """What a process did in the events that were recorded in others, too.
 
     Of `matched` collectives it came to `last` as the last one. It waited `waiting_ns` for others in
     collectives and receives, and others together `caused_ns` for it.
@@ -47,7 +47,7 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """How long process `who` waited for process `whom`, in so many meetings."""
+    """How long process `who` waited for process `whom`, in so many events."""
 
     who: int
     whom: int
@@ -71,7 +71,7 @@ class Waits:
 class CollectiveWaits:
     """How long the executions of collectives that were recorded in others, too, waited.
 
-    One a row: `row` is that of the meeting, `whom` the process that came last. `waiting_ns` is 0 of
+    One a row: `row` is that of the event, `whom` the process that came last. `waiting_ns` is 0 of
     the last one itself, which waits for nobody.
     """
 
@@ -81,53 +81,53 @@ class CollectiveWaits:
 
 
 def waits(
-    meetings: SynchronizationEvents, clocks: Clocks, generation: Sequence[int]
+    events: SynchronizationEvents, clocks: Clocks, generation: Sequence[int]
 ) -> Waits | Missing:
     """Return who waits for whom; processes whose clocks are not known are not told of."""
-    if not len(meetings):
-        return NO_MEETING
-    start_ns, end_ns, group = _met(meetings, clocks, generation)
-    joint = np.flatnonzero(meetings.kind == SynchronizationKind.COLLECTIVE)
+    if not len(events):
+        return NO_EVENT
+    start_ns, end_ns, group = _met(events, clocks, generation)
+    joint = np.flatnonzero(events.kind == SynchronizationKind.COLLECTIVE)
     found = [
-        _of_others(meetings, _in_collectives(meetings, group, joint, start_ns, end_ns)),
-        _in_receives(meetings, group, start_ns, end_ns),
+        _of_others(events, _in_collectives(events, group, joint, start_ns, end_ns)),
+        _in_receives(events, group, start_ns, end_ns),
     ]
     who, whom, waiting_ns = (np.concatenate(each) for each in zip(*found, strict=True))
     if not len(who):
-        return NO_MEETING
-    count = int(meetings.process.max()) + 1
+        return NO_EVENT
+    count = int(events.process.max()) + 1
     return Waits(
-        turns=_turns(meetings, group, joint, start_ns, end_ns, (who, whom, waiting_ns), count),
+        turns=_turns(events, group, joint, start_ns, end_ns, (who, whom, waiting_ns), count),
         pairs=_pairs(who, whom, waiting_ns, count),
-        steps=_steps(meetings, group),
+        steps=_steps(events, group),
     )
 
 
-def in_collectives(
-    meetings: SynchronizationEvents, clocks: Clocks, generation: Sequence[int]
+def waits_in_collectives(
+    events: SynchronizationEvents, clocks: Clocks, generation: Sequence[int]
 ) -> CollectiveWaits:
     """Return how long each execution of a collective waited, by the clocks that are known."""
-    start_ns, end_ns, group = _met(meetings, clocks, generation)
-    joint = np.flatnonzero(meetings.kind == SynchronizationKind.COLLECTIVE)
-    return _in_collectives(meetings, group, joint, start_ns, end_ns)
+    start_ns, end_ns, group = _met(events, clocks, generation)
+    joint = np.flatnonzero(events.kind == SynchronizationKind.COLLECTIVE)
+    return _in_collectives(events, group, joint, start_ns, end_ns)
 
 
 def _met(
-    meetings: SynchronizationEvents, clocks: Clocks, generation: Sequence[int]
+    events: SynchronizationEvents, clocks: Clocks, generation: Sequence[int]
 ) -> tuple[Int64s, Int64s, Int64s]:
-    """Return start and end of each meeting on one clock, and its group."""
-    start_ns, end_ns, is_set = _on_one_clock(meetings, clocks)
-    group = meeting_groups(meetings, generation)
-    # Of an unknown clock each meeting is one of its own.
+    """Return start and end of each event on one clock, and its group."""
+    start_ns, end_ns, is_set = _on_one_clock(events, clocks)
+    group = event_groups(events, generation)
+    # Of an unknown clock each event is one of its own.
     group[~is_set] = len(group) + np.flatnonzero(~is_set)
     return start_ns, end_ns, group
 
 
-def _on_one_clock(meetings: SynchronizationEvents, clocks: Clocks) -> tuple[Int64s, Int64s, Flags]:
-    start_ns, end_ns = meetings.start_ns.copy(), meetings.end_ns.copy()
+def _on_one_clock(events: SynchronizationEvents, clocks: Clocks) -> tuple[Int64s, Int64s, Flags]:
+    start_ns, end_ns = events.start_ns.copy(), events.end_ns.copy()
     is_set = np.ones(len(start_ns), dtype=np.bool_)
     for clock in clocks.clocks:
-        mine = np.flatnonzero(meetings.process == clock.process)
+        mine = np.flatnonzero(events.process == clock.process)
         start, end = clock.on_reference(start_ns[mine]), clock.on_reference(end_ns[mine])
         if isinstance(start, Missing) or isinstance(end, Missing):
             is_set[mine] = False
@@ -137,9 +137,9 @@ def _on_one_clock(meetings: SynchronizationEvents, clocks: Clocks) -> tuple[Int6
 
 
 def _in_collectives(
-    meetings: SynchronizationEvents, group: Int64s, joint: Int64s, start_ns: Int64s, end_ns: Int64s
+    events: SynchronizationEvents, group: Int64s, joint: Int64s, start_ns: Int64s, end_ns: Int64s
 ) -> CollectiveWaits:
-    process = meetings.process[joint].astype(np.int64)
+    process = events.process[joint].astype(np.int64)
     met = Met.of(groups(group[joint][np.newaxis]), process, start_ns[joint], end_ns[joint])
     whom = process[met.last] if len(joint) else process
     waiting_ns = np.maximum(end_ns[joint] - start_ns[joint] - met.moving_ns, 0)
@@ -149,28 +149,28 @@ def _in_collectives(
 
 
 def _of_others(
-    meetings: SynchronizationEvents, waits: CollectiveWaits
+    events: SynchronizationEvents, waits: CollectiveWaits
 ) -> tuple[Int64s, Int64s, Int64s]:
     """Return who waited for whom, and how long, without those who came last."""
-    process = meetings.process[waits.row].astype(np.int64)
+    process = events.process[waits.row].astype(np.int64)
     waited = waits.whom != process
     return process[waited], waits.whom[waited], waits.waiting_ns[waited]
 
 
 def _in_receives(
-    meetings: SynchronizationEvents, group: Int64s, start_ns: Int64s, end_ns: Int64s
+    events: SynchronizationEvents, group: Int64s, start_ns: Int64s, end_ns: Int64s
 ) -> tuple[Int64s, Int64s, Int64s]:
     """Return how long receives went on before their tensor was sent."""
     count = int(group.max(initial=-1)) + 1
-    sends = np.flatnonzero(meetings.kind == SynchronizationKind.SEND)
-    receives = np.flatnonzero(meetings.kind == SynchronizationKind.RECV)
+    sends = np.flatnonzero(events.kind == SynchronizationKind.SEND)
+    receives = np.flatnonzero(events.kind == SynchronizationKind.RECV)
     sender = np.full(count, -1, dtype=np.int64)
     sender[group[sends]] = sends
     # Ranks run the same program: where several send what is named so, it is not known which.
     several = np.bincount(group[sends], minlength=count) > 1
     sender[several] = -1
     at = sender[group[receives]]
-    process = meetings.process.astype(np.int64)
+    process = events.process.astype(np.int64)
     known = (at >= 0) & (process[at] != process[receives])
     receives, at = receives[known], at[known]
     late_ns = np.minimum(start_ns[at], end_ns[receives]) - start_ns[receives]
@@ -178,7 +178,7 @@ def _in_receives(
 
 
 def _turns(
-    meetings: SynchronizationEvents,
+    events: SynchronizationEvents,
     group: Int64s,
     joint: Int64s,
     start_ns: Int64s,
@@ -186,7 +186,7 @@ def _turns(
     waited: tuple[Int64s, Int64s, Int64s],
     count: int,
 ) -> tuple[Turn, ...]:
-    process = meetings.process[joint].astype(np.int64)
+    process = events.process[joint].astype(np.int64)
     met = Met.of(groups(group[joint][np.newaxis]), process, start_ns[joint], end_ns[joint])
     who, whom, waiting_ns = waited
     matched = np.bincount(process[met.is_matched], minlength=count)
@@ -217,11 +217,11 @@ def _sums(at: Int64s, values: Int64s, count: int) -> Int64s:
     return found
 
 
-def _steps(meetings: SynchronizationEvents, group: Int64s) -> int:
+def _steps(events: SynchronizationEvents, group: Int64s) -> int:
     """Count the steps in which processes met."""
     several = np.bincount(groups(group[np.newaxis])) > 1
     met = several[groups(group[np.newaxis])]
-    pairs = np.stack((meetings.loop[met].astype(np.int64), meetings.step[met]))
+    pairs = np.stack((events.loop[met].astype(np.int64), events.step[met]))
     return len(np.unique(pairs, axis=1).T)
 
 
@@ -278,9 +278,9 @@ class Servers:
     imbalance_ratio: float | Missing
 
 
-def servers(parts: Sequence[RankPart], meetings: SynchronizationEvents) -> Servers | Missing:
-    """Return the load of the parameter servers. `meetings` are those of all parts."""
-    exchanges = _exchanges(meetings)
+def servers(parts: Sequence[RankPart], events: SynchronizationEvents) -> Servers | Missing:
+    """Return the load of the parameter servers. `events` are those of all parts."""
+    exchanges = _exchanges(events)
     busy: dict[str, int] = {}
     for part in parts:
         for each in part.served:
@@ -307,38 +307,38 @@ def _imbalance(moved: Sequence[int | Missing]) -> float | Missing:
     return max(known) / mean if mean else UNSEEN
 
 
-def _exchanges(meetings: SynchronizationEvents) -> dict[tuple[str, int], SendExchange]:
+def _exchanges(events: SynchronizationEvents) -> dict[tuple[str, int], SendExchange]:
     """Return what each process and server sent each other, by server and process."""
-    texts = meetings.strings.values
+    texts = events.strings.values
     of_server = [task_of(text) if SERVER in text else "" for text in texts]
     is_server = np.array([bool(text) for text in of_server], dtype=np.bool_)
     # A Recv of the graph waits for the RecvTensor of the same tensor, which has its size.
-    rpcs = np.array([text == "RecvTensor" for text in texts], dtype=np.bool_)[meetings.op]
+    rpcs = np.array([text == "RecvTensor" for text in texts], dtype=np.bool_)[events.op]
     found: dict[tuple[str, int], SendExchange] = {}
-    for column, pulls in ((meetings.source, True), (meetings.target, False)):
-        chosen = (meetings.kind == SynchronizationKind.RECV) & rpcs & is_server[column]
+    for column, pulls in ((events.source, True), (events.target, False)):
+        chosen = (events.kind == SynchronizationKind.RECV) & rpcs & is_server[column]
         for at in np.unique(column[chosen]).tolist():
-            for process in np.unique(meetings.process[chosen & (column == at)]).tolist():
-                mine = chosen & (column == at) & (meetings.process == process)
+            for process in np.unique(events.process[chosen & (column == at)]).tolist():
+                mine = chosen & (column == at) & (events.process == process)
                 key = of_server[at], process
-                found[key] = _more(found.get(key), process, meetings, mine, pulls=pulls)
+                found[key] = _more(found.get(key), process, events, mine, pulls=pulls)
     return dict(sorted(found.items()))
 
 
 def _more(
     known: SendExchange | None,
     process: int,
-    meetings: SynchronizationEvents,
+    events: SynchronizationEvents,
     mine: Flags,
     *,
     pulls: bool,
 ) -> SendExchange:
     told = known or SendExchange(process, 0, 0, 0, 0)
-    size = int(meetings.bytes[mine].sum())
+    size = int(events.bytes[mine].sum())
     return SendExchange(
         process=process,
         pulled_bytes=told.pulled_bytes + (size if pulls else 0),
         pushed_bytes=told.pushed_bytes + (0 if pulls else size),
         receives=told.receives + int(mine.sum()),
-        receiving_ns=told.receiving_ns + int((meetings.end_ns - meetings.start_ns)[mine].sum()),
+        receiving_ns=told.receiving_ns + int((events.end_ns - events.start_ns)[mine].sum()),
     )

@@ -97,7 +97,7 @@ def slow_ranks(parts: Sequence[RankSteps]) -> tuple[Straggler, ...]:
     slots = rank_slots(processes)
     if not any(len(team) > 1 for team in teams(parts, slots).values()):
         return ()
-    events = synchronization_events.merge([part.meetings for part in parts])
+    events = synchronization_events.merge_events([part.events for part in parts])
     waited = waits(events, clocks(processes, events), [slot.matched_by for slot in slots])
     return slow_in_teams(parts, slots, turns_of(waited))
 

@@ -82,8 +82,8 @@ class SynchronizationEvents:
         return SynchronizationEvents(strings=self.strings, **columns)
 
 
-def part(profile: Profile) -> SynchronizationEvents:
-    """Return the meetings of the traced steps of a profile, those of each step by their start."""
+def find_events(profile: Profile) -> SynchronizationEvents:
+    """Return the events of the traced steps of a profile, those of each step by their start."""
     texts = Interner()
     runs = collective_runs(profile)
     columns = [_of_collectives(profile, runs, texts), _of_sends(profile, runs, texts)]
@@ -95,11 +95,11 @@ def part(profile: Profile) -> SynchronizationEvents:
     return _table(texts, {name: column[order] for name, column in both.items()})
 
 
-def merge(parts: Sequence[SynchronizationEvents]) -> SynchronizationEvents:
-    """Return the meetings of several processes, each of which is one part: `process` becomes the
+def merge_events(parts: Sequence[SynchronizationEvents]) -> SynchronizationEvents:
+    """Return the events of several processes, each of which is one part: `process` becomes the
     place of the part.
     """
-    return joined(
+    return join_events(
         [
             replace(each, process=np.full(len(each), at, dtype=np.int32))
             for at, each in enumerate(parts)
@@ -107,8 +107,8 @@ def merge(parts: Sequence[SynchronizationEvents]) -> SynchronizationEvents:
     )
 
 
-def joined(parts: Sequence[SynchronizationEvents]) -> SynchronizationEvents:
-    """Return all meetings in one table."""
+def join_events(parts: Sequence[SynchronizationEvents]) -> SynchronizationEvents:
+    """Return all events in one table."""
     texts = Interner()
     columns: dict[str, list[Any]] = {
         name: [np.empty(0, np.int64)] for name in SynchronizationEvents.DTYPES

@@ -1,4 +1,4 @@
-"""Arrange meetings by machine: who was in which, when its last began and its first was done.
+"""Arrange events by machine: who was in which, when its last began and its first was done.
 
 Only what binds its members is here: a collective that needs all of them, or a tensor that one
 process sends and one other receives.
@@ -25,15 +25,15 @@ from tfprobe.profile.tables import Flags, Int64s
 
 Floats = npt.NDArray[np.float64]
 
-# 160 MB a column. Of more meetings every second, third ... is enough.
+# 160 MB a column. Of more events every second, third ... is enough.
 _MOST_CELLS = 20_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class Encounters:
-    """When each machine was in each meeting that binds its members; NaN where it was not seen.
+    """When each machine was in each event that binds its members; NaN where it was not seen.
 
-    A row is a meeting, a column a machine: `begun_ns` is when the last process of the machine began
+    A row is a event, a column a machine: `begun_ns` is when the last process of the machine began
     it, `done_ns` when the first was done, `end_ns` the mean of their ends. Of a send there is no
     `done_ns`, of a receive no `begun_ns`, and of neither an `end_ns`. `step` is the number of its
     step among all. Times count from `base_ns`, each by the clock of its machine.
@@ -47,73 +47,73 @@ class Encounters:
 
     @property
     def seen(self) -> Flags:
-        """Say which machines were in which meetings."""
+        """Say which machines were in which events."""
         return ~(np.isnan(self.begun_ns) & np.isnan(self.done_ns))
 
     def moments_ns(self, ahead_ns: Floats) -> Floats:
-        """Return about when each meeting was, on machines' clocks set back by `ahead_ns`."""
+        """Return about when each event was, on machines' clocks set back by `ahead_ns`."""
         times_ns = np.where(np.isnan(self.done_ns), self.begun_ns, self.done_ns) - ahead_ns
         count = np.maximum((~np.isnan(times_ns)).sum(axis=1), 1)
         found: Floats = np.nansum(times_ns, axis=1) / count
         return found
 
 
-def binding(meetings: SynchronizationEvents) -> Flags:
-    """Say which meetings bind their members in time."""
-    texts = meetings.strings.values
+def binding(events: SynchronizationEvents) -> Flags:
+    """Say which events bind their members in time."""
+    texts = events.strings.values
     of_all = np.array([binds_all(text) for text in texts], dtype=np.bool_)
-    is_collective = meetings.kind == SynchronizationKind.COLLECTIVE
-    found: Flags = ~is_collective | of_all[meetings.op]
+    is_collective = events.kind == SynchronizationKind.COLLECTIVE
+    found: Flags = ~is_collective | of_all[events.op]
     return found
 
 
-def meeting_groups(meetings: SynchronizationEvents, generation: Sequence[int]) -> Int64s:
-    """Return numbers from 0 on, the same one for all executions of one meeting.
+def event_groups(events: SynchronizationEvents, generation: Sequence[int]) -> Int64s:
+    """Return numbers from 0 on, the same one for all executions of one event.
 
     `generation` is that of each process: those that were started anew count their steps anew.
     """
-    is_collective = meetings.kind == SynchronizationKind.COLLECTIVE
+    is_collective = events.kind == SynchronizationKind.COLLECTIVE
     # A send has another name than its receive, and may be of another kind of work.
     return groups(
         np.stack(
             (
                 is_collective.astype(np.int64),
-                np.where(is_collective, meetings.loop, 0),
-                meetings.step,
-                np.where(is_collective, meetings.name, meetings.key),
-                meetings.nth,
-                np.array(generation, dtype=np.int64)[meetings.process],
+                np.where(is_collective, events.loop, 0),
+                events.step,
+                np.where(is_collective, events.name, events.key),
+                events.nth,
+                np.array(generation, dtype=np.int64)[events.process],
             )
         )
     )
 
 
 def encounters(
-    meetings: SynchronizationEvents,
+    events: SynchronizationEvents,
     generation: Sequence[int],
     machine: Sequence[int],
     shift_ns: Sequence[int],
 ) -> Encounters:
-    """Return the meetings of several machines. `machine` is that of each process, from 0 on, and
+    """Return the events of several machines. `machine` is that of each process, from 0 on, and
     `shift_ns` how far its clock is ahead of its machine's.
     """
     machines = max(machine, default=-1) + 1
-    group = meeting_groups(meetings, generation)
-    of_row = np.array(machine, dtype=np.int64)[meetings.process]
-    kept = binding(meetings) & _is_clear(meetings, group) & in_several(group, of_row)
+    group = event_groups(events, generation)
+    of_row = np.array(machine, dtype=np.int64)[events.process]
+    kept = binding(events) & _is_clear(events, group) & in_several(group, of_row)
     kept &= _few_enough(group, kept, machines)
     chosen = np.flatnonzero(kept)
     numbers, row = np.unique(group[chosen], return_inverse=True)
-    shift = np.array(shift_ns, dtype=np.int64)[meetings.process[chosen]]
-    start_ns, end_ns = meetings.start_ns[chosen] - shift, meetings.end_ns[chosen] - shift
+    shift = np.array(shift_ns, dtype=np.int64)[events.process[chosen]]
+    start_ns, end_ns = events.start_ns[chosen] - shift, events.end_ns[chosen] - shift
     base_ns = int(start_ns.min(initial=np.iinfo(np.int64).max)) if len(chosen) else 0
     cell = row.reshape(-1) * machines + of_row[chosen]
     shape = len(numbers), machines
-    kind = meetings.kind[chosen]
+    kind = events.kind[chosen]
     begins, ends = kind != SynchronizationKind.RECV, kind != SynchronizationKind.SEND
     joint = kind == SynchronizationKind.COLLECTIVE
     step = np.empty(len(numbers), dtype=np.int64)
-    step[row.reshape(-1)] = _steps(meetings)[chosen]
+    step[row.reshape(-1)] = _steps(events)[chosen]
     return Encounters(
         base_ns=base_ns,
         begun_ns=_reduced(np.maximum, cell[begins], start_ns[begins] - base_ns, shape),
@@ -123,7 +123,7 @@ def encounters(
     )
 
 
-def _is_clear(meetings: SynchronizationEvents, group: Int64s) -> Flags:
+def _is_clear(events: SynchronizationEvents, group: Int64s) -> Flags:
     """Say which rows are of collectives, or of what one process sends and one other receives.
 
     Ranks run the same program: each may send the same tensor to itself, from device to device.
@@ -131,14 +131,14 @@ def _is_clear(meetings: SynchronizationEvents, group: Int64s) -> Flags:
     count = int(group.max(initial=-1)) + 1
     ends = []
     for kind in (SynchronizationKind.SEND, SynchronizationKind.RECV):
-        mine = meetings.kind == kind
+        mine = events.kind == kind
         low = np.full(count, np.iinfo(np.int64).max)
         high = np.full(count, -1, dtype=np.int64)
-        np.minimum.at(low, group[mine], meetings.process[mine].astype(np.int64))
-        np.maximum.at(high, group[mine], meetings.process[mine].astype(np.int64))
+        np.minimum.at(low, group[mine], events.process[mine].astype(np.int64))
+        np.maximum.at(high, group[mine], events.process[mine].astype(np.int64))
         ends.append(np.where(low == high, low, -1))
     one_way = (ends[0] >= 0) & (ends[1] >= 0) & (ends[0] != ends[1])
-    found: Flags = (meetings.kind == SynchronizationKind.COLLECTIVE) | one_way[group]
+    found: Flags = (events.kind == SynchronizationKind.COLLECTIVE) | one_way[group]
     return found
 
 
@@ -149,8 +149,8 @@ def _few_enough(group: Int64s, kept: Flags, machines: int) -> Flags:
     return found
 
 
-def _steps(meetings: SynchronizationEvents) -> Int64s:
-    return groups(np.stack((meetings.loop.astype(np.int64), meetings.step)))
+def _steps(events: SynchronizationEvents) -> Int64s:
+    return groups(np.stack((events.loop.astype(np.int64), events.step)))
 
 
 def _reduced(by: np.ufunc, cell: Int64s, times_ns: Int64s, shape: tuple[int, int]) -> Floats:
@@ -196,13 +196,13 @@ def machine_key(process: Process) -> tuple[str, str]:
 
 
 def machines_of(
-    processes: Sequence[Process], meetings: SynchronizationEvents, generation: Sequence[int]
+    processes: Sequence[Process], events: SynchronizationEvents, generation: Sequence[int]
 ) -> Machines:
     """Return the machines of processes.
 
     Processes of one boot read the same monotonic clock: what their unix times differ beside it is
     how they differ. But a wall clock may be set between the starts of two of them, and traces are
-    told by the wall clock: where meetings contradict the shifts, there is none.
+    told by the wall clock: where events contradict the shifts, there is none.
     """
     numbers: dict[tuple[str, str], int] = {}
     machine = [numbers.setdefault(machine_key(process), len(numbers)) for process in processes]
@@ -213,7 +213,7 @@ def machines_of(
         is_known = not isinstance(shift, Missing) and not isinstance(process.boot_id, Missing)
         own = shift if is_known and isinstance(shift, int) else None
         told.append(0 if own is None else own - firsts.setdefault(at, own))
-    agree = _agreeing(meetings, generation, machine, told)
+    agree = _agreeing(events, generation, machine, told)
     shift_ns = tuple(ns if agree[at] else 0 for ns, at in zip(told, machine, strict=True))
     error_ns = tuple(
         _READING_NS if agree[at] else abs(ns) + _READING_NS
@@ -223,7 +223,7 @@ def machines_of(
 
 
 def _agreeing(
-    meetings: SynchronizationEvents,
+    events: SynchronizationEvents,
     generation: Sequence[int],
     machine: Sequence[int],
     told: Sequence[int],
@@ -232,10 +232,10 @@ def _agreeing(
     count = max(machine) + 1
     if not any(told):
         return [True] * count
-    chosen = meetings.only(binding(meetings) & (meetings.kind == SynchronizationKind.COLLECTIVE))
+    chosen = events.only(binding(events) & (events.kind == SynchronizationKind.COLLECTIVE))
     of_row = np.array(machine, dtype=np.int64)[chosen.process]
     shift = np.array(told, dtype=np.int64)[chosen.process]
-    group = meeting_groups(chosen, generation) * count + of_row
+    group = event_groups(chosen, generation) * count + of_row
     _, group = np.unique(group, return_inverse=True)
     missed = []
     for offset in (shift, np.zeros_like(shift)):

@@ -15,7 +15,7 @@ from tfprobe.profile.profile import Loop, Profile
 
 
 @dataclass(frozen=True, slots=True)
-class Moves:
+class TransferReport:
     """What `steps` traced steps of a loop moved, in `processes` processes."""
 
     loop: Loop
@@ -32,12 +32,14 @@ class Moves:
         return all(isinstance(part, Missing) for part in parts)
 
 
-def gather(profile: Profile, loops: Sequence[TracedLoop], origins: Origins, by: By) -> Moves:
+def report_transfers(
+    profile: Profile, loops: Sequence[TracedLoop], origins: Origins, by: By
+) -> TransferReport:
     """Return what the loops moved, which are one loop in several processes; copies count by `by`.
 
     `profile` holds the captures of these loops alone.
     """
-    return Moves(
+    return TransferReport(
         loop=loops[0].loop,
         steps=len(profile.captures),
         processes=len(loops),

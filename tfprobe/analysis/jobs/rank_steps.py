@@ -76,7 +76,7 @@ class Ranks:
     spread: StepSpread
 
 
-def beside(loops: Sequence[Loop], measure: Measure = "step") -> Ranks | Missing:
+def compare_steps(loops: Sequence[Loop], measure: Measure = "step") -> Ranks | Missing:
     """Return the processes of a loop beside each other; `works` are the same one in each of them.
 
     "step" compares what a step took: a cell is that over the median of all processes. "between"

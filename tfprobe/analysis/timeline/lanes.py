@@ -46,7 +46,7 @@ def rows(start_ns: Int64s, end_ns: Int64s, *, most: int) -> Int64s:
     began: Int64s = np.cumsum(lasts) - lasts
     ended = np.searchsorted(ends_ns, start_ns, side="right")
     found: Int64s = np.minimum(began - ended, most)
-    meets = _meeting(found, start_ns, end_ns, most)
+    meets = _touching(found, start_ns, end_ns, most)
     if meets.any():
         # Only those that hang together with such a pair are placed one by one, which takes long.
         group = np.cumsum(np.append(True, start_ns[1:] >= np.maximum.accumulate(end_ns)[:-1]))
@@ -55,7 +55,7 @@ def rows(start_ns: Int64s, end_ns: Int64s, *, most: int) -> Int64s:
     return found
 
 
-def _meeting(row: Int64s, start_ns: Int64s, end_ns: Int64s, most: int) -> Flags:
+def _touching(row: Int64s, start_ns: Int64s, end_ns: Int64s, most: int) -> Flags:
     """Say which intervals have moments in common with the one before them in their row."""
     order = np.argsort(row, kind="stable")
     row, start_ns, end_ns = row[order], start_ns[order], end_ns[order]

@@ -30,7 +30,7 @@ _FAR_NS = 60_000_000_000
 class RankStep:
     """The step of one rank.
 
-    `meetings` are rows of the aligned meetings. `last` counts the collectives to which it came
+    `events` are rows of the aligned events. `last` counts the collectives to which it came
     last, of `matched` ones, `waited_ns` is its time in them before all were there. Without
     `is_on_clock` nobody knows how its clock is to the others', and it is drawn as if it had begun
     when the step did that was asked for.
@@ -38,7 +38,7 @@ class RankStep:
 
     capture: Capture
     why: str
-    meetings: Int64s
+    events: Int64s
     matched: int
     last: int
     waited_ns: int
@@ -62,10 +62,10 @@ class RankTimeline:
 
     @property
     def _asked(self) -> RankStep:
-        return next(rank for rank in self.ranks if rank.why == ASKED)
+        return next(rank for rank in self.ranks if rank.why == REQUESTED)
 
 
-ASKED, LAST, FIRST = "asked for", "others waited for it", "of the first ranks"
+REQUESTED, LAST, FIRST = "asked for", "others waited for it", "of the first ranks"
 SLOW, LONGEST = "slow", "longest here"
 
 
@@ -90,7 +90,7 @@ def same_step(profile: Profile, capture: Capture) -> tuple[Capture, ...]:
     return tuple(found[process] for process in sorted(found))
 
 
-def across(
+def timeline_of_step(
     together: Aligned,
     capture: Capture,
     *,
@@ -101,7 +101,7 @@ def across(
 
     `slow` are the processes that are slow in the whole run, the slowest first (docs/ranks.md).
     """
-    of_step = _meetings(together, capture)
+    of_step = _events_of_step(together, capture)
     every = tuple(_rank_step(together, each, of_step) for each in _living(together, capture))
     chosen = _chosen(every, capture, together.profile.processes, slow, most)
     asked = chosen[capture.process]
@@ -129,9 +129,9 @@ def _is_known(together: Aligned, process: int) -> bool:
     return not isinstance(together.clock(process).offset_ns, Missing)
 
 
-def _meetings(together: Aligned, capture: Capture) -> Int64s:
-    """Return the meetings of the step, of all processes."""
-    found, loop = together.meetings, loop_of(together.profile, capture)
+def _events_of_step(together: Aligned, capture: Capture) -> Int64s:
+    """Return the events of the step, of all processes."""
+    found, loop = together.events, loop_of(together.profile, capture)
     text = "" if loop is None else f"{loop.kind} {loop.name}"
     is_of_loop = np.array([value == text for value in found.strings.values], dtype=np.bool_)
     at = np.flatnonzero(found.step == capture.step)
@@ -140,12 +140,12 @@ def _meetings(together: Aligned, capture: Capture) -> Int64s:
 
 def _rank_step(together: Aligned, capture: Capture, of_step: Int64s) -> RankStep:
     peers = together.peers
-    mine = of_step[together.meetings.process[of_step] == capture.process]
+    mine = of_step[together.events.process[of_step] == capture.process]
     matched = mine[peers.waited_ns[mine] >= 0]
     return RankStep(
         capture=capture,
         why="",
-        meetings=mine,
+        events=mine,
         matched=len(matched),
         last=int((peers.last[matched] == matched).sum()),
         waited_ns=int(peers.waited_ns[matched].sum()),
@@ -165,7 +165,7 @@ def _chosen(
     by_time = sorted(every, key=lambda each: -each.capture.duration_ns)[:_MOST_LONGEST]
     by_process = {each.capture.process: each for each in every}
     wanted = [
-        *((each, ASKED) for each in every if each.capture.process == capture.process),
+        *((each, REQUESTED) for each in every if each.capture.process == capture.process),
         *((each, LAST) for each in by_last if each.last),
         *((by_process[process], SLOW) for process in slow[:_MOST_SLOW] if process in by_process),
         *((each, LONGEST) for each in by_time if len(every) > most),

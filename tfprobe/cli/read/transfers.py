@@ -32,12 +32,12 @@ def command(
     answer is about one loop, in all processes that ran it.
     """
     from tfprobe.analysis.core.source_lines import Origins
-    from tfprobe.analysis.distributed.transfer_report import gather
+    from tfprobe.analysis.distributed.transfer_report import report_transfers
     from tfprobe.cli import loop_selection
 
     found = loop_selection.read(run, output, loop=loop, rank=rank)
     origins = Origins(found.sampled)
-    moves = gather(found.profile, found.sampled, origins, by)
+    moves = report_transfers(found.profile, found.sampled, origins, by)
     if as_json:
         from tfprobe.report.documents.published import published
         from tfprobe.report.documents.transfers_document import document

@@ -209,7 +209,9 @@ def merge(run: Run, parts: Sequence[ReportPart], rest: ProcessFacts) -> Report:
 
 def met(parts: Sequence[ReportPart]) -> SynchronizationEvents:
     """Return where the processes of the parts synchronize, numbered in this order."""
-    return synchronization_events.merge([rank.meetings for part in parts for rank in part.ranks])
+    return synchronization_events.merge_events(
+        [rank.events for part in parts for rank in part.ranks]
+    )
 
 
 def document(report: Report, advice: Advice | None = None) -> Document:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tfprobe.analysis.distributed.collectives import Collective, Collectives, Rank
-from tfprobe.analysis.distributed.transfer_report import Moves
+from tfprobe.analysis.distributed.transfer_report import TransferReport
 from tfprobe.analysis.transfers.bus_transfers import (
     Amount,
     BusyTime,
@@ -20,7 +20,7 @@ from tfprobe.errors import Missing
 Document = dict[str, Any]
 
 
-def document(moves: Moves) -> Document:
+def document(moves: TransferReport) -> Document:
     """Return what moved; what is not known is null, and `missing` says why."""
     return {
         "work": {"kind": moves.loop.kind, "name": moves.loop.name, "count": moves.loop.count},

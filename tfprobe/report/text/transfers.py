@@ -9,7 +9,7 @@ from rich.console import RenderableType
 from tfprobe.analysis.core.copies import CopyMemory, CopyWaits, Move
 from tfprobe.analysis.core.source_lines import By, shown
 from tfprobe.analysis.distributed.collectives import Collective, Collectives, Rank
-from tfprobe.analysis.distributed.transfer_report import Moves
+from tfprobe.analysis.distributed.transfer_report import TransferReport
 from tfprobe.analysis.transfers.bus_transfers import (
     TINY_BYTES,
     Amount,
@@ -78,12 +78,12 @@ _SENDS = (
 )
 
 
-def lay_out(moves: Moves, by: By, *, width: int, colour: bool) -> str:
+def lay_out(moves: TransferReport, by: By, *, width: int, colour: bool) -> str:
     """Return what moves as text; times and counts are those of a step on average."""
     return page.render(_parts(moves, by, width), width=width, colour=colour)
 
 
-def _parts(moves: Moves, by: By, width: int) -> Iterator[RenderableType]:
+def _parts(moves: TransferReport, by: By, width: int) -> Iterator[RenderableType]:
     yield page.heading("Data moved per step")
     yield page.paragraph(_summary(moves))
     yield page.blank()
@@ -100,7 +100,7 @@ def _parts(moves: Moves, by: By, width: int) -> Iterator[RenderableType]:
         yield page.table(_SENDS, [_send(send, moves.steps) for send in moves.sends], width=width)
 
 
-def _summary(moves: Moves) -> str:
+def _summary(moves: TransferReport) -> str:
     loop = moves.loop
     steps = "one traced step" if moves.steps == 1 else f"{moves.steps} traced steps"
     ranks = f" in {moves.processes} processes" if moves.processes > 1 else ""

@@ -202,7 +202,7 @@ def _ranks(profile: Profile, group: Sequence[Loop], measure: Measure) -> Documen
     # Hosts stand in the order of their names, by which node10 comes before node2.
     ordered = sorted(of_process.values(), key=lambda each: _order(profile.processes[each.process]))
     head = {"kind": kind, "name": name, "measure": measure, "measures": list(MEASURES)}
-    found = rank_steps.beside(ordered, measure)
+    found = rank_steps.compare_steps(ordered, measure)
     if isinstance(found, Missing):
         return {**head, "lanes": [], "left_out": 0, "missing": found.reason}
     place = {(loop.process, loop.index): at for at, loop in enumerate(profile.loops)}

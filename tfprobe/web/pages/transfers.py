@@ -45,7 +45,7 @@ def document(run: OpenRun, question: Params) -> Document:
         }
     moves = run.made(
         ("moves", loop.kind, loop.name, by),
-        lambda: transfer_report.gather(found.profile, found.sampled, found.origins, by),
+        lambda: transfer_report.report_transfers(found.profile, found.sampled, found.origins, by),
     )
     return {**head, **_cut(transfers_document.document(moves)), **waits}
 

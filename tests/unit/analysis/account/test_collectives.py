@@ -14,8 +14,8 @@ from tfprobe.analysis.account.account import Account, merge_accounts, process_ac
 from tfprobe.analysis.account.categories import Category
 from tfprobe.analysis.account.collectives import run_accounts
 from tfprobe.analysis.account.ledger import Item
-from tfprobe.analysis.distributed.rank_comparison import merge as beside
-from tfprobe.analysis.distributed.rank_parts import parts_of
+from tfprobe.analysis.distributed.rank_comparison import compare_parts as beside
+from tfprobe.analysis.distributed.rank_parts import rank_parts_of
 from tfprobe.analysis.distributed.rank_waits import Waits
 from tfprobe.profile.capture_tables import Row
 from tfprobe.profile.profile import Profile
@@ -240,7 +240,7 @@ def test_the_account_waits_as_long_as_ranks_do() -> None:
 
     [item] = waited(told(made)[0]).values()
 
-    waits = beside(parts_of(made)).waits
+    waits = beside(rank_parts_of(made)).waits
     assert isinstance(waits, Waits)
     [pair] = waits.pairs
     a_step_ns = pair.waiting_ns / waits.steps

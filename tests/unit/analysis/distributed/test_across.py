@@ -13,8 +13,13 @@ from tests.support.planted import KEY, team
 from tests.support.profiles import Step, process, profile, timed_loop
 from tests.unit.analysis.distributed.test_collectives import recorded, reduce
 from tests.unit.analysis.transfers.test_transfers import row
-from tfprobe.analysis.distributed.rank_comparison import RankComparison, merge
-from tfprobe.analysis.distributed.rank_parts import RankPart, part, parts_of, within
+from tfprobe.analysis.distributed.rank_comparison import RankComparison, compare_parts
+from tfprobe.analysis.distributed.rank_parts import (
+    RankPart,
+    limit_to_steps,
+    rank_part,
+    rank_parts_of,
+)
 from tfprobe.analysis.distributed.rank_waits import Servers, Waits
 from tfprobe.errors import Missing
 from tfprobe.profile.capture_tables import Place
@@ -39,20 +44,20 @@ def changed(part: RankPart, **changes: Any) -> RankPart:
 
 
 def said(parts: Sequence[RankPart]) -> str:
-    return "\n".join(merge(parts).facts)
+    return "\n".join(compare_parts(parts).facts)
 
 
 def two(rank_1: Sequence[Any], **more: Any) -> RankComparison:
     """Return two ranks of which the second did this in its steps; the first reduced at once."""
     made = recorded({0: [[reduce(0, 100)]] * len(rank_1), 1: rank_1}, **more)
-    return merge(parts_of(made))
+    return compare_parts(rank_parts_of(made))
 
 
 def test_the_slow_rank_is_named_with_its_row() -> None:
     """Also where all steps take as long as each other."""
     made = team(1, is_slow=True, slower=0.2, **SMALL)
 
-    found = merge(made.parts)
+    found = compare_parts(made.parts)
 
     assert [each.process for each in found.stragglers] == [made.slow]
     assert found.loop == KEY
@@ -67,7 +72,7 @@ def test_figures_of_a_step_are_all_of_that_step() -> None:
     ]
     made = profile(processes=[process(index=0, rank=0), process(index=1, rank=1)], loops=loops)
 
-    figures = merge(parts_of(made)).figures
+    figures = compare_parts(rank_parts_of(made)).figures
 
     assert [(f.step, f.least_ns, f.most_ns, f.quickest, f.slowest) for f in figures] == [
         (0, 10_000, 20_000, 0, 1),
@@ -95,7 +100,7 @@ def test_a_receive_waits_until_its_tensor_is_sent() -> None:
         1: [[row("w/_2", 60, 5, Place.HOST, op_type="_Send")]],
     }
 
-    found = merge(parts_of(recorded(rows)))
+    found = compare_parts(rank_parts_of(recorded(rows)))
 
     assert isinstance(found.waits, Waits)
     [pair] = found.waits.pairs
@@ -109,7 +114,7 @@ def test_the_same_program_on_all_ranks_sends_to_itself() -> None:
         row("w/_2", 60, 5, Place.HOST, op_type="_Send"),
     ]
 
-    found = merge(parts_of(recorded({0: [own], 1: [own]})))
+    found = compare_parts(rank_parts_of(recorded({0: [own], 1: [own]})))
 
     assert isinstance(found.waits, Missing)
 
@@ -120,7 +125,7 @@ def test_where_ranks_recorded_other_steps_it_is_said_how_to_record() -> None:
     assert isinstance(found.waits, Waits)
 
     made = recorded({0: [[reduce(0, 100)], []], 1: [[], [reduce(0, 30)]]})
-    found = merge(parts_of(made))
+    found = compare_parts(rank_parts_of(made))
 
     assert isinstance(found.waits, Missing)
     assert "--every or --steps" in found.waits.reason
@@ -182,7 +187,7 @@ def test_servers_and_evaluators_count_apart() -> None:
         for role in ("ps", "evaluator", "reader")
     ]
 
-    found = merge([*parts, *others])
+    found = compare_parts([*parts, *others])
 
     assert "at once" not in "\n".join(found.facts)
     assert found.most_together == 8
@@ -238,7 +243,7 @@ def test_machines_of_one_name_are_told() -> None:
 
 def test_one_process_has_nobody_beside_it() -> None:
     """A world of one."""
-    found = merge([part(profile(loops=[timed_loop([1000] * 30)]))])
+    found = compare_parts([rank_part(profile(loops=[timed_loop([1000] * 30)]))])
 
     assert (found.stragglers, found.figures, found.facts) == ((), (), ())
     assert isinstance(found.waits, Missing)
@@ -246,12 +251,12 @@ def test_one_process_has_nobody_beside_it() -> None:
 
 def test_no_process_is_an_answer_too() -> None:
     """A run in which none has reported yet."""
-    assert merge([]).rows == ()
+    assert compare_parts([]).rows == ()
 
 
 def test_chosen_steps_alone_are_compared() -> None:
-    """Figures, traced steps and meetings are of those."""
-    found = merge([within(each, 20, 39) for each in job()])
+    """Figures, traced steps and events are of those."""
+    found = compare_parts([limit_to_steps(each, 20, 39) for each in job()])
 
     assert (found.first_step, found.last_step) == (20, 39)
     assert {each.step for each in found.figures} <= set(range(20, 40))
@@ -267,7 +272,7 @@ def test_parameter_servers_tell_bytes_and_who_asks() -> None:
         row("ApplyGradientDescent", 30, 7, Place.HOST, device=there),
     ]
 
-    found = merge([part(profile([Step(rows)]))]).servers
+    found = compare_parts([rank_part(profile([Step(rows)]))]).servers
 
     assert isinstance(found, Servers)
     [load] = found.loads
@@ -281,7 +286,9 @@ def test_what_no_recording_tells_of_a_server_is_no_zero() -> None:
     """Ops ran there, but no tensor to or from it was recorded: nobody knows its share."""
     there = "/job:ps/replica:0/task:0/device:CPU:0"
 
-    found = merge([part(profile([Step([row("AssignAdd", 30, 7, Place.HOST, device=there)])]))])
+    found = compare_parts(
+        [rank_part(profile([Step([row("AssignAdd", 30, 7, Place.HOST, device=there)])]))]
+    )
     told = document(found, "r1")["servers"]
 
     assert told["imbalance_ratio"] is None
@@ -293,7 +300,7 @@ def test_the_document_has_no_number_that_json_lacks() -> None:
     """NaN and infinity are no JSON, and objects of numpy are none of Python."""
     import json
 
-    text = json.dumps(document(merge(job()), "r1"), allow_nan=False)
+    text = json.dumps(document(compare_parts(job()), "r1"), allow_nan=False)
 
     assert json.loads(text)["schema"] == "tfprobe.ranks/1"
 
@@ -304,7 +311,7 @@ def test_part_by_part_is_as_the_whole(count: int) -> None:
     loops = [timed_loop([10_000 + at * 100] * 20, process=at, index=0) for at in range(count)]
     made = profile(processes=[process(index=at, rank=at) for at in range(count)], loops=loops)
 
-    rows = merge(parts_of(made)).rows
+    rows = compare_parts(rank_parts_of(made)).rows
 
     assert [each.process.index for each in rows] == list(range(count))
     assert np.allclose([each.mean_ns for each in rows], [10_000 + at * 100 for at in range(count)])
@@ -313,12 +320,12 @@ def test_part_by_part_is_as_the_whole(count: int) -> None:
 def test_programs_of_their_own_do_not_wait_for_each_other() -> None:
     """Collectives of one name, in steps of one number, are not the same one in two programs."""
     made = recorded({0: [[reduce(0, 100)]] * 2, 1: [[reduce(50, 50)]] * 2})
-    parts = [changed(each, rank=None, role=None) for each in parts_of(made)]
+    parts = [changed(each, rank=None, role=None) for each in rank_parts_of(made)]
     apart = [changed(each, group=at) for at, each in enumerate(parts)]
 
-    assert not isinstance(merge(parts).waits, Missing)
-    assert isinstance(merge(apart).waits, Missing)
-    assert merge(apart).most_together == 1
+    assert not isinstance(compare_parts(parts).waits, Missing)
+    assert isinstance(compare_parts(apart).waits, Missing)
+    assert compare_parts(apart).most_together == 1
 
 
 def test_the_job_of_several_processes_is_compared() -> None:
@@ -327,7 +334,7 @@ def test_the_job_of_several_processes_is_compared() -> None:
     alone = changed(team_of[0], rank=None, role=None, group=99)
     steps = tuple(replace(each, total_ns=10**15) for each in alone.steps)
 
-    found = merge([*team_of, replace(alone, steps=steps)])
+    found = compare_parts([*team_of, replace(alone, steps=steps)])
 
     assert found.rows[-1].late == Missing(
         "it does not synchronize with the processes that are compared"

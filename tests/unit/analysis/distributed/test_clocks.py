@@ -35,7 +35,7 @@ def made(seed: int = 1, **changes: object) -> Known:
 
 
 def found(known: Known) -> Clocks:
-    return clocks(known.processes, known.meetings)
+    return clocks(known.processes, known.events)
 
 
 def worst_ns(known: Known, shown: Clocks) -> float:
@@ -49,7 +49,7 @@ def worst_ns(known: Known, shown: Clocks) -> float:
 
 @pytest.mark.parametrize("seed", range(12))
 def test_clocks_seconds_apart_are_told_within_their_error(seed: int) -> None:
-    """Whatever the job: jitter, drift, links slower one way, lost and mistaken meetings."""
+    """Whatever the job: jitter, drift, links slower one way, lost and mistaken events."""
     known = known_clocks(seed, machines=3, per_machine=1, steps=6, collectives=6)
 
     assert worst_ns(known, found(known)) <= 100_000
@@ -74,13 +74,13 @@ def test_hosts_of_one_name_and_two_boots_are_two_machines() -> None:
     known = made()
     alike = [replace(each, host="localhost") for each in known.processes]
 
-    shown = clocks(alike, known.meetings)
+    shown = clocks(alike, known.events)
 
     assert shown.machines == 2
     assert worst_ns(known, shown) <= 100_000
 
 
-def test_a_clock_of_which_no_meeting_was_recorded_is_not_told() -> None:
+def test_a_clock_of_which_no_event_was_recorded_is_not_told() -> None:
     """A wrong number would be worse than none."""
     both = [process(index=at, boot_id=f"b{at}") for at in (0, 1)]
 
@@ -116,15 +116,15 @@ def test_drift_is_told_in_parts_per_million() -> None:
 def test_a_clock_that_was_set_meanwhile_is_not_told() -> None:
     """Before and after are two clocks, and one number would be wrong for half of the run."""
     known = made()
-    later = (known.meetings.process == 1) & (known.meetings.step >= 5)
+    later = (known.events.process == 1) & (known.events.step >= 5)
     jump = np.where(later, int(S), 0)
-    meetings = replace(
-        known.meetings,
-        start_ns=known.meetings.start_ns + jump,
-        end_ns=known.meetings.end_ns + jump,
+    events = replace(
+        known.events,
+        start_ns=known.events.start_ns + jump,
+        end_ns=known.events.end_ns + jump,
     )
 
-    shown = clocks(known.processes, meetings)
+    shown = clocks(known.processes, events)
 
     [_, other] = shown.clocks
     assert isinstance(other.error_ns, Missing)
@@ -135,14 +135,14 @@ def test_traces_that_are_placed_a_little_off_widen_the_error() -> None:
     """TensorFlow 2.12 places each trace within 0.1 ms: no clock is known better by such traces."""
     known = made()
     turn = np.random.default_rng(3)
-    off = turn.integers(-80_000, 80_000, (2, 10))[known.meetings.process, known.meetings.step]
-    meetings = replace(
-        known.meetings,
-        start_ns=known.meetings.start_ns + off,
-        end_ns=known.meetings.end_ns + off,
+    off = turn.integers(-80_000, 80_000, (2, 10))[known.events.process, known.events.step]
+    events = replace(
+        known.events,
+        start_ns=known.events.start_ns + off,
+        end_ns=known.events.end_ns + off,
     )
 
-    shown = clocks(known.processes, meetings)
+    shown = clocks(known.processes, events)
 
     assert worst_ns(known, shown) <= 150_000
 
@@ -150,10 +150,10 @@ def test_traces_that_are_placed_a_little_off_widen_the_error() -> None:
 def test_a_broadcast_sets_no_clock() -> None:
     """Its root may be done before the last one that receives it has begun."""
     known = made()
-    texts = tuple(text.replace("Reduce", "BcastSend") for text in known.meetings.strings.values)
-    strings = replace(known.meetings.strings, values=texts)
+    texts = tuple(text.replace("Reduce", "BcastSend") for text in known.events.strings.values)
+    strings = replace(known.events.strings, values=texts)
 
-    shown = clocks(known.processes, replace(known.meetings, strings=strings))
+    shown = clocks(known.processes, replace(known.events, strings=strings))
 
     assert isinstance(shown.clocks[1].offset_ns, Missing)
 
@@ -163,18 +163,18 @@ def test_a_process_that_was_started_again_meets_nobody_at_the_steps_of_the_first
     known = made()
     first = replace(known.processes[1], hooks=replace(known.processes[1].hooks, wall_ns=10))
     again = replace(first, index=2, started_unix_ns=first.started_unix_ns + 20, boot_id="boot-9")
-    of_first = known.meetings.process == 1
-    meetings = replace(
-        known.meetings, process=np.where(of_first, 2, known.meetings.process).astype(np.int32)
+    of_first = known.events.process == 1
+    events = replace(
+        known.events, process=np.where(of_first, 2, known.events.process).astype(np.int32)
     )
 
-    shown = clocks([known.processes[0], first, again], meetings)
+    shown = clocks([known.processes[0], first, again], events)
 
     assert isinstance(shown.clocks[2].offset_ns, Missing)
 
 
 def test_one_process_has_the_only_clock() -> None:
-    """A world of one needs no meeting."""
+    """A world of one needs no event."""
     shown = clocks([process(boot_id="b")], nothing())
 
     assert (shown.reference, shown.clocks[0].offset_ns, shown.clocks[0].error_ns) == (0, 0, 0)
@@ -187,4 +187,4 @@ def test_no_process_has_no_clock() -> None:
 
 def nothing() -> SynchronizationEvents:
     known = made(steps=1, collectives=1)
-    return known.meetings.only(np.zeros(len(known.meetings), dtype=np.bool_))
+    return known.events.only(np.zeros(len(known.events), dtype=np.bool_))

@@ -13,8 +13,8 @@ from tfprobe.analysis.distributed.aligned import peers
 
 
 def found(*rows: Any, without: frozenset[int] = frozenset()) -> list[tuple[int, int, int]]:
-    """Return (group, last, waited us) of each meeting."""
-    met = peers(synchronization_events.part(ranks(*rows)), [0] * len(rows), without=without)
+    """Return (group, last, waited us) of each event."""
+    met = peers(synchronization_events.find_events(ranks(*rows)), [0] * len(rows), without=without)
     waited_us = np.where(met.waited_ns < 0, -1, met.waited_ns // 1000)
     return list(zip(met.group.tolist(), met.last.tolist(), waited_us.tolist(), strict=True))
 

@@ -11,7 +11,7 @@ from benchmarks.scale.stragglers import named
 from tests.support.planted import KEY, team
 from tests.support.profiles import process as described
 from tests.support.profiles import profile, timed_loop
-from tfprobe.analysis.distributed.rank_parts import RankPart, parts_of
+from tfprobe.analysis.distributed.rank_parts import RankPart, rank_parts_of
 from tfprobe.analysis.distributed.rank_waits import Turn
 from tfprobe.analysis.distributed.slow_ranks import (
     excesses,
@@ -143,7 +143,7 @@ def test_a_long_first_step_makes_nobody_late() -> None:
 def pace(step_ms: float, gap_ms: float, process: int) -> RankPart:
     """Return a rank with a hundred steps as long as this."""
     loops = [timed_loop([round(step_ms * MS)] * 100, round(gap_ms * MS), process=0, index=0)]
-    (part,) = parts_of(profile(processes=[described(rank=process)], loops=loops))
+    (part,) = rank_parts_of(profile(processes=[described(rank=process)], loops=loops))
     return part
 
 

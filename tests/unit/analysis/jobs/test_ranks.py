@@ -14,7 +14,7 @@ from tfprobe.analysis.jobs.rank_steps import (
     MOST_POINTS,
     Measure,
     Ranks,
-    beside,
+    compare_steps,
 )
 from tfprobe.errors import Missing
 from tfprobe.profile.profile import Loop
@@ -27,7 +27,7 @@ def rank(process: int, steps_ms: Sequence[float], **changes) -> Loop:
 
 
 def shown(*loops: Loop, measure: Measure = "step") -> Ranks:
-    found = beside(loops, measure)
+    found = compare_steps(loops, measure)
     assert isinstance(found, Ranks), found
     return found
 
@@ -108,15 +108,15 @@ def test_of_many_processes_the_slowest_are_shown() -> None:
 
 def test_one_process_has_nobody_to_be_compared_with() -> None:
     """That is a reason, not a map of one colour."""
-    assert beside([rank(0, [1, 2])]) == ALONE
-    assert beside([]) == ALONE
+    assert compare_steps([rank(0, [1, 2])]) == ALONE
+    assert compare_steps([]) == ALONE
 
 
 def test_ranks_without_a_step_in_common_are_not_compared() -> None:
     """One remembers only its last steps, the other has never come so far."""
     one = loop([MS] * 9, process=0, remembered=2)
 
-    assert isinstance(beside([one, rank(1, [1, 1])]), Missing)
+    assert isinstance(compare_steps([one, rank(1, [1, 1])]), Missing)
 
 
 def test_slowest_middle_and_fastest_are_of_one_step() -> None:

@@ -10,14 +10,14 @@ from tests.unit.export.test_aligned_timeline import REDUCE, UNKNOWN, clocks, ran
 from tfprobe.analysis.distributed import synchronization_events
 from tfprobe.analysis.distributed.aligned import aligned
 from tfprobe.analysis.timeline.rank_timeline import (
-    ASKED,
     FIRST,
     LAST,
     LONGEST,
+    REQUESTED,
     SLOW,
     RankTimeline,
-    across,
     same_step,
+    timeline_of_step,
 )
 from tfprobe.errors import Missing
 from tfprobe.profile.profile import Profile
@@ -27,8 +27,8 @@ S = 1_000_000_000
 
 def of(found: Profile, *offsets_ns: int | Missing, asked: int = 0, **more: Any) -> RankTimeline:
     by = clocks(*(offsets_ns or [0] * len(found.processes)))
-    together = aligned(found, synchronization_events.part(found), by)
-    return across(together, together.profile.captures[asked], **more)
+    together = aligned(found, synchronization_events.find_events(found), by)
+    return timeline_of_step(together, together.profile.captures[asked], **more)
 
 
 def many(count: int, late: int) -> Profile:
@@ -54,7 +54,7 @@ def test_of_very_many_those_are_drawn_that_matter() -> None:
     found = of(replace(every, captures=captures), asked=300, slow=(800,))
 
     why = {each.capture.process: each.why for each in found.ranks}
-    assert (why[300], why[500], why[800], why[700]) == (ASKED, LAST, SLOW, LONGEST)
+    assert (why[300], why[500], why[800], why[700]) == (REQUESTED, LAST, SLOW, LONGEST)
     assert list(why.values()).count(SLOW) == 1
     assert list(why.values()).count(FIRST) >= 13
     assert found.left_out == 976
@@ -70,7 +70,7 @@ def test_the_longest_of_one_step_is_not_called_slow() -> None:
     assert {each.capture.process: each.why for each in found.ranks} == {
         0: FIRST,
         1: LAST,
-        2: ASKED,
+        2: REQUESTED,
     }
 
 

@@ -120,8 +120,8 @@ def test_a_run_without_processes_is_a_page() -> None:
 def test_a_process_by_itself_is_what_the_views_make_of_it(run) -> None:
     """The page has the numbers of `tfprobe ranks`, though it cuts processes out another way."""
     profile = run.profile
-    parts = [rank_parts.part(together.alone(profile, each)) for each in profile.processes]
+    parts = [rank_parts.rank_part(together.alone(profile, each)) for each in profile.processes]
 
-    assert page._document(rank_comparison.merge(parts)) == page._document(
-        rank_comparison.merge(rank_parts.parts_of(profile))
+    assert page._document(rank_comparison.compare_parts(parts)) == page._document(
+        rank_comparison.compare_parts(rank_parts.rank_parts_of(profile))
     )

@@ -19,7 +19,12 @@ from tfprobe.analysis.distributed.aligned import Aligned
 from tfprobe.analysis.distributed.synchronization_events import SynchronizationKind
 from tfprobe.analysis.timeline import lanes
 from tfprobe.analysis.timeline.lanes import Window, drawn
-from tfprobe.analysis.timeline.rank_timeline import RankStep, RankTimeline, across, same_step
+from tfprobe.analysis.timeline.rank_timeline import (
+    RankStep,
+    RankTimeline,
+    same_step,
+    timeline_of_step,
+)
 from tfprobe.analysis.timeline.slice_categories import CATEGORIES, NUMBER, bands_of
 from tfprobe.errors import Missing, NoAnswer
 from tfprobe.profile.profile import Process
@@ -73,7 +78,9 @@ def document(run: OpenRun, question: Params) -> Document:
         raise NoAnswer("One process alone recorded this step: record the same steps on all ranks.")
     together = aligned_of(run)
     moved = together.profile.captures[capture.index]
-    found = run.made(("across", capture.index), lambda: across(together, moved, slow=_slow(run)))
+    found = run.made(
+        ("across", capture.index), lambda: timeline_of_step(together, moved, slow=_slow(run))
+    )
     return run.made(("ranks drawn", capture.index), lambda: _document(run, found, moved.index))
 
 
@@ -127,9 +134,9 @@ def _tracks(
     _add_parts(run, found, rank, slices, first)
     yield _track(group, "what it does", 1, len(slices.columns["id"]) - count)
     kept = _kept(found.together, rank)
-    rows = _add_meetings(found, rank, kept, slices, first + 1)
+    rows = _add_events(found, rank, kept, slices, first + 1)
     if rows:
-        left_out = len(rank.meetings) - len(kept)
+        left_out = len(rank.events) - len(kept)
         yield _track(group, "meets others", rows, len(kept), left_out)
         count = len(slices.columns["id"])
         _add_waits(found, rank, kept, slices, first + 1 + rows)
@@ -191,19 +198,19 @@ def _add_parts(
 
 
 def _kept(together: Aligned, rank: RankStep) -> Int64s:
-    """Return the meetings that are drawn, by their start: of too many the longest."""
-    found = together.meetings
-    length_ns = found.end_ns[rank.meetings] - found.start_ns[rank.meetings]
+    """Return the events that are drawn, by their start; of too many, the longest."""
+    found = together.events
+    length_ns = found.end_ns[rank.events] - found.start_ns[rank.events]
     longest = np.argsort(-length_ns, kind="stable")[:MOST_MEETINGS_OF_A_RANK]
-    kept = rank.meetings[np.sort(longest)]
+    kept = rank.events[np.sort(longest)]
     return kept[np.lexsort((-found.end_ns[kept], found.start_ns[kept]))]
 
 
-def _add_meetings(
+def _add_events(
     found: RankTimeline, rank: RankStep, kept: Int64s, slices: _Slices, first: int
 ) -> int:
     """Add what is in rows from `first` on; return how many rows that takes."""
-    told, move_ns = found.together.meetings, found.move_ns(rank)
+    told, move_ns = found.together.events, found.move_ns(rank)
     rows = lanes.rows(told.start_ns[kept], told.end_ns[kept], most=_MOST_ROWS)
     order = np.lexsort((told.start_ns[kept], rows))
     for at, row in zip(kept[order].tolist(), rows[order].tolist(), strict=True):
@@ -229,7 +236,7 @@ def _add_waits(
     found: RankTimeline, rank: RankStep, kept: Int64s, slices: _Slices, row: int
 ) -> None:
     """Add how long the rank was in each collective before the last one was there."""
-    told, peers = found.together.meetings, found.together.peers
+    told, peers = found.together.events, found.together.peers
     end_ns = -(2**62)
     for at in kept[peers.waited_ns[kept] > 0].tolist():
         start_ns = int(told.start_ns[at])
@@ -262,8 +269,8 @@ def _waiting(found: RankTimeline, whole: Document) -> Document:
 
 
 def _waits_of(found: RankTimeline, rank: RankStep) -> Intervals:
-    told, peers = found.together.meetings, found.together.peers
-    at = rank.meetings[peers.waited_ns[rank.meetings] > 0]
+    told, peers = found.together.events, found.together.peers
+    at = rank.events[peers.waited_ns[rank.events] > 0]
     start_ns = told.start_ns[at] + found.move_ns(rank)
     return Intervals(*union(start_ns, start_ns + peers.waited_ns[at]))
 
@@ -271,9 +278,9 @@ def _waits_of(found: RankTimeline, rank: RankStep) -> Intervals:
 def _rank(found: RankTimeline, rank: RankStep) -> Document:
     together, capture = found.together, rank.capture
     clock = together.clock(capture.process)
-    at = rank.meetings
-    is_collective = together.meetings.kind[at] == SynchronizationKind.COLLECTIVE
-    length_ns = (together.meetings.end_ns[at] - together.meetings.start_ns[at])[is_collective]
+    at = rank.events
+    is_collective = together.events.kind[at] == SynchronizationKind.COLLECTIVE
+    length_ns = (together.events.end_ns[at] - together.events.start_ns[at])[is_collective]
     return {
         **process_document(together.profile.processes[capture.process]),
         "title": process_title(together.profile.processes[capture.process]),
@@ -300,15 +307,15 @@ def _worst_error_ns(found: RankTimeline) -> int | None:
     return max(known, default=None)
 
 
-# Of more members those are named that came last, of more meetings those are told that cost most.
+# Of more members, those that came last are named; of more events, those that cost most are listed.
 MOST_MEMBERS = 16
 MOST_MEETINGS = 1_000
 
 
 def met_documents(found: RankTimeline) -> dict[str, Document]:
-    """Return the meetings by their numbers, of the ranks that are drawn."""
+    """Return the synchronization events of the ranks that are drawn, by number."""
     peers = found.together.peers
-    at = np.concatenate([rank.meetings for rank in found.ranks])
+    at = np.concatenate([rank.events for rank in found.ranks])
     at = at[peers.group[at] >= 0]
     if not len(at):
         return {}
@@ -319,20 +326,17 @@ def met_documents(found: RankTimeline) -> dict[str, Document]:
         for number, members in zip(numbers.tolist(), np.split(order, firsts[1:]), strict=True)
     ]
     dearest = sorted(told, key=lambda each: -_waited_ns(found, each[1]))[:MOST_MEETINGS]
-    return {
-        str(number): timeline_meetings_document(found, members)
-        for number, members in sorted(dearest)
-    }
+    return {str(number): event_document(found, members) for number, members in sorted(dearest)}
 
 
 def _waited_ns(found: RankTimeline, members: Int64s) -> int:
     return int(np.maximum(found.together.peers.waited_ns[members], 0).sum())
 
 
-def timeline_meetings_document(found: RankTimeline, members: Int64s) -> Document:
-    """Return one meeting; `behind_ns` is how long its last one came after the one before it."""
+def event_document(found: RankTimeline, members: Int64s) -> Document:
+    """Return one event; `behind_ns` is how long its last rank came after the one before."""
     together = found.together
-    told, peers = together.meetings, together.peers
+    told, peers = together.events, together.peers
     by_start = members[np.argsort(-told.start_ns[members], kind="stable")]
     first = int(members[0])
     last = int(peers.last[first])
@@ -354,19 +358,19 @@ def timeline_meetings_document(found: RankTimeline, members: Int64s) -> Document
 
 def _behind_ns(found: RankTimeline, first: int) -> int:
     """Return how long the last of all came after the one before it."""
-    told, peers = found.together.meetings, found.together.peers
+    told, peers = found.together.events, found.together.peers
     known = np.flatnonzero((peers.group == peers.group[first]) & (peers.waited_ns >= 0))
     starts_ns = np.sort(told.start_ns[known])
     return int(starts_ns[-1] - starts_ns[-2])
 
 
 def _error_ns(found: RankTimeline, last: int) -> int | None:
-    error_ns = found.together.clock(int(found.together.meetings.process[last])).error_ns
+    error_ns = found.together.clock(int(found.together.events.process[last])).error_ns
     return None if isinstance(error_ns, Missing) else error_ns
 
 
 def _member(found: RankTimeline, at: int) -> Document:
-    told, peers = found.together.meetings, found.together.peers
+    told, peers = found.together.events, found.together.peers
     rank = next(each for each in found.ranks if each.capture.process == told.process[at])
     waited_ns = int(peers.waited_ns[at])
     return {
@@ -381,5 +385,5 @@ def _member(found: RankTimeline, at: int) -> Document:
 
 
 def _title(found: RankTimeline, at: int) -> str:
-    process = found.together.profile.processes[int(found.together.meetings.process[at])]
+    process = found.together.profile.processes[int(found.together.events.process[at])]
     return f"{process.host} {process.label}" if process.rank is None else f"rank {process.rank}"

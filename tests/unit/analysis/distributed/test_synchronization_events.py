@@ -13,8 +13,8 @@ from tests.unit.analysis.transfers.test_transfers import row
 from tfprobe.analysis.distributed.synchronization_events import (
     SynchronizationEvents,
     SynchronizationKind,
-    merge,
-    part,
+    find_events,
+    merge_events,
 )
 from tfprobe.errors import Missing
 from tfprobe.profile.capture_tables import Place
@@ -40,7 +40,7 @@ def test_each_collective_of_a_recorded_step_is_a_row() -> None:
     """It says of which loop and step it is, and the how manieth of its name."""
     made = recorded({0: [[reduce(0, 100), reduce(200, 50)]]}, loops=[loop()])
 
-    found = part(made)
+    found = find_events(made)
 
     assert facts(found, "loop", "step", "name", "nth", "kind", "key") == [
         ("session_run loss", 0, "r", 0, SynchronizationKind.COLLECTIVE, ""),
@@ -55,7 +55,7 @@ def test_a_tensor_from_another_task_says_which_and_how_large() -> None:
     detail = f"[1.5KB] edge_7_w/read from {PS}/device:CPU:0 to {WORKER}/device:GPU:0"
     made = profile([Step([row("RecvTensor", 0, 10, Place.HOST, detail=detail)])])
 
-    [found] = facts(part(made), "kind", "key", "bytes", "source", "target")
+    [found] = facts(find_events(made), "kind", "key", "bytes", "source", "target")
 
     assert found == (
         SynchronizationKind.RECV,
@@ -73,7 +73,7 @@ def test_a_send_and_its_receive_share_a_key() -> None:
         row("w/read/_5", 5, 10, Place.HOST, op_type="_Recv"),
     ]
 
-    found = facts(part(profile([Step(rows)])), "kind", "key", "nth")
+    found = facts(find_events(profile([Step(rows)])), "kind", "key", "nth")
 
     assert found == [
         (SynchronizationKind.SEND, "w/read", 0),
@@ -81,12 +81,12 @@ def test_a_send_and_its_receive_share_a_key() -> None:
     ]
 
 
-def test_what_stays_in_a_task_is_no_meeting() -> None:
+def test_what_stays_in_a_task_is_no_event() -> None:
     """A worker that sends from its CPU to its GPU meets nobody."""
     detail = f"[1.5KB] edge_7_w from {WORKER}/device:CPU:0 to {WORKER}/device:GPU:0"
     made = profile([Step([row("x/_5", 0, 10, Place.HOST, op_type="_Recv", detail=detail)])])
 
-    assert len(part(made)) == 0
+    assert len(find_events(made)) == 0
 
 
 def test_receives_of_one_tensor_are_counted_by_themselves() -> None:
@@ -96,7 +96,7 @@ def test_receives_of_one_tensor_are_counted_by_themselves() -> None:
         for at, name in ((0, "v"), (20, "w"), (40, "v"))
     ]
 
-    found = facts(part(profile([Step(rows)])), "key", "nth")
+    found = facts(find_events(profile([Step(rows)])), "key", "nth")
 
     assert found == [("v", 0), ("w", 0), ("v", 1)]
 
@@ -106,19 +106,19 @@ def test_the_parts_of_processes_make_the_whole() -> None:
     by_rank = {0: [[reduce(0, 100)]], 1: [[reduce(70, 30, name="s")]]}
     alone = [replace(recorded({0: by_rank[at]}), processes=(process(),)) for at in by_rank]
 
-    found = merge([part(each) for each in alone])
+    found = merge_events([find_events(each) for each in alone])
 
     assert facts(found, "process", "name") == [(0, "r"), (1, "s")]
-    whole = part(recorded(by_rank))
+    whole = find_events(recorded(by_rank))
     assert facts(found, "process", "name", "start_ns") == facts(
         whole, "process", "name", "start_ns"
     )
 
 
-@pytest.mark.parametrize("parts", [[], [part(profile())]])
-def test_without_recorded_steps_there_is_no_meeting(parts: list[SynchronizationEvents]) -> None:
+@pytest.mark.parametrize("parts", [[], [find_events(profile())]])
+def test_without_recorded_steps_there_is_no_event(parts: list[SynchronizationEvents]) -> None:
     """Nothing is made up where nothing was sampled."""
-    assert len(merge(parts)) == 0
+    assert len(merge_events(parts)) == 0
 
 
 def test_a_step_of_no_known_work_is_kept() -> None:
@@ -126,4 +126,4 @@ def test_a_step_of_no_known_work_is_kept() -> None:
     made = recorded({0: [[reduce(0, 100)]]})
     captures = tuple(replace(each, loop=Missing("no work")) for each in made.captures)
 
-    assert facts(part(replace(made, captures=captures)), "loop", "name") == [("", "r")]
+    assert facts(find_events(replace(made, captures=captures)), "loop", "name") == [("", "r")]
