@@ -12,6 +12,7 @@ from tfprobe.analysis.account.ledger import AccountPart, Item
 from tfprobe.analysis.breakdown.gap_breakdown import GapCause
 from tfprobe.analysis.breakdown.python_lines import LineKind, PythonLine
 from tfprobe.analysis.breakdown.step_parts import Part
+from tfprobe.analysis.memory.host_memory import Growth, GrowthVerdict
 from tfprobe.analysis.ops.op_stats import OpStats
 from tfprobe.analysis.ops.step_ops import BusyOp, StepOps
 from tfprobe.analysis.steps.cycle_shares import CycleShares
@@ -92,12 +93,15 @@ def machine(**changes: Any) -> MachineUse:
         "resident_bytes": GIB,
         "peak_bytes": GIB,
         "limit_bytes": 16 * GIB,
-        "growth_bytes_per_step": 0.0,
-        "grows": False,
-        "watched_steps": STEPS // 2,
+        "growth": growth(0.0, GrowthVerdict.STEADY),
         "steps": STEPS,
     }
     return MachineUse(**{**facts, **changes})
+
+
+def growth(bytes_per_step: float, verdict: GrowthVerdict = GrowthVerdict.GROWING) -> Growth:
+    """Return how memory grew over the later half of the steps."""
+    return Growth(verdict, bytes_per_step, 0.0, 0.0, STEPS // 2, STEPS // 2, STEPS)
 
 
 def timing(**changes: Any) -> LoopTiming:

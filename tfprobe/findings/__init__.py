@@ -1,1 +1,1 @@
-"""Say what in a recording costs time that could be saved, by rules over results of the analysis."""
+"""Say what in a recording costs time that can be saved: rules over results of the analysis."""

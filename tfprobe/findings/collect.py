@@ -242,7 +242,7 @@ def _subject(process: Process) -> Subject:
 
 
 def _has_accelerator(process: Process) -> bool:
-    """Say whether the process has a device besides the host's."""
+    """Say whether the process has a device other than those of the host."""
     if isinstance(process.devices, Missing):
         return False
     return any(_DEVICE.search(name) for name in process.devices)

@@ -17,14 +17,14 @@ from tfprobe.profile.profile import Profile, titled
 
 TOP = 3
 UNKNOWN_RELEASE = Missing("it is not of a single process")
-# What these may win is a share of the time of the whole process.
+# The gain of these parts is a share of the time of the whole process.
 _NOT_OF_A_LOOP = frozenset(
     {"recording", "tracing", "epoch_ends", "garbage_collection", "preparation"}
 )
-# Of these the rest of a loop of the host goes faster, too, once they are gone: caches, locks and
-# CPUs are its own. By so much of their share it did in planted programs that were mended.
-_WITH_THE_REST = 0.9
-_HOLDS_UP_THE_REST = frozenset(
+# Without these parts, the rest of a loop on the host gets faster as well, because it no longer
+# shares caches, locks and CPUs: in planted programs that were mended, by this part of their share.
+_FASTER_REST_RATIO = 0.9
+_SLOWS_THE_REST = frozenset(
     {
         "between",
         "callbacks",
@@ -45,7 +45,7 @@ _PartOfLoop = tuple[str, str, str]
 
 @dataclass(frozen=True, slots=True)
 class Unchecked:
-    """A rule that could not be applied anywhere in the run, and why."""
+    """A rule that could not be applied anywhere in the run, with the reason."""
 
     rule: str
     reason: str
@@ -53,10 +53,10 @@ class Unchecked:
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """Findings, the most important first, and the rules that had nothing to go by.
+    """Findings, the most important first, and the rules that lacked data.
 
-    `together` is the bound of following all of it: gains of one part overlap, so that of each part
-    only the largest counts.
+    `together` is the gain of following all advice: gains of the same part overlap, so that only the
+    largest one of each part counts.
     """
 
     findings: tuple[Finding, ...]
@@ -66,15 +66,15 @@ class Advice:
 
 def advise(
     profile: Profile,
-    sampled: Iterable[TracedLoop] = (),
+    traced: Iterable[TracedLoop] = (),
     thresholds: Thresholds = DEFAULTS,
 ) -> Advice:
     """Return the advice on a run.
 
-    `sampled` are works joined with their graphs and code maps; without them no scope and no line
-    is named.
+    `traced` are loops joined with their graphs and code maps; without them, findings name no scopes
+    and no lines of ops.
     """
-    return judge(analyse(profile, sampled, thresholds), thresholds)
+    return judge(analyse(profile, traced, thresholds), thresholds)
 
 
 def judge(run: RunAnalysis, thresholds: Thresholds = DEFAULTS) -> Advice:
@@ -82,25 +82,27 @@ def judge(run: RunAnalysis, thresholds: Thresholds = DEFAULTS) -> Advice:
     pytorch = {loop.subject for loop in run.loops if loop.is_pytorch}
     releases = {process.subject: process.release for process in run.processes}
     releases |= {loop.subject: loop.process.release for loop in run.loops}
-    known: dict[Subject, LoopAnalysis | ProcessAnalysis] = {
+    analyses: dict[Subject, LoopAnalysis | ProcessAnalysis] = {
         process.subject: process for process in run.processes
     }
-    known |= {loop.subject: loop for loop in run.loops}
+    analyses |= {loop.subject: loop for loop in run.loops}
     findings: list[Finding] = []
     unchecked: list[Unchecked] = []
     for rule in RULES:
         verdicts = list(rule.check(run, thresholds))
         found = [
-            _weighed(replace(verdict, rule=rule.name), known.get(verdict.subject), rule, thresholds)
+            _adjusted(
+                replace(verdict, rule=rule.name), analyses.get(verdict.subject), rule, thresholds
+            )
             for verdict in verdicts
             if isinstance(verdict, Finding)
         ]
         findings += _merged(
             [
-                in_pytorch(each)
-                if each.subject in pytorch
-                else _in_names(each, releases.get(each.subject, UNKNOWN_RELEASE))
-                for each in found
+                in_pytorch(finding)
+                if finding.subject in pytorch
+                else _in_names(finding, releases.get(finding.subject, UNKNOWN_RELEASE))
+                for finding in found
             ]
         )
         reasons = [verdict.reason for verdict in verdicts if isinstance(verdict, Missing)]
@@ -110,12 +112,12 @@ def judge(run: RunAnalysis, thresholds: Thresholds = DEFAULTS) -> Advice:
     return Advice(ordered, tuple(unchecked), together(ordered))
 
 
-def _weighed(
+def _adjusted(
     finding: Finding, of: LoopAnalysis | ProcessAnalysis | None, rule: Rule, limits: Thresholds
 ) -> Finding:
-    """Return a finding no louder than what it can win of the whole process, and what it rests on.
+    """Return a finding with severity and gain adjusted to its process, and to how much was traced.
 
-    A loop may be a small part of its process; and of one traced step nobody knows if it is usual.
+    A loop may be a small part of its process, and a single traced step need not be a usual one.
     """
     process = of.process if isinstance(of, LoopAnalysis) else of
     if process is None or isinstance(finding.gain, Missing):
@@ -124,27 +126,27 @@ def _weighed(
     if finding.gain.high_ns < limits.wall_ratio * process.wall_ns:
         severity = min(severity, Severity.INFO)
     gain = finding.gain
-    is_won = gain.low_ns and not process.has_accelerator
-    if is_won and finding.part in _HOLDS_UP_THE_REST:
-        rest_ns = _WITH_THE_REST * gain.high_ratio * (gain.of_ns - gain.high_ns)
+    is_likely = gain.low_ns and not process.has_accelerator
+    if is_likely and finding.part in _SLOWS_THE_REST:
+        rest_ns = _FASTER_REST_RATIO * gain.high_ratio * (gain.of_ns - gain.high_ns)
         gain = replace(gain, high_ns=gain.high_ns + round(rest_ns))
     is_single = rule.is_of_traces and isinstance(of, LoopAnalysis) and len(of.traced_steps) == 1
     if is_single:
         severity = min(severity, Severity.WARNING)
     evidence = (*finding.evidence, *([_ONE_STEP] if is_single else []))
     if isinstance(of, LoopAnalysis) and of.loop_source and not any(e.source for e in evidence):
-        # What no line of its own explains begins where the steps are run.
+        # A finding without a line points to where the steps are run.
         evidence = (*evidence, Evidence("its steps run at", source=of.loop_source))
     return replace(finding, severity=severity, evidence=evidence, gain=gain)
 
 
 def _in_names(finding: Finding, release: Release | Missing) -> Finding:
-    """Return a finding with what to do in the names of the TensorFlow that its process runs."""
+    """Return a finding whose action uses the names of the TensorFlow that its process runs."""
     return replace(finding, action=in_names_of(release, finding.action))
 
 
 def top(advice: Advice, count: int = TOP) -> tuple[Finding, ...]:
-    """Return the findings that a report of one screen has room for: of each part the first."""
+    """Return the findings for a report of one screen: the first one of each part."""
     first: dict[tuple[Subject, str], Finding] = {}
     for finding in advice.findings:
         first.setdefault((finding.subject, finding.part or finding.rule), finding)
@@ -152,12 +154,11 @@ def top(advice: Advice, count: int = TOP) -> tuple[Finding, ...]:
 
 
 def together(findings: Iterable[Finding]) -> Gain | Missing:
-    """Return what all findings may win: the largest gain of each part, no more than the whole.
+    """Return the gain of all findings: the sum of the largest gain of each part, at most the whole.
 
-    Ranks work at the same time, so that of each part the one with most to win counts, and so do
-    loops of different threads: the one with most to win is all there is to win. Findings of which
-    no gain is likely are not added, but it is never less than the bound of one of them. Left out
-    are those whose gain is not of a loop.
+    Ranks run at the same time, so only the rank with the largest gain of a part counts. Threads do,
+    too, so only the thread with the largest sum counts. Gains without a likely part are not added,
+    but the bound is never below one of them. Gains that are not of a loop are left out.
     """
     loops: dict[_Loop, dict[_PartOfLoop, Gain]] = {}
     unlikely: list[Gain] = []
@@ -179,12 +180,12 @@ def together(findings: Iterable[Finding]) -> Gain | Missing:
 
 
 def _loop(subject: Subject, gain: Gain) -> _Loop:
-    """Return what tells loops apart: by thread in effect, ranks together."""
+    """Return what identifies a loop: in effect its thread, with all ranks as one."""
     return () if subject.rank is not None else (subject.host, subject.pid, gain.of_ns)
 
 
 def _sum(gains: Collection[Gain]) -> Gain:
-    """Return all gains of a loop; those of ranks are taken as shares of the longest."""
+    """Return the sum of all gains of a loop; those of ranks count as shares of the longest."""
     of_ns = max(gain.of_ns for gain in gains)
     high_ns = min(round(sum(gain.high_ratio for gain in gains) * of_ns), of_ns)
     low_ns = min(round(sum(gain.low_ratio for gain in gains) * of_ns), high_ns)
@@ -199,12 +200,12 @@ def _order(finding: Finding) -> tuple[int, int, int, str]:
     gain = finding.gain
     if isinstance(gain, Missing):
         return (-finding.severity, 0, 0, finding.rule)
-    # By time and not by share: a loop may be a small part of its process.
+    # By time, not by share: a loop may be a small part of its process.
     return (-finding.severity, -gain.low_ns, -gain.high_ns, finding.rule)
 
 
 def _merged(findings: list[Finding]) -> Iterator[Finding]:
-    """Make one finding of those about the same kind of loop in several processes."""
+    """Merge findings about the same loop of several processes into one."""
     groups: dict[tuple[str, str, str], list[Finding]] = {}
     for finding in findings:
         groups.setdefault((finding.title, finding.subject.kind, finding.subject.name), []).append(
@@ -219,7 +220,7 @@ def _merged(findings: list[Finding]) -> Iterator[Finding]:
 
 
 def _named(subjects: Iterable[Subject]) -> str:
-    """Name processes by rank where they have one, else by host and pid; threads of one once."""
+    """Name processes by rank if they have one, else by host and pid, each of them once."""
     names = dict.fromkeys(
         titled(
             f"pid {subject.pid}" if subject.rank is None else f"rank {subject.rank}",
@@ -240,7 +241,7 @@ _LAUNCHES = (
     "Launch fewer kernels: torch.compile fuses them, CUDA graphs (mode='reduce-overhead') launch "
     "them as one; larger batches make them longer."
 )
-# By the rule, and of one rule by the part that it names.
+# By rule and part; the part is "" for all other parts of the rule.
 _ACTIONS: dict[tuple[str, str], str] = {
     ("accelerator_idle", ""): "Look at what the host does in that time: `tfprobe breakdown`.",
     ("accelerator_idle", "host_compute"): _ON_DEVICE,
@@ -272,7 +273,7 @@ _ACTIONS: dict[tuple[str, str], str] = {
 
 
 def in_pytorch(finding: Finding) -> Finding:
-    """Return a finding of a rule with what to do about it in PyTorch."""
+    """Return a finding with what to do about it in PyTorch."""
     if finding.rule == "launch_bound" and not _is_of_many(finding):
         return finding
     known = _ACTIONS.get((finding.rule, finding.part)) or _ACTIONS.get((finding.rule, ""))
@@ -280,5 +281,5 @@ def in_pytorch(finding: Finding) -> Finding:
 
 
 def _is_of_many(finding: Finding) -> bool:
-    """Say whether launches are many: of one slow op no gain is likely."""
-    return bool(getattr(finding.gain, "low_ns", 0))
+    """Say whether there are many launches: a single slow op has no likely gain."""
+    return isinstance(finding.gain, Gain) and bool(finding.gain.low_ns)

@@ -1,4 +1,4 @@
-"""Hold what a rule found: evidence that one can open, what to do, and a bound of what it wins."""
+"""A finding of a rule: evidence that one can open, what to do, and a bound of the gain."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tfprobe.errors import Missing
 
 
 class Severity(IntEnum):
-    """How much a finding matters: by its likely gain, or by what will break."""
+    """How much a finding matters: by its likely gain, or because something will fail."""
 
     INFO = 0
     WARNING = 1
@@ -18,11 +18,11 @@ class Severity(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Gain:
-    """Time that following the advice wins, in ns.
+    """Time that following the advice saves, in ns.
 
-    `high_ns` is Amdahl's bound: what is won where the part goes away entirely and nothing else
+    `high_ns` is Amdahl's bound: what is saved if the part goes away entirely and nothing else
     changes. `low_ns` is what is likely, by the formula of the rule (docs/advice.md). `of_ns` is the
-    loop of the thread, without recording and what only first steps take.
+    time of the thread's loops, without recording and without what only first steps take.
     """
 
     low_ns: int
@@ -43,8 +43,8 @@ class Evidence:
     """One thing that a person can check: a text, at most one amount, and where to look.
 
     `capture` is a file below the run directory, `source` is "file:line", `iterator` the path of a
-    node of tf.data, `command` what shows it. `steps` are those that the text is about, `op_type`
-    and `scope` what it names.
+    node of tf.data, `command` a command that shows it. `steps` are those that the text is about,
+    `op_type` and `scope` are those that it names.
     """
 
     text: str
@@ -64,9 +64,9 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """Whose finding it is; a finding of a process or of the whole run has no work, or no pid.
+    """What a finding is about: a loop, a process (without kind and name), or the run (no pid).
 
-    `program` is the title of the Process, "" where the run has one program alone.
+    `program` is the title of the Process, "" if the run has only one program.
     """
 
     host: str = ""

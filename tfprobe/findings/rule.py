@@ -34,7 +34,7 @@ from tfprobe.profile.profile import OwnProfiler
 
 NOT_CHECKED = Missing("it was not checked")
 NO_CAPTURE = Missing("no step was traced")
-# A smaller share of the cycle cannot be told apart from what Python does between steps anyway.
+# Python takes a smaller share of the cycle between steps in any case.
 _GIL_RATIO = 0.2
 _WITHOUT_GIL = ("fetch", "idle")
 # A trace says how long an op ran, not on how many threads: on one, or on several if it is large.

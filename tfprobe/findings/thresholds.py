@@ -1,4 +1,4 @@
-"""Hold every number that a rule compares with: its default, its unit, and why it is that one."""
+"""All numbers that rules compare with: default, unit, and the reason for the default."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from tfprobe.errors import Missing, UsageError
 from tfprobe.findings.finding import Gain, Severity
 
 _NEAREST = 3
-# How thresholds end that count something.
+# Endings of the names of thresholds that are counts.
 _COUNTS = ("_least", "_bytes")
 
 
 def _setting(default: float, unit: str, why: str) -> Any:
-    """Return a field that knows its unit and its reason. Any: what dataclasses.field returns."""
+    """Return a field with its unit and its reason. Any: what dataclasses.field returns."""
     return field(default=default, metadata={"unit": unit, "why": why})
 
 
 @dataclass(frozen=True, slots=True)
 class Thresholds:
-    """Names end with their unit: `_ratio` is 0..1 of the time of the loop if nothing else is said.
+    """Names end with their unit: `_ratio` is 0..1, of the time of the loop unless stated otherwise.
 
-    A finding is told at or above its threshold.
+    A rule fires at or above its threshold.
     """
 
     accelerator_idle_ratio: float = _setting(
@@ -186,7 +186,7 @@ DEFAULTS = Thresholds()
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """What there is to know of one threshold."""
+    """A threshold for people to read."""
 
     name: str
     default: float
@@ -198,21 +198,21 @@ def settings() -> tuple[Setting, ...]:
     """Return all thresholds, by name."""
     return tuple(
         Setting(
-            each.name,
-            float(getattr(DEFAULTS, each.name)),
-            each.metadata["unit"],
-            each.metadata["why"],
+            threshold.name,
+            float(getattr(DEFAULTS, threshold.name)),
+            threshold.metadata["unit"],
+            threshold.metadata["why"],
         )
-        for each in fields(Thresholds)
+        for threshold in fields(Thresholds)
     )
 
 
 def changed(thresholds: Thresholds, values: Mapping[str, object], *, source: str) -> Thresholds:
-    """Return thresholds with these values; `source` is where they stood, for the error.
+    """Return thresholds with these values; `source` is where they come from, for errors.
 
-    Raises UsageError for a name that is none, and for a value that is no number from 0 on.
+    Raises UsageError for an unknown name, and for a value that is not a number from 0 on.
     """
-    known = {each.name for each in fields(Thresholds)}
+    known = {threshold.name for threshold in fields(Thresholds)}
     for name, value in values.items():
         if name not in known:
             raise UsageError(f"{source}: there is no threshold {name!r}.", hint=_nearest(name))
@@ -255,6 +255,6 @@ def _number(value: object, name: str) -> float | Missing:
 
 
 def _nearest(name: str) -> str:
-    known = sorted(each.name for each in fields(Thresholds))
+    known = sorted(threshold.name for threshold in fields(Thresholds))
     near = difflib.get_close_matches(name, known, n=_NEAREST, cutoff=0.0)
     return f"The nearest are: {', '.join(near)}. docs/advice.md lists all."

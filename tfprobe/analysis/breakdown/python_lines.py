@@ -231,10 +231,10 @@ _TOP = 5
 
 @dataclass(frozen=True, slots=True)
 class GapPython:
-    """What the job's own lines took of the time between steps, dearest first, by watched `gaps`.
+    """The lines of the job that take longest between steps, from so many watched `gaps`.
 
-    `step_source` is the innermost line that runs the steps, `loop_source` the outermost one that
-    goes on from step to step; "" where it is none of the job's.
+    `step_source` is the innermost line of the job that runs the steps, `loop_source` the outermost
+    one; "" where there is none.
     """
 
     lines: tuple[PythonLine, ...]
@@ -243,12 +243,12 @@ class GapPython:
     loop_source: str = ""
 
     def of_kind(self, kind: LineKind) -> PythonLine | None:
-        """Return the dearest line of a kind."""
+        """Return the line of this kind that takes longest."""
         return next((line for line in self.lines if line.kind is kind), None)
 
 
 def gap_python(profile: Profile, loop: Loop) -> GapPython | Missing:
-    """Return the lines; of gaps that are no longer than usual, where such ones were watched."""
+    """Return the lines, from gaps that are no longer than usual if such gaps were watched."""
     if fills_queue(loop):
         return Missing("its steps fill a queue for the steps of the job")
     key = (loop.process, loop.index)
@@ -256,21 +256,21 @@ def gap_python(profile: Profile, loop: Loop) -> GapPython | Missing:
     if watched is None:
         return Missing("the time between its steps was not watched")
     gaps = tuple(watched.by_step.values())
-    # All of a loop with long gaps alone may look unusual.
+    # In a loop with long gaps all of them may look unusual.
     usual = watched.usual if gaps else None
     gaps = gaps or tuple(g for g in gaps_before_steps(profile) if (g.process, g.loop) == key)
     lines = python_lines(gaps, usual)[:_TOP]
-    around = _under_way(gaps[-1])
+    around = _lines_on_stack(gaps[-1])
     return GapPython(lines, len(gaps), *((around[0], around[-1]) if around else ()))
 
 
-def _under_way(gap: Gap) -> list[str]:
-    """Return the lines of the job that were under way as a step ended, the innermost first."""
+def _lines_on_stack(gap: Gap) -> list[str]:
+    """Return the lines of the job on the stack when a step ended, innermost first."""
     around = [call for call in gap.calls if call.parent is None and not is_of_library(call.file)]
     return [f"{call.file}:{call.called_line}" for call in around if call.called_line]
 
 
-# The class of eager tensors lives in one of these.
+# The class of eager tensors is in one of these files.
 _EAGER = re.compile(r"tensorflow(_core)?/python/(framework/(ops|tensor)|eager/context)\.py$")
 _READS = re.compile(r"^(_?numpy|_numpy_internal|__(float|int|bool|array|index|complex|long)__)$")
 _IN_C = re.compile(r"EagerTensor\._?numpy|_numpy_internal")
@@ -281,8 +281,8 @@ _LIBRARY = re.compile(r"/(site-packages|dist-packages|lib/python\d)|^<frozen|^$"
 class TensorReads:
     """Reading the value of a tensor between steps, as `.numpy()` and `float(loss)` do.
 
-    `ratio` is the share of the watched gaps with one, `ns` what they took in a mean gap;
-    `source` is the line of the job that asks most often, `calls` how often in a gap.
+    `ratio` is the share of the watched gaps with a read, `calls` and `ns` the number and the time
+    of reads in the mean gap. `source` is the line of the job that reads most often.
     """
 
     gaps: int
@@ -340,7 +340,7 @@ def _is_read(call: Call) -> bool:
 
 
 def _whole_ns(gap: Gap, at: int) -> int:
-    """Return the time of a call with all below it, without the cost of watching them."""
+    """Return the time of a call with all calls below it, without the cost of watching them."""
     below = {at}
     for position, call in enumerate(gap.calls):
         if call.parent in below:

@@ -186,7 +186,7 @@ def _sums(owner: Int64s, length_ns: Int64s, count: int) -> Int64s:
 def busy_ns_by_group(group: Int64s, count: int, start_ns: Int64s, end_ns: Int64s) -> Int64s:
     """Return for each of `count` groups how long at least one of its rows ran.
 
-    All groups are handled in one sort: each is put behind the one before it on one axis of time.
+    One sort handles all groups, which are put on one time axis, one after another.
     """
     found = np.zeros(count, dtype=np.int64)
     if not len(group):

@@ -1,4 +1,4 @@
-"""Name the input that steps of a loop wait for: the stage, its line, and what is known of both."""
+"""Say which input the steps of a loop wait for: its stage, its line, and what may speed it up."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tfprobe.analysis.input.stage_stats import PipelineUse, is_python
 from tfprobe.errors import Missing
 from tfprobe.profile.profile import Profile
 
-# What makes these stages, as activities name it.
+# The method that makes each kind of stage, as activities name it.
 _METHODS = {
     "Batch": "Dataset.batch",
     "Filter": "Dataset.filter",
@@ -28,24 +28,24 @@ _METHODS = {
     "Shuffle": "Dataset.shuffle",
     "TensorSlice": "Dataset.from_tensor_slices",
 }
-# Stages that are told by the line that made them, whatever Python they call.
+# Stages that are shown with the line that made them, whatever Python they call.
 _NOT_PYTHON = frozenset(_METHODS) - {"FlatMap", "Generator"}
 _FROM_MEMORY = frozenset({"MemoryCache", "Prefetch"})
 _ONE_BY_ONE = frozenset({"FlatMap", "Generator", "Prefetch", "Repeat"})
-_HANDS_ON = _FROM_MEMORY | {"MemoryCacheImpl", "Repeat", "Skip", "Take"}
+_UNCHANGED = _FROM_MEMORY | {"MemoryCacheImpl", "Repeat", "Skip", "Take"}
 
 
 @dataclass(frozen=True, slots=True)
 class StepInput:
-    """Where the input of the steps comes from, and which node of it the step waits for.
+    """Where the input of the steps comes from, and which node of it the steps wait for.
 
-    `nodes` are those of tf.data, the one nearest to the step first; `advice` says what helps.
-    Where the input keeps up, steps wait only for elements that are ready to change hands. Unless it
-    `is_measured`, the bottleneck is what most likely is it. `is_whole`: each of its sources was
-    seen. `may_cache`: what it makes ends, and no Python generator makes it. `is_ready`: its
-    elements lie in memory and are handed over beside the step, so that nothing makes it faster.
-    `prefetches`: a data set of its process ends, somewhere, in a prefetch. `python_ns` is what
-    Python takes in it for the elements of a step, beside the step.
+    `nodes` are those of tf.data, the one nearest to the step first; `advice` says what helps. If it
+    `keeps_up`, steps wait only for elements that are ready to be handed over. Unless it
+    `is_measured`, the bottleneck is only likely. `is_whole`: all of its sources were seen.
+    `may_cache`: its elements end, and no Python generator makes them. `is_ready`: its elements are
+    in memory and prefetched, so that nothing makes it faster. `prefetches`: some data set of its
+    process has a prefetch. `python_ns` is the time of Python code that makes the elements of a step
+    while steps run.
     """
 
     bottleneck: str
@@ -64,10 +64,10 @@ class StepInput:
 
 
 def step_input(item: LoopInput, profile: Profile, *, foreign_line: str = "") -> StepInput | Missing:
-    """Return the input of a loop; of several sources the dearest is named.
+    """Return the input of a loop: of several sources, the one that takes longest.
 
-    `foreign_line` is where Python mostly stands in threads that TensorFlow started. Of a queue the
-    line is the dearest one between the steps of a thread that fills it.
+    `foreign_line` is the most frequent line of Python in threads that TensorFlow started. A queue
+    has the line that takes longest between the steps of a thread that fills it.
     """
     if not item.sources:
         return Missing("its steps take no input that is known")
@@ -107,10 +107,10 @@ def _prefetches(item: LoopInput, profile: Profile) -> bool:
 
 
 def _python_ns(pipeline: PipelineUse) -> float:
-    """Return what Python takes for the elements of a step.
+    """Return the time of Python for the elements of a step.
 
-    Where each step takes one element that a generator made, it is called once for each: in few
-    captures chance says how many of the calls lie within.
+    A generator that makes one element for each step is called once per step: in few captures it is
+    chance how many of the calls were traced.
     """
     of_stages = [op for use in pipeline.stages for op in use.ops]
     ops = [op for op in (*of_stages, *pipeline.loose_ops) if is_python(op)]
@@ -177,9 +177,9 @@ def _may_cache(pipeline: PipelineUse) -> bool:
 
 
 def _is_ready(pipeline: PipelineUse) -> bool:
-    """Say whether elements come from memory, prefetched, and nothing on the way changes them."""
+    """Say whether elements come from memory, are prefetched, and are not changed on the way."""
     kinds = set(_nodes(pipeline))
-    return _FROM_MEMORY <= kinds <= _HANDS_ON
+    return _FROM_MEMORY <= kinds <= _UNCHANGED
 
 
 def _path(pipeline: PipelineUse) -> str:
@@ -189,7 +189,7 @@ def _path(pipeline: PipelineUse) -> str:
 
 
 def _nodes(pipeline: PipelineUse) -> tuple[str, ...]:
-    """Return the kinds of the stages that somebody wrote, those nearer to the step first."""
+    """Return the kinds of the stages in the code of the job, those nearer to the step first."""
     if pipeline.is_of_arrays:
         return ()
     ordered = sorted(pipeline.stages, key=lambda use: len(use.stage.path))

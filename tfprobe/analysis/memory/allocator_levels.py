@@ -198,7 +198,7 @@ def _allocators(profile: Profile, rows: Allocations) -> Iterator[Fullest]:
 
 @dataclass(frozen=True, slots=True)
 class DeviceMemory:
-    """The most that an accelerator's memory held, and what there is of it."""
+    """The peak use of an accelerator's memory, and its capacity."""
 
     device: str
     peak_bytes: int
@@ -206,7 +206,7 @@ class DeviceMemory:
 
 
 def device_memories(profile: Profile) -> dict[int, tuple[DeviceMemory, ...]]:
-    """Return by process the fullest that its devices were, where their allocators told."""
+    """Return the memory of devices by process, as far as their allocators report it."""
     found: dict[int, tuple[DeviceMemory, ...]] = {}
     for each in fullest(profile):
         peak, capacity = each.lifetime_peak_bytes, each.capacity_bytes

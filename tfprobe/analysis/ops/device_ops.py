@@ -15,7 +15,7 @@ from tfprobe.profile.capture_tables import Executions, Place
 from tfprobe.profile.graph import TracedLoop
 from tfprobe.profile.tables import Flags, Int32s, having
 
-# Ops with a faster form in 16 bits: XProf's list of those that tensor cores can run.
+# Ops with a faster 16-bit form: XProf's list of those that tensor cores can run.
 _PRODUCTS = re.compile(
     r"_?(Fused|Cudnn)?(Conv[23]D|DepthwiseConv2dNative|MatMul|BatchMatMul|RNN|Einsum|XlaDot)"
 )
@@ -29,7 +29,7 @@ _NO_KERNEL = Missing("no kernel of an accelerator was recorded")
 
 @dataclass(frozen=True, slots=True)
 class DataLayout:
-    """Convolutions on the accelerator by data format, and what turning tensors around took."""
+    """Time of convolutions on the accelerator by data format, and of transposes, per step."""
 
     nhwc_ns: float
     nchw_ns: float
@@ -39,8 +39,10 @@ class DataLayout:
 
 @dataclass(frozen=True, slots=True)
 class Precision:
-    """What the accelerator computed in a mean step, by width; `eligible_ns` in 32 bits, of ops
-    that have a faster form in 16 (matrix products and convolutions)."""
+    """How long the accelerator computed in 16 bits (narrow) and in more (wide), per step.
+
+    `eligible_ns` is the time of wide ops with a faster 16-bit form: matrix products, convolutions.
+    """
 
     narrow_ns: float
     wide_ns: float
@@ -49,9 +51,9 @@ class Precision:
 
 
 def precision(rows: Executions, captures: int) -> Precision | Missing:
-    """Return what was computed in a mean step, in 16 bits and in 32.
+    """Return the precision in which the mean step computed.
 
-    Kernels whose names do not tell count as wide where their op has a form in 16 bits.
+    A kernel whose name does not say counts as wide.
     """
     on_device = rows.place == Place.ACCELERATOR
     if not on_device.any():
@@ -70,9 +72,9 @@ def precision(rows: Executions, captures: int) -> Precision | Missing:
 
 
 def data_layout(rows: Executions, captures: int, found: TracedLoop | None) -> DataLayout | Missing:
-    """Return convolutions by data format, and transposes, of a mean step.
+    """Return the data formats of the mean step.
 
-    The format is what the graph says; without a graph, what the kernel's name says.
+    The graph has the format of a convolution; without a graph, the name of its kernel may.
     """
     on_device = rows.place == Place.ACCELERATOR
     if not on_device.any():
@@ -90,7 +92,7 @@ def data_layout(rows: Executions, captures: int, found: TracedLoop | None) -> Da
 
 
 def _is_last(rows: Executions, found: TracedLoop | None) -> Flags:
-    """Say which convolutions have their channels last."""
+    """Say which convolutions have channels last."""
     if found is None:
         return _matching(rows, rows.detail, re.compile(r"nhwc", re.IGNORECASE))
     origins = Origins((found,))
@@ -109,13 +111,13 @@ def _of_types(rows: Executions, pattern: re.Pattern[str]) -> Flags:
 def _matching(
     rows: Executions, column: Int32s, pattern: re.Pattern[str], *, whole: bool = False
 ) -> Flags:
-    """Say which rows have a text in a column that matches: from its start, or anywhere."""
+    """Say which rows match in a column: from the start of the text, or anywhere."""
     test = pattern.match if whole else pattern.search
     return having(rows.strings, column, test)
 
 
 def _busy_ns(rows: Executions, chosen: Flags, captures: int) -> float:
-    """Return how long any of these rows ran in a mean capture."""
+    """Return how long any of these rows ran in the mean capture."""
     start_ns = rows.start_ns[chosen]
     count = int(rows.capture.max(initial=-1)) + 1
     group = rows.capture[chosen].astype(np.int64)
@@ -124,7 +126,7 @@ def _busy_ns(rows: Executions, chosen: Flags, captures: int) -> float:
 
 
 def _longest(rows: Executions, chosen: Flags) -> str:
-    """Return the node whose one execution took longest."""
+    """Return the node with the longest execution."""
     at = np.flatnonzero(chosen)
     if not len(at):
         return ""

@@ -20,15 +20,15 @@ from tfprobe.profile.tables import Flags, Int64s
 _TOP = 5
 _DOUBLE = "DT_DOUBLE"
 _GATHERS = frozenset({"Gather", "GatherV2", "ResourceGather"})
-# What TensorFlow turns IndexedSlices into a tensor with.
+# The op with which TensorFlow turns IndexedSlices into a tensor.
 _MAKES_DENSE = "UnsortedSegmentSum"
-# What hands on one-hot vectors as they are, and what multiplies them.
+# Ops that pass one-hot vectors on unchanged, and ops that multiply them.
 _SAME_ROWS = frozenset({"Cast", "ExpandDims", "Identity", "Reshape", "Squeeze"})
 _PRODUCTS = frozenset({"BatchMatMul", "BatchMatMulV2", "BatchMatMulV3", "Einsum", "MatMul"})
 _OF_SESSION = ".run_metadata.pb"
 _CONDITIONS = frozenset({"Case", "If", "StatelessCase", "StatelessIf"})
-# Nodes that hand on what is there.
-_NO_LOOP = frozenset(
+# Nodes that only pass a value on.
+_PASS_ON = frozenset(
     {
         "Arg",
         "Const",
@@ -50,7 +50,7 @@ _NO_LOOP = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class CodeCost:
-    """A scope or a line of Python, and the time of a step in which an op of it ran (a union)."""
+    """A scope, a line of Python or a pattern of ops, and how long any op of it ran in a step."""
 
     name: str
     busy_ns: float
@@ -60,9 +60,11 @@ class CodeCost:
 
 @dataclass(frozen=True, slots=True)
 class GraphLoop:
-    """A loop within the graph, by its name: how often it turns in a step, as far as that was seen,
-    and the time from its first op to its last in which no op runs that is not tiny. Where none of
-    its ops was traced, `turns` is 0: all were too cheap."""
+    """A loop within the graph: its iterations per step, as far as they were traced, and how long.
+
+    `small_ns` is the time from its first op to its last in which only tiny ops ran, or none.
+    `turns` is 0 if none of its ops was traced, because TensorFlow traces no cheap ops.
+    """
 
     name: str
     turns: float
@@ -71,10 +73,10 @@ class GraphLoop:
 
 
 def computing_nodes(found: TracedLoop) -> int | Missing:
-    """Return how many nodes of the graph compute something, were it each once a step.
+    """Return how many nodes of the graph compute something, each at most once per step.
 
-    What a Session records are all ops that ran, and its graph has those of other steps, too. Of
-    branches of a condition at most one runs.
+    Missing for a Session: it records every op that ran, and its graph holds ops of other steps.
+    Branches of a condition do not count, because at most one of them runs.
     """
     if not found.has_graph:
         return Missing("the recording has no graph of these steps")
@@ -88,12 +90,12 @@ def computing_nodes(found: TracedLoop) -> int | Missing:
         )
     )
     return sum(
-        node.op not in _NO_LOOP and node.name not in in_branches for node in found.graph.nodes
+        node.op not in _PASS_ON and node.name not in in_branches for node in found.graph.nodes
     )
 
 
 def costliest_scopes(found: TracedLoop) -> tuple[CodeCost, ...] | Missing:
-    """Return the dearest layers: the innermost scopes that hold ops, with their gradients."""
+    """Return the layers that take longest: innermost scopes with ops, including their gradients."""
     origins = Origins((found,))
     layers = (origins.of(node.name).layer for node in found.graph.nodes)
     names = ["" if layer == NO_LAYER else layer for layer in layers]
@@ -104,7 +106,7 @@ def costliest_scopes(found: TracedLoop) -> tuple[CodeCost, ...] | Missing:
 
 
 def costliest_lines(found: TracedLoop) -> tuple[CodeCost, ...] | Missing:
-    """Return the dearest lines of the job's own code, those that made the ops."""
+    """Return the lines of the job whose ops take longest."""
     if not found.graph.has_traces:
         return Missing("the recording has no source lines of the ops")
     origins = Origins((found,))
@@ -116,22 +118,22 @@ def costliest_lines(found: TracedLoop) -> tuple[CodeCost, ...] | Missing:
 
 
 def main_source_line(found: TracedLoop) -> str:
-    """Return the line of the job that made most of the ops; "" where no line did."""
+    """Return the line of the job that made more than half of the ops, "" where none did."""
     if not found.graph.has_traces:
         return ""
     origins = Origins((found,))
-    made = [_line(origins.of(n.name)) for n in found.graph.nodes if n.op not in _NO_LOOP]
+    made = [_line(origins.of(n.name)) for n in found.graph.nodes if n.op not in _PASS_ON]
     lines = Counter(line for line in made if line)
     [(line, count)] = lines.most_common(1) or [("", 0)]
     return line if count > len(made) / 2 else ""
 
 
 def double_precision(found: TracedLoop) -> CodeCost | Missing:
-    """Return what computes in 64 bits on the host, with its dearest line."""
+    """Return what computes in 64 bits on the host, with the line that takes longest."""
     nodes = found.graph.nodes
     if not any(node.dtypes for node in nodes):
         return Missing("the recording has no data types of the ops")
-    is_double = [node.dtypes[:1] == (_DOUBLE,) and node.op not in _NO_LOOP for node in nodes]
+    is_double = [node.dtypes[:1] == (_DOUBLE,) and node.op not in _PASS_ON for node in nodes]
     whole = _uses(found, ["64 bits" if each else "" for each in is_double])
     if not whole or not whole[0].busy_ns:
         return CodeCost("", 0.0)
@@ -150,8 +152,8 @@ def double_precision(found: TracedLoop) -> CodeCost | Missing:
 def dense_gradients(found: TracedLoop) -> CodeCost | Missing:
     """Return what computes on whole tables because a sparse gradient was made dense.
 
-    Those are the ops that take what UnsortedSegmentSum made of the rows, and in a graph with such
-    ones what is computed from a table before its rows are taken. The line is that of the look-up.
+    These are the ops after the UnsortedSegmentSum of the rows, and in a graph with such ops also
+    those that compute a table before its rows are looked up. The line is that of the look-up.
     """
     if not found.has_graph:
         return Missing("the recording has no graph of these steps")
@@ -175,7 +177,7 @@ def dense_gradients(found: TracedLoop) -> CodeCost | Missing:
 
 
 def one_hot_products(found: TracedLoop) -> CodeCost | Missing:
-    """Return what one-hot vectors and the products with them take; the line is of the dearest."""
+    """Return what one-hot vectors and products with them take, with the line that takes longest."""
     if not found.has_graph:
         return Missing("the recording has no graph of these steps")
     nodes = {node.name: node for node in found.graph.nodes}
@@ -200,7 +202,7 @@ def one_hot_products(found: TracedLoop) -> CodeCost | Missing:
 
 
 def _reached(names: Iterable[str], steps: Callable[[str], Iterable[str]]) -> set[str]:
-    """Return these names and all that are reached from them."""
+    """Return these names, and all that can be reached from them."""
     found, left = set(names), list(names)
     while left:
         for name in steps(left.pop()):
@@ -215,7 +217,7 @@ def _line(origin: Origin) -> str:
 
 
 def _uses(found: TracedLoop, names: list[str]) -> tuple[CodeCost, ...]:
-    """Return the names by how long an op of them ran; "" is none."""
+    """Return the names by how long any op of theirs ran; nodes with the name "" are left out."""
     known = sorted({name for name in names if name})
     numbers = {name: at for at, name in enumerate(known)}
     group_of = np.array([numbers.get(name, -1) for name in names], dtype=np.int64)
@@ -231,13 +233,13 @@ def _uses(found: TracedLoop, names: list[str]) -> tuple[CodeCost, ...]:
         group, count * len(known), start_ns, start_ns + rows.duration_ns[chosen]
     )
     total = busy.reshape(count, len(known)).sum(axis=0)
-    dearest = np.argsort(-total, kind="stable")[:_TOP].tolist()
-    example = _examples(found, group_of, chosen, dearest)
-    return tuple(CodeCost(known[at], int(total[at]) / count, "", example[at]) for at in dearest)
+    order = np.argsort(-total, kind="stable")[:_TOP].tolist()
+    example = _examples(found, group_of, chosen, order)
+    return tuple(CodeCost(known[at], int(total[at]) / count, "", example[at]) for at in order)
 
 
 def _own(found: TracedLoop) -> Flags:
-    """Say which rows are of the place that counts: kernels where there are some, else the host."""
+    """Say which rows count: kernels where there are some, else ops of the host."""
     rows = found.executions
     on_device: Flags = rows.place == Place.ACCELERATOR
     on_host: Flags = (rows.place == Place.HOST) & ~waits_or_calls(rows)
@@ -247,7 +249,7 @@ def _own(found: TracedLoop) -> Flags:
 def _examples(
     found: TracedLoop, group_of: Int64s, chosen: Flags, groups: Iterable[int]
 ) -> dict[int, str]:
-    """Return the node of each group whose one execution took longest."""
+    """Return the node with the longest execution, for each group."""
     node, duration_ns = found.node[chosen], found.executions.duration_ns[chosen]
     examples = {}
     for group in groups:
@@ -258,17 +260,17 @@ def _examples(
 
 
 _LOOPS = frozenset({"While", "StatelessWhile"})
-# In graphs of TensorFlow 1 a loop is a frame, of which this node is the one condition.
+# In graphs of TensorFlow 1 a loop is a frame with one node of this type.
 _CONDITION = "LoopCond"
 _NEVER = int(np.iinfo(np.int64).max)
 
 
 def graph_loop(found: TracedLoop, *, tiny_ns: float) -> GraphLoop | Missing:
-    """Return the dearest loop of the graph by the time in which no op runs that is not tiny.
+    """Return the loop of the graph with most time in which only tiny ops run, or none.
 
-    It counts from the first op of the loop to the one that takes what it made, else to the end of
-    its last: TensorFlow traces no op that it has found to be cheap, and of most turns none is seen.
-    A loop whose turns take input is one over steps, as that of Keras' steps_per_execution.
+    Its time ends with the first op that takes its result, else with its last op: TensorFlow traces
+    no op that it has found to be cheap, so most iterations are not seen. A loop that takes input is
+    one over steps, like that of Keras' steps_per_execution, and does not count.
     """
     if not found.has_graph:
         return Missing("the recording has no graph of these steps")
@@ -281,7 +283,7 @@ def graph_loop(found: TracedLoop, *, tiny_ns: float) -> GraphLoop | Missing:
 
 
 def _names(found: TracedLoop) -> set[str]:
-    """Return the names of loops; their nodes are named below them."""
+    """Return the names of loops, which are prefixes of the names of their nodes."""
     names = {node.name for node in found.graph.nodes if node.op in _LOOPS}
     conditions = (node.name for node in found.graph.nodes if node.op == _CONDITION)
     return names | {name.rpartition("/")[0] for name in conditions if "/" in name}
@@ -312,8 +314,10 @@ def _loop(found: TracedLoop, name: str, tiny_ns: float) -> GraphLoop:
 def _bounds(
     found: TracedLoop, name: str, loops: Flags, inside: Flags, capture: Int64s
 ) -> tuple[Int64s, Int64s]:
-    """Return when the loop was under way in each capture; where no op of it was traced, since when
-    none was before the op that takes what it made."""
+    """Return when the loop ran in each capture.
+
+    Where none of its ops was traced, it is the time before the first op that takes its result.
+    """
     rows, count = found.executions, int(capture.max()) + 1
     ends_ns: Int64s = rows.start_ns + rows.duration_ns
     first = _earliest(capture[inside], rows.start_ns[inside], count)
@@ -329,14 +333,14 @@ def _bounds(
 
 
 def _inside(found: TracedLoop, name: str) -> Flags:
-    """Say of each node whether it is one of the loop."""
+    """Say which nodes are in the loop."""
     known = found.insides.get(name, frozenset())
     flags = [node.name.startswith(f"{name}/") or node.name in known for node in found.graph.nodes]
     return np.array(flags, dtype=np.bool_)
 
 
 def _takers(found: TracedLoop, name: str) -> Flags:
-    """Say of each node whether it takes what the loop made."""
+    """Say which nodes take a result of the loop."""
     flags = [name in node.inputs.values() for node in found.graph.nodes]
     return np.array(flags, dtype=np.bool_)
 

@@ -15,9 +15,9 @@ from tfprobe.profile.profile import Capture
 from tfprobe.profile.tables import Flags, Int64s, having, used
 
 _TOP = 10
-# The path of calls through which a function was reached: of no use to a reader.
+# The calls through which a function was reached: they are of no use to a reader.
 _CALL_PATH = re.compile(r"^((Stateful)?PartitionedCall(_\d+)?/)+")
-# How ops begin whose time is waiting for others.
+# How ops begin that spend their time waiting for others.
 WAITS = (
     "_Recv",
     "_HostRecv",
@@ -40,8 +40,8 @@ WAITS = (
     "Stage",
     "Unstage",
 )
-# Between two ops an executor needs some us. Where none runs for longer, its threads have no CPU or
-# wait for something.
+# An executor needs some us between two ops. During a longer pause its threads have no CPU, or wait
+# for something.
 _PAUSE_NS = 200_000
 _UPDATES = (
     "Apply",
@@ -52,11 +52,11 @@ _UPDATES = (
     "Scatter",
     "SparseApply",
 )
-# What timelines of older TensorFlows write on a lane of the host, for a copy of its own.
+# The op type of copies that timelines of older TensorFlows show on a lane of the host.
 _COPY = "MEMCPY"
 # Namespaces of PyTorch's ops.
 _PYTORCH = ("aten::", "autograd::", "torch::", "c10d::", "gloo:", "nccl:")
-# Ops that run a function whose ops are rows of their own.
+# Ops that run a function, whose ops are rows of their own.
 CALLS = (
     "PartitionedCall",
     "StatefulPartitionedCall",
@@ -68,9 +68,9 @@ CALLS = (
     "StatelessCase",
     "RemoteCall",
 )
-# Python may sleep, and a file may lie on slow storage.
+# Python may sleep, and files may be on slow storage.
 _MAY_WAIT = ("EagerPyFunc", "NumpyFunction", "PyFunc", "ReadFile", "WholeFileReader")
-# Element by element: XLA makes one kernel of a chain of them.
+# Element-wise ops: XLA makes one kernel of a chain of them.
 _FUSIBLE = (
     "Abs Add AddN AddV2 BiasAdd BiasAddV1 BiasAddGrad Cast Div DivNoNan Elu EluGrad Equal Erf Exp "
     "Expm1 Fill Floor FloorDiv FloorMod Gelu Greater GreaterEqual Less LessEqual LeakyRelu "
@@ -84,10 +84,10 @@ FUSIBLE = frozenset(_FUSIBLE.split())
 
 @dataclass(frozen=True, slots=True)
 class BusyOp:
-    """An op type of the mean traced step; `stats` are its sums over all of them.
+    """An op type of the mean traced step; `stats` are its sums over all traced steps.
 
-    `busy_ns` is the time of a step in which at least one execution of it ran (a union), `node` the
-    one whose execution took longest.
+    `busy_ns` is the time in a step during which at least one such op ran, `node` the op that ran
+    longest.
     """
 
     stats: OpStats
@@ -103,13 +103,13 @@ class BusyOp:
 class StepOps:
     """The ops of a mean traced step, on threads that work for it.
 
-    `span_ns` is from the start of its first op to the end of its last, `busy_ns` that of it in
-    which any op ran, `large_ns` in which one ran that is not tiny; `paused_ns` are times without an
-    op that are longer than an executor takes for the next. `usual_op_ns` is the median op.
-    `has_updates`: some ops change variables, as training does.
-    `concurrent` are the types of ops that compute for later steps on the host, as a pipeline does:
-    `concurrent_ns` is the sum of their times, `concurrent_busy_ns` the time in which any of them
-    ran. `host` and `device` are the types by busy time, longest first.
+    `span_ns` is from the start of its first op to the end of its last. Within it, some op ran for
+    `busy_ns`, one that is not tiny for `large_ns`, and none for `paused_ns`, counting only pauses
+    longer than an executor needs for the next op. `usual_op_ns` is the median op. `has_updates`:
+    some ops change variables, as training does. `concurrent` are types of ops that compute for
+    later steps on the host, as an input pipeline does: `concurrent_ns` is the sum of their times,
+    `concurrent_busy_ns` the time in which any of them ran. All types are by busy time, longest
+    first. `exposed_host` are ops of the host by the time in which no kernel ran.
     """
 
     step_ns: float
@@ -152,14 +152,14 @@ def step_ops(
 ) -> StepOps | Missing:
     """Return the ops of the mean traced step; `rows` are those of these captures, numbered from 0.
 
-    Rows of threads that prepare later steps are apart. Ops shorter than `tiny_ns` are tiny.
+    Rows of threads that prepare later steps are separate. Ops shorter than `tiny_ns` are tiny.
     """
     mine = _Rows(rows, rows.capture.astype(np.int64), len(captures))
     concurrent = _only(mine, _is_concurrent(rows))
     concurrent_busy_ns = busy_ns_by_group(
         concurrent.capture, concurrent.captures, concurrent.rows.start_ns, concurrent.end_ns
     )
-    # As a trace opens, the input may run ahead of the step, whose trace then lacks it.
+    # The input may run before the trace of its step begins, and is then missing from it.
     seen = int(np.count_nonzero(concurrent_busy_ns))
     concurrent_steps = seen if 2 * seen >= len(captures) else len(captures)
     kept = _only(mine, ~mine.rows.background)
@@ -169,7 +169,7 @@ def step_ops(
         return Missing("the traced steps hold no execution of an op")
     host, device = _only(kept, loops), _only(kept, kept.rows.place == Place.ACCELERATOR)
     span_ns, busy, large_ns, paused_ns = _span(host, tiny_ns)
-    # Ops of PyTorch call each other, and each is a row.
+    # Ops of PyTorch call each other, and each call is a row.
     own = _innermost(host) if is_pytorch(host.rows) else host
     return StepOps(
         step_ns=sum(capture.duration_ns for capture in captures) / len(captures),
@@ -191,14 +191,14 @@ def step_ops(
 
 
 def _is_concurrent(rows: Executions) -> Flags:
-    """Say which rows are ops of the host that compute for later steps: none that may wait."""
+    """Say which rows are ops of the host that compute for later steps, and never wait."""
     may_wait = waits_or_calls(rows) | _starting(rows, _MAY_WAIT)
     computes: Flags = rows.background & (rows.place == Place.HOST) & ~may_wait
     return computes
 
 
 def waits_or_calls(rows: Executions) -> Flags:
-    """Say which rows are ops that do no work themselves: they wait, or run a function."""
+    """Say which rows are ops that only wait or run a function."""
     return _starting(rows, WAITS) | _of_types(rows, CALLS)
 
 
@@ -212,7 +212,7 @@ def _starting(rows: Executions, prefixes: tuple[str, ...]) -> Flags:
 
 
 def _innermost(host: _Rows) -> _Rows:
-    """Return rows for the stretches in which each op was the innermost of its thread."""
+    """Return rows for the intervals in which each op was the innermost one of its thread."""
     rows, ends_ns = host.rows, host.end_ns
     lanes = host.capture * len(rows.strings.values) + rows.lane
     order = np.lexsort((-ends_ns, rows.start_ns, lanes))
@@ -231,8 +231,7 @@ def _of_types(rows: Executions, types: tuple[str, ...] | frozenset[str]) -> Flag
 
 
 def _span(host: _Rows, tiny_ns: float) -> tuple[float, float, float, float]:
-    """Return from the first op to the end of the last, how much of it ops and large ops cover, and
-    how much pauses do."""
+    """Return the span of ops, and how much of it ops, large ops and pauses take."""
     start, end = host.rows.start_ns, host.end_ns
     first = np.full(host.captures, np.iinfo(np.int64).max)
     last = np.zeros(host.captures, dtype=np.int64)
@@ -248,10 +247,10 @@ def _span(host: _Rows, tiny_ns: float) -> tuple[float, float, float, float]:
 
 
 def _paused_ns(host: _Rows) -> Int64s:
-    """Return the times between ops that are too long for an executor, which has some at hand."""
+    """Return the times between ops that are too long for an executor that has ops ready to run."""
     order = np.lexsort((host.rows.start_ns, host.capture))
     capture, start, end = host.capture[order], host.rows.start_ns[order], host.end_ns[order]
-    # One axis for all captures: what was reached in the one before does not count.
+    # All captures on one axis, one after another, so that each counts by itself.
     base = capture * (int(end.max() - start.min()) + 1) - start.min()
     reached = np.maximum.accumulate(end + base) - base
     between = np.maximum(start[1:] - reached[:-1], 0)
@@ -259,13 +258,13 @@ def _paused_ns(host: _Rows) -> Int64s:
     return paused
 
 
-def _types(mine: _Rows, whole: _Rows) -> tuple[BusyOp, ...]:
-    """Return the op types with most busy time in `mine`; their stats are those of `whole`."""
+def _types(mine: _Rows, every: _Rows) -> tuple[BusyOp, ...]:
+    """Return the op types with most busy time in `mine`; their stats are those of `every`."""
     rows = mine.rows
-    stats = {op.type: op for op in by_type(whole.rows)}
-    # In the order they ran: numbers of strings are others where other processes were read before.
-    first = np.full(len(rows.strings.values), len(whole.rows))
-    first[whole.rows.op_type[::-1]] = np.arange(len(whole.rows))[::-1]
+    stats = {op.type: op for op in by_type(every.rows)}
+    # In the order in which they ran: string numbers depend on what was read before.
+    first = np.full(len(rows.strings.values), len(every.rows))
+    first[every.rows.op_type[::-1]] = np.arange(len(every.rows))[::-1]
     types = np.array(sorted(used(rows.op_type), key=first.__getitem__), dtype=np.int64)
     number = np.zeros(len(rows.strings.values), dtype=np.int64)
     number[types] = np.arange(len(types))
@@ -299,20 +298,20 @@ def _fusible_ns(mine: _Rows) -> float:
     return float(busy.sum()) / mine.captures
 
 
-def _exposed(host: _Rows, whole: _Rows, device: _Rows) -> tuple[BusyOp, ...]:
-    """Return the ops that ran on the host alone, by the time in which no kernel ran."""
+def _exposed(host: _Rows, every: _Rows, device: _Rows) -> tuple[BusyOp, ...]:
+    """Return the ops that ran on the host only, by the time in which no kernel ran."""
     if not len(device.rows):
         return ()
     launched = np.zeros(len(host.rows.strings.values), dtype=np.bool_)
     launched[device.rows.name] = True
     own = _only(host, ~launched[host.rows.name])
-    whole = _only(whole, ~launched[whole.rows.name])
-    found = [_alone(op, own, device) for op in _types(own, whole)]
+    every = _only(every, ~launched[every.rows.name])
+    found = [_alone(op, own, device) for op in _types(own, every)]
     return tuple(sorted(found, key=lambda op: -op.busy_ns))
 
 
 def _alone(op: BusyOp, own: _Rows, device: _Rows) -> BusyOp:
-    """Return an op with its busy time, less that in which a kernel ran, too."""
+    """Return an op with the time in which it ran and no kernel did."""
     of_type = _of_types(own.rows, frozenset({op.type}))
     both = np.concatenate([own.capture[of_type], device.capture])
     start_ns = np.concatenate([own.rows.start_ns[of_type], device.rows.start_ns])

@@ -1,4 +1,4 @@
-"""Say what the cycles of all steps of a loop went to, by those that were traced and watched."""
+"""Say what the cycles of all steps of a loop went to, from traced steps and watched gaps."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ _Sums = dict[str, float]
 class CycleShares:
     """The exclusive parts of the mean cycle: a traced step and the time up to the next one.
 
-    `shares` sum to 1, by the names of the breakdown view. `total_ns` is what the cycles of all
-    steps, sampled or not, took; `causes` are of a sampled cycle, dearest first.
+    `shares` sum to 1, by the names of parts in the breakdown. `total_ns` is the time of the cycles
+    of all steps, traced or not. `causes` are those of the mean cycle, longest first.
     """
 
     shares: Mapping[str, float]
@@ -37,24 +37,21 @@ class CycleShares:
         return self.ratio(*names) * self.total_ns
 
     def cause(self, *names: str) -> GapCause | None:
-        """Return the dearest cause of these parts."""
+        """Return the cause that takes longest in these parts."""
         return next((cause for cause in self.causes if cause.part.value in names), None)
 
 
 def cycle_shares(item: LoopParts, timing: LoopTiming) -> CycleShares:
-    """Return the parts of all cycles.
-
-    Where no time between steps was watched, the cycle is the step alone.
-    """
+    """Return the parts of all cycles; a cycle is the step alone if no gap was watched."""
     inside = _summed(step.inside for step in item.steps)
-    behind = _summed(gap.parts for gap in item.watched)
-    # What recording added goes with the recording: nobody wins it by changing the job.
+    after = _summed(gap.parts for gap in item.watched)
+    # What recording added ends with the recording: no change of the job saves it.
     inside.pop(Part.RECORDING.value, None)
     total = _scaled(inside, timing.regular_step_ns)
-    # Ends of epochs and other long gaps have parts of their own: usual gaps tell nothing of them.
+    # Ends of epochs and other long gaps have other parts than usual gaps.
     between_ns = item.between_ns
     usual_ns = 0.0 if isinstance(between_ns, Missing) else between_ns * timing.steps
-    for name, ns in _scaled(behind, min(timing.regular_gap_ns, usual_ns)).items():
+    for name, ns in _scaled(after, min(timing.regular_gap_ns, usual_ns)).items():
         total[name] = total.get(name, 0.0) + ns
     total_ns = sum(total.values())
     return CycleShares(
@@ -66,14 +63,14 @@ def cycle_shares(item: LoopParts, timing: LoopTiming) -> CycleShares:
 
 
 def save_source(item: LoopParts) -> str:
-    """Return the dearest line of the job that saves between its steps; "" where none was seen."""
+    """Return the line of the job that saves longest between its steps, "" if none was seen."""
     saves = [
         cause
         for cause in item.causes
         if cause.part is Part.CHECKPOINTS and cause.file and not is_of_library(cause.file)
     ]
-    dearest = max(saves, key=lambda cause: cause.duration_ns, default=None)
-    return "" if dearest is None else dearest.source
+    longest = max(saves, key=lambda cause: cause.duration_ns, default=None)
+    return "" if longest is None else longest.source
 
 
 def _summed(steps: Iterable[Mapping[Part, int]]) -> _Sums:
@@ -84,6 +81,6 @@ def _summed(steps: Iterable[Mapping[Part, int]]) -> _Sums:
     return total
 
 
-def _scaled(sums: _Sums, whole_ns: float) -> _Sums:
+def _scaled(sums: _Sums, total_ns: float) -> _Sums:
     total = sum(sums.values())
-    return {name: ns / total * whole_ns for name, ns in sums.items()} if total > 0 else {}
+    return {name: ns / total * total_ns for name, ns in sums.items()} if total > 0 else {}

@@ -1,4 +1,4 @@
-"""Say how long the steps of a loop took, the time between them, and the thread around both."""
+"""Say how long the steps of a loop took, the gaps between them, and the thread that runs both."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from tfprobe.analysis.steps.step_window import gaps_around_traces, recent_window
 from tfprobe.profile.profile import Durations, Loop, Profile, bucket_bounds_ns
 from tfprobe.profile.tables import Flags, Int64s
 
-# Slow steps named as evidence.
+# How many slow steps are named.
 _NAMED = 5
-# With fewer steps that were not traced there is no telling what a step takes without.
+# Fewer steps without a trace do not say what is usual.
 LEAST_UNTRACED = 3
 
 
@@ -22,13 +22,13 @@ LEAST_UNTRACED = 3
 class LoopTiming:
     """The steps of a loop, from the first to the last, with the time between them.
 
-    `thread_ns` is that of the thread with all its works; `retrace_ns` what the slowest steps, as
-    many as were traced again, took beyond the usual one of the others. `untraced` counts those
-    others: where they are too few to say what is usual, `retrace_ns` is all of the slow steps.
-    `gap_spread_ns` is the median absolute deviation of gaps from the usual one.
-    `regular_step_ns` and `regular_gap_ns` are steps and gaps without what stands out for a reason
-    that is known and not the steps' own: a first step, a trace, a checkpoint, an evaluation.
-    `first_seen_ns` is the unix time of the first step, 0 where the recording does not tell.
+    `thread_ns` is the time of the thread with all its loops. `retrace_ns` is how much longer than
+    the usual step the slowest steps took, as many as there were retraces; `untraced` counts the
+    other steps, and if these are too few to say what is usual, `retrace_ns` is all of the time of
+    the slow steps. `gap_spread_ns` is the median absolute deviation of gaps. `regular_step_ns` and
+    `regular_gap_ns` leave out what took longer for a known reason other than the step itself: a
+    first step, a trace, a checkpoint, an evaluation. `first_seen_ns` is the unix time of the first
+    step, 0 if the recording has none.
     """
 
     kind: str
@@ -54,7 +54,7 @@ class LoopTiming:
         return self.step_ns + self.gap_ns
 
     def without(self, step_ns: int, gap_ns: int) -> LoopTiming:
-        """Return it with regular steps and gaps that take so much less in all."""
+        """Return the timing with so much less time in regular steps and gaps."""
         return replace(
             self,
             regular_step_ns=max(self.regular_step_ns - step_ns, 0),
@@ -63,32 +63,32 @@ class LoopTiming:
 
 
 def loop_timings(profile: Profile) -> dict[tuple[int, int], LoopTiming]:
-    """Return the loop of each loop, by its process and number; works without steps have none."""
+    """Return the timing of each loop with steps, by its process and number."""
     loops = profile.loops
-    aparts = [apart(loop, loops) for loop in loops]
-    whole_ns = thread_times_ns(loops, aparts)
+    excesses = [excess_times(loop, loops) for loop in loops]
+    whole_ns = thread_times_ns(loops, excesses)
     busy_ns: dict[ThreadKey, int] = {}
-    for loop, part in zip(loops, aparts, strict=True):
+    for loop, excess in zip(loops, excesses, strict=True):
         key = (loop.process, loop.thread)
-        own_ns = loop.times.sum_ns - part.recorded_step_ns - part.first_ns
+        own_ns = loop.times.sum_ns - excess.recorded_step_ns - excess.first_ns
         busy_ns[key] = busy_ns.get(key, 0) + max(own_ns, 0)
     traces = _traces(profile)
     of_captures = _of_captures(profile)
     return of_captures | {
         (loop.process, loop.index): _loop(
             loop,
-            part,
+            excess,
             max(loop.retraces, traces.get((loop.process, loop.name), 0) - 1),
             whole_ns[loop.process, loop.thread],
             busy_ns[loop.process, loop.thread],
         )
-        for loop, part in zip(loops, aparts, strict=True)
+        for loop, excess in zip(loops, excesses, strict=True)
         if loop.times.count
     }
 
 
 def _of_captures(profile: Profile) -> dict[tuple[int, int], LoopTiming]:
-    """Return a loop of the traced steps alone, for works of which only those are known: files."""
+    """Return the timing of loops of which only traced steps are known: those of single files."""
     found: dict[tuple[int, int], LoopTiming] = {}
     for loop in profile.loops:
         key = (loop.process, loop.index)
@@ -126,7 +126,7 @@ def _loop_of(loop: Loop, took_ns: list[int]) -> LoopTiming:
 def _traces(profile: Profile) -> dict[tuple[int, str], int]:
     """Return how often functions were traced, by process and name.
 
-    The agent counts retraces now and then; activities are told at once, but know only a name.
+    The agent counts retraces now and then. Activities are recorded at once, but have only a name.
     """
     counts: dict[tuple[int, str], int] = {}
     for activity in profile.activities:
@@ -136,13 +136,15 @@ def _traces(profile: Profile) -> dict[tuple[int, str], int]:
     return counts
 
 
-def _loop(loop: Loop, part: Apart, retraces: int, thread_ns: int, busy_ns: int) -> LoopTiming:
+def _loop(
+    loop: Loop, excess: ExcessTimes, retraces: int, thread_ns: int, busy_ns: int
+) -> LoopTiming:
     durations_ns, gaps_ns = _durations_ns(loop), _gaps_ns(loop)
     retraces = min(retraces, max(loop.executed - 1, 0))
     retraced = slowest_ns(loop, durations_ns, retraces)
-    step_ns = max(loop.times.sum_ns - part.recorded_step_ns, 0)
-    # What other loops did between two steps of this one is not time between steps.
-    gap_ns = max(min(loop.gaps.sum_ns - part.recorded_gap_ns, thread_ns - busy_ns), 0)
+    step_ns = max(loop.times.sum_ns - excess.recorded_step_ns, 0)
+    # Other loops that run between two steps are not part of the gap.
+    gap_ns = max(min(loop.gaps.sum_ns - excess.recorded_gap_ns, thread_ns - busy_ns), 0)
     return LoopTiming(
         kind=loop.kind,
         name=loop.name,
@@ -151,7 +153,7 @@ def _loop(loop: Loop, part: Apart, retraces: int, thread_ns: int, busy_ns: int) 
         retraces=retraces,
         step_ns=step_ns,
         gap_ns=gap_ns,
-        regular_step_ns=max(step_ns - part.first_ns, 0),
+        regular_step_ns=max(step_ns - excess.first_ns, 0),
         regular_gap_ns=gap_ns,
         usual_step_ns=_median_ns(loop.times, durations_ns),
         usual_gap_ns=_median_ns(loop.gaps, gaps_ns),
@@ -167,9 +169,9 @@ def _loop(loop: Loop, part: Apart, retraces: int, thread_ns: int, busy_ns: int) 
 def slowest_ns(loop: Loop, durations_ns: Int64s, count: int) -> int:
     """Return what the slowest `count` steps took beyond the median of the others.
 
-    The very first one is slow in any case and left out. Where not all steps are remembered they
-    come from the histogram, by the upper bounds of its buckets, and the first may be among them.
-    Where too few others are left, nothing is taken off.
+    The first step is slow in any case and is left out. If not all steps are on record, the times
+    come from the histogram, as upper bounds of its buckets, and the first step may be among them.
+    If too few others are left, nothing is subtracted.
     """
     if count <= 0:
         return 0
@@ -202,17 +204,17 @@ def _slowest(loop: Loop, durations_ns: Int64s) -> tuple[int, ...]:
     return tuple(step for step in steps if step)[:_NAMED]
 
 
-def _median_ns(all_of_them: Durations, remembered_ns: Int64s) -> float:
-    """Return the median of those remembered, all or the latest; else that of the histogram."""
-    if len(remembered_ns):
-        return float(np.median(remembered_ns))
-    if not all_of_them.count:
+def _median_ns(times: Durations, durations_ns: Int64s) -> float:
+    """Return the median of the durations on record, all or the latest; else of the histogram."""
+    if len(durations_ns):
+        return float(np.median(durations_ns))
+    if not times.count:
         return 0.0
-    return _quantile_ns(all_of_them, all_of_them.count / 2)
+    return _quantile_ns(times, times.count / 2)
 
 
 def _quantile_ns(times: Durations, rank: float) -> float:
-    """Return the lower bound of the bucket in which the duration of this rank is."""
+    """Return the lower bound of the bucket with the duration of this rank."""
     bucket = int(np.searchsorted(np.cumsum(times.buckets), rank))
     return bucket_bounds_ns(min(bucket, len(times.buckets) - 1))[0]
 
@@ -232,11 +234,11 @@ ThreadKey = tuple[int, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Apart:
-    """What steps and gaps of a loop took beyond the usual because of recording, or as the first.
+class ExcessTimes:
+    """How much longer than usual steps and gaps took because of recording, or as the first step.
 
-    `elsewhere_ns` is what is told of these gaps and is another loop's: steps of it on this thread
-    that were traced, and what follows them.
+    `elsewhere_ns` is the part of it that belongs to another loop: its traced steps on this thread,
+    and the gaps after them.
     """
 
     recorded_step_ns: int
@@ -249,15 +251,15 @@ class Apart:
         return self.recorded_step_ns + self.recorded_gap_ns - self.elsewhere_ns + self.first_ns
 
 
-def apart(loop: Loop, loops: tuple[Loop, ...]) -> Apart:
-    """Return what is to be set apart of a loop, as far as its steps are remembered."""
+def excess_times(loop: Loop, loops: tuple[Loop, ...]) -> ExcessTimes:
+    """Return the excess times of a loop, as far as its steps are on record."""
     remembered = recent_window(loop, loops)
     steps, gaps = remembered.step_ns, remembered.gap_ns
     disturbed = ~remembered.gap_counts
     disturbed[:1] = False
     first = remembered.numbers == 0
     elsewhere = disturbed & gaps_around_traces(loop, loops)
-    return Apart(
+    return ExcessTimes(
         recorded_step_ns=_excess_ns(steps, remembered.counts, remembered.sampled),
         recorded_gap_ns=_excess_ns(gaps, remembered.gap_counts, disturbed),
         first_ns=_excess_ns(steps, remembered.counts, first & ~remembered.sampled),
@@ -265,25 +267,25 @@ def apart(loop: Loop, loops: tuple[Loop, ...]) -> Apart:
     )
 
 
-def thread_times_ns(loops: Iterable[Loop], aparts: Iterable[Apart]) -> dict[ThreadKey, int]:
-    """Return the time of the loop of each thread."""
+def thread_times_ns(loops: Iterable[Loop], excesses: Iterable[ExcessTimes]) -> dict[ThreadKey, int]:
+    """Return the time of the steps and gaps of each thread."""
     bounds: dict[ThreadKey, tuple[int, int]] = {}
-    apart_ns: dict[ThreadKey, int] = {}
-    for loop, part in zip(loops, aparts, strict=True):
+    excess_ns: dict[ThreadKey, int] = {}
+    for loop, excess in zip(loops, excesses, strict=True):
         length_ns = loop.times.sum_ns + loop.gaps.sum_ns
         end_ns = int(loop.recent.end_ns[-1]) if len(loop.recent.end_ns) else length_ns
         key = (loop.process, loop.thread)
         known = bounds.get(key, (end_ns - length_ns, end_ns))
         bounds[key] = (min(known[0], end_ns - length_ns), max(known[1], end_ns))
-        apart_ns[key] = apart_ns.get(key, 0) + part.total_ns
-    return {key: max(end - start - apart_ns[key], 0) for key, (start, end) in bounds.items()}
+        excess_ns[key] = excess_ns.get(key, 0) + excess.total_ns
+    return {key: max(end - start - excess_ns[key], 0) for key, (start, end) in bounds.items()}
 
 
 def _excess_ns(times_ns: Int64s, usual: Flags, chosen: Flags) -> int:
     if not usual.any() or not chosen.any():
         return 0
-    return int(np.maximum(times_ns[chosen] - _threads_median_ns(times_ns[usual]), 0).sum())
+    return int(np.maximum(times_ns[chosen] - _median_of(times_ns[usual]), 0).sum())
 
 
-def _threads_median_ns(times_ns: Int64s) -> float:
+def _median_of(times_ns: Int64s) -> float:
     return float(np.median(times_ns)) if len(times_ns) else 0.0

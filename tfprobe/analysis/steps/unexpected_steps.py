@@ -1,8 +1,8 @@
-"""Pick the slow steps that have no expected reason, and sum up what they took beyond the usual."""
+"""Find the slow steps without an expected reason, and sum up their time beyond the usual."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from tfprobe.analysis.steps.outliers import Outlier, Outliers, gap_outliers, step_outliers
@@ -11,7 +11,7 @@ from tfprobe.analysis.steps.step_window import recent_window
 from tfprobe.errors import Missing
 from tfprobe.profile.profile import Loop, Profile
 
-# What the job does beside training, and what rules of their own are about.
+# What a job does besides training: it is expected, and rules of its own look at it.
 _EXPECTED = frozenset(
     {
         "first",
@@ -30,7 +30,7 @@ _EXPECTED = frozenset(
         "recording",
     }
 )
-# What others on the machine do.
+# What other processes of the machine cause.
 _BY_OTHERS = (Cause("stolen", ""), Cause("waited", BY_OTHERS), Cause("crowded", ""))
 
 
@@ -38,10 +38,9 @@ _BY_OTHERS = (Cause("stolen", ""), Cause("waited", BY_OTHERS), Cause("crowded", 
 class UnexpectedSteps:
     """Steps far from the usual one: their numbers, slowest first, and what they took beyond it.
 
-    `every` is the distance between them where they come at one distance, `cause` what went on
-    during most of their time, `is_own` whether that is the job's own doing. `known_step_ns` and
-    `known_gap_ns` are what others took beyond the usual, of which the reason is known and not the
-    steps' own.
+    `every` is their period if most come at one, `cause` what went on during most of their time,
+    `is_own` whether the job itself did that. `known_step_ns` and `known_gap_ns` are the excess of
+    other slow steps and gaps, for a known reason other than the step itself.
     """
 
     steps: tuple[int, ...]
@@ -55,60 +54,65 @@ class UnexpectedSteps:
 
 
 def unexpected_steps(profile: Profile, loop: Loop) -> UnexpectedSteps | Missing:
-    """Return the steps that took too long, or that came too late.
+    """Return the steps that took too long or came too late.
 
-    Of a long run only the latest steps are remembered: what those took is scaled to all.
+    A long run has only its latest steps on record: their excess is scaled to all steps.
     """
     remembered = recent_window(loop, profile.loops)
     causes = Causes(profile, loop)
-    found = [step_outliers(remembered, causes), gap_outliers(remembered, causes)]
-    known = [each for each in found if not isinstance(each, Missing)]
+    both = (step_outliers(remembered, causes), gap_outliers(remembered, causes))
+    known = [found for found in both if not isinstance(found, Missing)]
     if not known:
         return Missing("there are too few steps to know what is usual")
-    everything = [each for one in known for each in one.found]
-    unexpected = [each for each in everything if _is_unexpected(each)]
-    # What the first step took is set apart with the loop.
-    expected = [each for each in everything if not _is_unexpected(each) and each.step]
-    unexpected.sort(key=lambda each: -each.excess_ns)
+    outliers = [outlier for found in known for outlier in found.found]
+    unexpected = [outlier for outlier in outliers if _is_unexpected(outlier)]
+    # LoopTiming leaves out the excess of the first step.
+    expected = [outlier for outlier in outliers if outlier.step and not _is_unexpected(outlier)]
+    known_steps = [outlier for outlier in expected if not outlier.is_gap]
+    known_gaps = [outlier for outlier in expected if outlier.is_gap]
+    unexpected.sort(key=lambda outlier: -outlier.excess_ns)
     scale = max(loop.executed / max(len(remembered), 1), 1.0)
     cause = _main_cause(unexpected)
     return UnexpectedSteps(
-        steps=tuple(dict.fromkeys(each.step for each in unexpected)),
-        excess_ns=round(sum(each.excess_ns for each in unexpected) * scale),
+        steps=tuple(dict.fromkeys(outlier.step for outlier in unexpected)),
+        excess_ns=round(_excess_ns(unexpected) * scale),
         looked_at=known[0].looked_at,
         every=_every(known, unexpected),
         cause="" if isinstance(cause, Missing) else describe_cause(cause),
         is_own=not isinstance(cause, Missing) and cause not in _BY_OTHERS,
-        known_step_ns=round(sum(each.excess_ns for each in expected if not each.is_gap) * scale),
-        known_gap_ns=round(sum(each.excess_ns for each in expected if each.is_gap) * scale),
+        known_step_ns=round(_excess_ns(known_steps) * scale),
+        known_gap_ns=round(_excess_ns(known_gaps) * scale),
     )
 
 
 def _every(known: Sequence[Outliers], outliers: Sequence[Outlier]) -> int | None:
-    """Return the distance at which most outliers come, None where most come at none.
+    """Return the period at which most outliers come and take most of the time, if there is one.
 
-    They take most of the time, too: one long stop is none of those that come at a distance.
+    A single long stop does not come at a period, and may take more time than those that do.
     """
-    periods = [period for one in known for period in one.periods]
-    longest = max(periods, key=lambda each: each.times, default=None)
+    periods = [period for found in known for period in found.periods]
+    longest = max(periods, key=lambda period: period.times, default=None)
     if longest is None or longest.times <= len(outliers) / 2:
         return None
     in_turn = (
         outlier for outlier in outliers if (outlier.step - longest.first) % longest.every == 0
     )
-    turns_ns = sum(each.excess_ns for each in in_turn)
-    return longest.every if 2 * turns_ns > sum(outlier.excess_ns for outlier in outliers) else None
+    return longest.every if 2 * _excess_ns(in_turn) > _excess_ns(outliers) else None
 
 
-def _is_unexpected(each: Outlier) -> bool:
-    # Whatever went on during the first step, that step is none of the loop's.
-    if not each.step:
+def _excess_ns(outliers: Iterable[Outlier]) -> int:
+    return sum(outlier.excess_ns for outlier in outliers)
+
+
+def _is_unexpected(outlier: Outlier) -> bool:
+    # The first step is slow in any case.
+    if not outlier.step:
         return False
-    return isinstance(each.cause, Missing) or each.cause.kind not in _EXPECTED
+    return isinstance(outlier.cause, Missing) or outlier.cause.kind not in _EXPECTED
 
 
 def _main_cause(outliers: Sequence[Outlier]) -> Cause | Missing:
-    """Return what more than half of the time was spent in; Missing where that is not known."""
+    """Return what more than half of the time was spent on; Missing if that is unknown."""
     sums: dict[Cause | Missing, int] = {}
     for outlier in outliers:
         sums[outlier.cause] = sums.get(outlier.cause, 0) + outlier.excess_ns

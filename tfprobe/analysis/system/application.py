@@ -261,9 +261,9 @@ def _by_total(uses: Iterable[ActivityUse]) -> tuple[ActivityUse, ...]:
 
 @dataclass(frozen=True, slots=True)
 class ActivityInSteps:
-    """One kind and name of activity while steps ran: how often, how long by itself and in all.
+    """All activities of one kind and name while steps ran: how many, their own and total time.
 
-    `source` is the line of the job that called for most of its intervals, "" where none is known.
+    `source` is the line of the job that started most of them, "" if none is known.
     """
 
     kind: str
@@ -275,10 +275,10 @@ class ActivityInSteps:
 
 
 def activities_in_steps(profile: Profile, item: ProcessActivities) -> tuple[ActivityInSteps, ...]:
-    """Return activities with their own time, what was begun inside them left out; longest first.
+    """Return activities by their own time, without activities inside them; longest first.
 
-    What ended before the first step began, or began when the last was over, is left out, too: of
-    activities of which not all intervals were kept, in proportion.
+    What ended before the first step or began after the last one is left out: in proportion, if not
+    all intervals of an activity were kept.
     """
     process = item.process.index
     loops = [loop for loop in profile.loops if loop.process == process]
@@ -304,20 +304,20 @@ def activities_in_steps(profile: Profile, item: ProcessActivities) -> tuple[Acti
 
 
 def _source(rows: list[Activity]) -> str:
-    """Return the line that called for most of these."""
+    """Return the line that started most of these."""
     lines = Counter(f"{row.file}:{row.line}" for row in rows if row.file)
     return lines.most_common(1)[0][0] if lines else ""
 
 
 def _last_ns(profile: Profile, loops: list[Loop], process: int) -> int | None:
-    """Return when the last step of a process was over, in unix ns; None where nobody knows."""
+    """Return when the last step of a process ended, in unix ns; None if that is unknown."""
     shift_ns = profile.processes[process].unix_minus_monotonic_ns
     ends = [int(loop.recent.end_ns[-1]) for loop in loops if len(loop.recent.end_ns)]
     return None if isinstance(shift_ns, Missing) or not ends else max(ends) + shift_ns
 
 
 def _after(rows: list[Activity], last_ns: int | None) -> tuple[int, int]:
-    """Return how many began after a moment, and what they took; counts are running ones."""
+    """Return how many began after this time, and how long they took; counts are cumulative."""
     late = [row for row in rows if last_ns is not None and row.start_ns >= last_ns]
     rest = [row for row in rows if last_ns is None or row.start_ns < last_ns]
     counts = [max((each.count for each in some), default=0) for some in (late, rest)]
@@ -326,7 +326,7 @@ def _after(rows: list[Activity], last_ns: int | None) -> tuple[int, int]:
 
 
 def _before(rows: list[Activity], first_ns: int) -> tuple[int, int]:
-    """Return how many ended before a moment, and what they took; counts are running ones."""
+    """Return how many ended before this time, and how long they took; counts are cumulative."""
     early = [row for row in rows if row.end_ns <= first_ns]
     return (
         max((each.count for each in early), default=0),

@@ -5,23 +5,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tfprobe.analysis.memory.host_memory import GrowthVerdict, memory_of
+from tfprobe.analysis.memory.host_memory import Growth, memory_of
 from tfprobe.errors import Missing
 from tfprobe.profile.activities import ResourceSample
 from tfprobe.profile.profile import Profile
 
 _NS_PER_S = 1_000_000_000
-_NOT_MEASURED = Missing("it was not checked")
+_NOT_MEASURED = Missing("it was not measured")
 
 
 @dataclass(frozen=True, slots=True)
 class MachineUse:
-    """What a process used of its machine over the time of its steps.
+    """What a process used of its machine while its steps ran.
 
-    `used_cpus` are those that it kept busy on average, `switches_per_s` how often its threads gave
-    up or lost a CPU.
-    `growth_bytes_per_step` is the slope of resident memory over `watched_steps`, the later half;
-    `grows` says that it goes on, and is neither a warm-up nor chance.
+    `used_cpus` is how many CPUs it kept busy on average, of the `cpus` it may use. `switches_per_s`
+    counts how often its threads gave up or lost a CPU.
     """
 
     cpus: float | Missing
@@ -29,35 +27,29 @@ class MachineUse:
     resident_bytes: int | Missing
     peak_bytes: int | Missing
     limit_bytes: int | Missing
-    growth_bytes_per_step: float | Missing
-    grows: bool
-    watched_steps: int
+    growth: Growth | Missing
     steps: int
     used_cpus: float | Missing = _NOT_MEASURED
     switches_per_s: float | Missing = _NOT_MEASURED
 
 
 def machine_use(profile: Profile, process: int) -> MachineUse | Missing:
-    """Return what the pulses of a process tell of it."""
+    """Return what the resource samples of a process say."""
     resource_samples = sorted(
         (sample for sample in profile.resource_samples if sample.process == process),
-        key=lambda each: each.at_ns,
+        key=lambda sample: sample.at_ns,
     )
     if len(resource_samples) < 2:
         return Missing("there is only one resource sample of the process")
-    told = memory_of(profile.processes[process], resource_samples)
-    memory = told or Missing("/proc has no memory data of the process")
-    growth = memory if isinstance(memory, Missing) else memory.growth
-    known = not isinstance(growth, Missing)
+    known = memory_of(profile.processes[process], resource_samples)
+    memory = known or Missing("/proc has no memory data of the process")
     return MachineUse(
         cpus=_cpus(resource_samples[-1]),
         throttled_ns=_throttled_ns(resource_samples),
         resident_bytes=memory if isinstance(memory, Missing) else memory.in_steps_bytes,
         peak_bytes=memory if isinstance(memory, Missing) else memory.peak_bytes,
         limit_bytes=memory if isinstance(memory, Missing) else memory.limit_bytes,
-        growth_bytes_per_step=growth if isinstance(growth, Missing) else growth.bytes_per_step,
-        grows=known and not isinstance(growth, Missing) and growth.verdict is GrowthVerdict.GROWING,
-        watched_steps=0 if isinstance(growth, Missing) else growth.last_step - growth.first_step,
+        growth=memory if isinstance(memory, Missing) else memory.growth,
         steps=resource_samples[-1].steps,
         used_cpus=_used_cpus(resource_samples),
         switches_per_s=_switches_per_s(resource_samples),
@@ -65,13 +57,10 @@ def machine_use(profile: Profile, process: int) -> MachineUse | Missing:
 
 
 def _cpus(resource_sample: ResourceSample) -> float | Missing:
-    """Return the CPUs there are for the process: by affinity, or fewer by its cgroup."""
-    numbers = [
-        each
-        for each in (resource_sample.cpus, resource_sample.cpu_limit)
-        if not isinstance(each, Missing)
-    ]
-    return float(min(numbers)) if numbers else Missing("the number of CPUs is unknown")
+    """Return the number of CPUs the process may use: by its affinity, or less by its cgroup."""
+    limits = (resource_sample.cpus, resource_sample.cpu_limit)
+    known = [limit for limit in limits if not isinstance(limit, Missing)]
+    return float(min(known)) if known else Missing("the number of CPUs is unknown")
 
 
 def _used_cpus(resource_samples: Sequence[ResourceSample]) -> float | Missing:

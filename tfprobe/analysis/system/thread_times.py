@@ -195,18 +195,18 @@ def _summed(amounts: Sequence[int | Missing]) -> int | Missing:
     return next(untold, sum(known))
 
 
-# The first thread, the one of which the kernel's wait for a CPU is noted.
+# The first thread, the only one for which the wait for a CPU is recorded.
 _FIRST = "MainThread"
-# Others that keep less of a CPU busy make no thread wait for one.
+# Others that keep less of a CPU busy do not make a thread wait for one.
 _OTHERS_CORES = 0.5
 
 
 @dataclass(frozen=True, slots=True)
 class PythonThread:
-    """A thread of Python: how many CPUs it kept busy, and where it mostly stood.
+    """A thread of Python: how many CPUs it kept busy, and where it was seen most often.
 
-    `in_python_ratio` is the part of the samples in which it was stopped between two instructions of
-    Python, and not within a call.
+    `in_python_ratio` is the share of samples in which it was between two instructions of Python,
+    and not within a call.
     """
 
     name: str
@@ -218,12 +218,11 @@ class PythonThread:
 
 @dataclass(frozen=True, slots=True)
 class StepThreads:
-    """CPU time by thread while steps ran, which one thread runs: the first of the process.
+    """CPU time by thread while steps ran in the first thread of the process.
 
-    `steps_cores` is the part of the time in which that thread ran, `delay_ratio` the part in which
-    it was ready to run and had no CPU; `is_alone`: neither other processes nor the hypervisor can
-    have taken that. `others`
-    are Python's, the one that used most first.
+    `steps_cores` is the share of time in which that thread ran, `delay_ratio` the share in which it
+    was ready to run and had no CPU. `is_alone`: neither other processes nor the hypervisor can have
+    used that CPU. `others` are further threads of Python, by CPU time.
     """
 
     steps_cores: float
@@ -233,22 +232,22 @@ class StepThreads:
 
     @property
     def had_ratio(self) -> float:
-        """Return which part of the CPU time that the thread of the steps wanted it had."""
+        """Return how much of the CPU time that it wanted the thread of the steps had."""
         wanted = self.steps_cores + self.delay_ratio
         return self.steps_cores / wanted if wanted else 1.0
 
 
 def step_threads(profile: Profile, process: int) -> StepThreads | Missing:
-    """Return what Python's threads used while steps ran, not what they did after the last."""
+    """Return what threads of Python used while steps ran, not after the last step."""
     resource_samples = sorted(
         (
             sample
             for sample in profile.resource_samples
             if sample.process == process and not sample.at_exit
         ),
-        key=lambda each: each.at_ns,
+        key=lambda sample: sample.at_ns,
     )
-    found = thread_times(_behind_first_step(resource_samples))
+    found = thread_times(_after_first_step(resource_samples))
     if isinstance(found, Missing):
         return found
     if found.unmapped:
@@ -269,8 +268,8 @@ def step_threads(profile: Profile, process: int) -> StepThreads | Missing:
     )
 
 
-def _behind_first_step(resource_samples: Sequence[ResourceSample]) -> Sequence[ResourceSample]:
-    """Leave the time of the first step out, which traces and compiles, where there is another."""
+def _after_first_step(resource_samples: Sequence[ResourceSample]) -> Sequence[ResourceSample]:
+    """Leave out the first step, which traces and compiles, if there are others."""
     later = [resource_sample for resource_sample in resource_samples if resource_sample.steps]
     sampled = [
         resource_sample
@@ -281,7 +280,7 @@ def _behind_first_step(resource_samples: Sequence[ResourceSample]) -> Sequence[R
 
 
 def _is_alone(resource_samples: Sequence[ResourceSample]) -> bool:
-    """Say whether others had next to nothing of the machine's CPUs; not if that is unknown."""
+    """Say whether others used next to nothing of the machine's CPUs; False if that is unknown."""
     known = [
         (
             resource_sample.at_ns,
@@ -316,7 +315,7 @@ def _thread(group: ThreadGroup) -> PythonThread:
 
 
 def foreign_python_line(profile: Profile, process: int) -> str:
-    """Return where Python mostly stands in threads that TensorFlow started: it makes elements."""
+    """Return the most frequent line of Python in threads that TensorFlow started: tf.data's."""
     resource_samples = [sample for sample in profile.resource_samples if sample.process == process]
     found = thread_times(sorted(resource_samples, key=lambda sample: sample.at_ns))
     guests = () if isinstance(found, Missing) else found.guests

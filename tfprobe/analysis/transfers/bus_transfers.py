@@ -360,7 +360,8 @@ _DIRECTIONS = {
 class StepCopies:
     """Copies of one direction in a mean traced step.
 
-    `exposed_ns` is when one ran and no kernel did, `pageable_ns` what the pageable ones took.
+    `exposed_ns` is the time in which a copy ran and no kernel did. `node` is the op whose copies
+    take longest.
     """
 
     direction: str
@@ -383,10 +384,10 @@ def step_copies(profile: Profile, found: Iterable[TracedLoop]) -> tuple[StepCopi
 
 def _step_copies(flow: TransferFlow, moved: Transfers) -> StepCopies:
     steps = max(moved.steps, 1)
-    # Devices work beside each other: what they copy takes the time of one of them.
+    # Devices copy at the same time: the step takes as long as one of them.
     devices = max(len(moved.accelerators), 1)
     pageable = dict(flow.by_memory).get(CopyMemory.PAGEABLE)
-    dearest = next((cause.label for cause in moved.causes if cause.move is flow.move), "")
+    longest = next((cause.label for cause in moved.causes if cause.move is flow.move), "")
     return StepCopies(
         direction=_DIRECTIONS[Move(flow.move)],
         count=flow.amount.count / steps,
@@ -395,5 +396,5 @@ def _step_copies(flow: TransferFlow, moved: Transfers) -> StepCopies:
         exposed_ns=flow.busy.exposed_ns / steps / devices,
         pageable_count=(pageable.count if pageable else 0) / steps,
         pageable_ns=(pageable.time_ns if pageable else 0) / steps / devices,
-        node=dearest,
+        node=longest,
     )

@@ -1,10 +1,12 @@
-"""The rules by topic, each with its twin test: a profile that fires it and one just below."""
+"""The rules by topic, each tested by twins: a case in which it fires, and one just below."""
 
 from __future__ import annotations
 
 from tfprobe.findings.rule import Rule, of_loops, of_processes
 from tfprobe.findings.rules.accelerator import (
     accelerator_idle,
+    copies_many,
+    copies_pageable,
     data_layout,
     launch_bound,
     op_on_host,
@@ -45,7 +47,6 @@ from tfprobe.findings.rules.python import garbage_collection, gil_held, host_syn
 from tfprobe.findings.rules.ranks import collectives_exposed, straggler
 from tfprobe.findings.rules.recording import own_profiler, profiler_overhead, step_outliers
 from tfprobe.findings.rules.threads import threads_few, threads_oversubscribed
-from tfprobe.findings.rules.transfers import copies_many, copies_pageable
 
 RULES: tuple[Rule, ...] = (
     of_loops("accelerator_idle", accelerator_idle),

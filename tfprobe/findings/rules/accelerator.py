@@ -1,4 +1,4 @@
-"""Find accelerators that wait or compute more than is needed."""
+"""Find accelerators that wait, copy or compute more than they need to."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ON_DEVICE = (
     "host_to_device",
 )
 _REASONS = 3
-# Of what a device waits for, half can usually be put where it does not wait.
+# Half of what a device waits for can usually be done elsewhere, or earlier.
 LIKELY = 0.5
 _ACTIONS = {
     "input_wait": "Let the input be ready earlier: see input_bound, and `tfprobe input`.",
@@ -35,7 +35,7 @@ _ACTIONS = {
     "compile": "Keep shapes the same, so that nothing is compiled again: see retracing.",
     "idle": "Do less in Python between steps: several steps in one call (steps_per_execution).",
 }
-# What the breakdown calls idle time inside a step.
+# By the causes that the breakdown gives for idle time inside a step.
 _INSIDE = {
     "before the first op": "Find out what a step does before its first op: `tfprobe breakdown`. "
     "Call functions with tensors rather than Python values, and several steps in one call.",
@@ -48,7 +48,7 @@ _FEW_LAUNCHES = (
 
 
 def accelerator_idle(loop: LoopAnalysis, limits: Thresholds) -> Verdict:
-    """Return a finding where the device is idle; the bound is all the time that it is."""
+    """Return a finding if the device is idle too long; the bound is all of the idle time."""
     if isinstance(loop.ops, Missing) or isinstance(loop.parts, Missing):
         return lacking(loop.ops, loop.parts)
     if not loop.process.has_accelerator and not loop.ops.has_accelerator:
@@ -77,7 +77,7 @@ def accelerator_idle(loop: LoopAnalysis, limits: Thresholds) -> Verdict:
 
 
 def _action(reason: str, ops: StepOps, parts: CycleShares) -> str:
-    """Return what to do about the largest reason, by the largest cause of it."""
+    """Return what to do about the largest reason, by its main cause."""
     if reason == "kernel_launch" and not are_many(ops, parts):
         return _FEW_LAUNCHES
     cause = parts.cause("idle") if reason == "idle" else None
@@ -101,17 +101,17 @@ def _reasons(parts: CycleShares) -> list[tuple[str, float]]:
     return sorted(waits, key=lambda wait: -wait[1])[:_REASONS]
 
 
-# Threads of their own for launching, or fewer kernels by fusing, take away about half of it.
+# The thread mode of TensorFlow in which launches have threads of their own.
 _PRIVATE = "gpu_private"
-# Kernels are many where ops of the usual length make up a good part of the time; else few are slow.
+# Kernels are many if ops of typical length explain this part of the time; else a few are slow.
 _EXPLAINED = 1 / 3
 _MOST = 0.5
 
 
 def launch_bound(loop: LoopAnalysis, limits: Thresholds) -> Verdict:
-    """Return a finding where launching is exposed; the bound is all of that time.
+    """Return a finding if the device waits for launches; the bound is all of that time.
 
-    Where it is not the number of ops that takes it, the one op that does is named.
+    If the number of ops does not explain it, the finding names the one op that does.
     """
     if isinstance(loop.parts, Missing) or isinstance(loop.ops, Missing):
         return lacking(loop.parts, loop.ops)
@@ -121,6 +121,7 @@ def launch_bound(loop: LoopAnalysis, limits: Thresholds) -> Verdict:
     if not are_many(loop.ops, loop.parts):
         return _one_op(loop, loop.ops, loop.parts)
     gain_ns = loop.parts.of_all_steps("kernel_launch")
+    # Threads for launching only, or fewer kernels by fusing, save about half of it.
     gain = loop.gain(gain_ns, LIKELY * gain_ns)
     return Finding(
         title="The accelerator waits for kernels to be launched",
@@ -141,7 +142,7 @@ def launch_bound(loop: LoopAnalysis, limits: Thresholds) -> Verdict:
 
 
 def are_many(ops: StepOps, parts: CycleShares) -> bool:
-    """Say whether launching takes long because there is so much to launch."""
+    """Say whether launching takes long because there are many kernels to launch."""
     return ops.usual_op_ns * ops.per_step >= _EXPLAINED * _launch_ns(parts)
 
 
@@ -150,20 +151,20 @@ def _launch_ns(parts: CycleShares) -> float:
 
 
 def _one_op(loop: LoopAnalysis, ops: StepOps, parts: CycleShares) -> Finding | None:
-    """Return a finding for the op that holds up the launches, where it is one."""
-    dearest = next(iter(ops.host), None)
-    if dearest is None or dearest.busy_ns < _MOST * _launch_ns(parts):
+    """Return a finding for the op that delays the launches, if it is one."""
+    longest = next(iter(ops.host), None)
+    if longest is None or longest.busy_ns < _MOST * _launch_ns(parts):
         return None
-    share = min(dearest.busy_ns / _launch_ns(parts), 1.0)
+    share = min(longest.busy_ns / _launch_ns(parts), 1.0)
     return Finding(
-        title=f"The accelerator waits for {dearest.type} to launch its kernels",
+        title=f"The accelerator waits for {longest.type} to launch its kernels",
         severity=Severity.INFO,
         evidence=(
             Evidence(
-                f"{dearest.type} per step",
-                time_ns=round(dearest.busy_ns),
-                node=dearest.node,
-                op_type=dearest.type,
+                f"{longest.type} per step",
+                time_ns=round(longest.busy_ns),
+                node=longest.node,
+                op_type=longest.type,
             ),
             Evidence(
                 f"{ops.per_step:.0f} ops per step; typical host time of one",
@@ -188,23 +189,23 @@ def _launch_bound_action(loop: LoopAnalysis) -> str:
     return f"Set TF_GPU_THREAD_MODE={_PRIVATE}, so that launches have threads of their own. {fuse}."
 
 
-# A device runs most ops in a fraction of the host's time, but some have no kernel for it.
 _SHOWN = 3
 
 
 def op_on_host(loop: LoopAnalysis, limits: Thresholds) -> Verdict:
-    """Return the dearest op of the host; the bound is when it ran and no kernel did."""
+    """Return the op of the host that takes longest; the bound is its time without a kernel."""
     if isinstance(loop.ops, Missing):
         return loop.ops
     if not loop.ops.has_accelerator or not loop.ops.exposed_host:
         return None
-    dearest = loop.ops.exposed_host[0]
-    gain_ns = loop.of_steps(dearest.busy_ns)
+    longest = loop.ops.exposed_host[0]
+    gain_ns = loop.of_steps(longest.busy_ns)
+    # A device runs most ops in a fraction of the host's time, but some have no kernel for it.
     gain = loop.gain(gain_ns, LIKELY * gain_ns)
     if gain.high_ratio < limits.host_op_ratio:
         return None
     return Finding(
-        title=f"{dearest.type} runs on the host while the accelerator waits",
+        title=f"{longest.type} runs on the host while the accelerator waits",
         severity=limits.severity(gain),
         evidence=(
             *(
@@ -227,13 +228,13 @@ def op_on_host(loop: LoopAnalysis, limits: Thresholds) -> Verdict:
     )
 
 
-# Matrix products and convolutions gain 1.5 to 3 times (NVIDIA, Training With Mixed Precision); 1.5
-# times faster is a third less time.
+# Matrix products and convolutions become 1.5 to 3 times faster (NVIDIA, Training With Mixed
+# Precision); 1.5 times faster is a third less time.
 PRECISION_WIDE_LIKELY = 1 / 3
 
 
 def precision_wide(loop: LoopAnalysis, limits: Thresholds) -> Verdict:
-    """Return a finding where next to nothing is narrow; the bound is what could be."""
+    """Return a finding if next to nothing runs in 16 bits; the bound is what eligible ops take."""
     precision = loop.precision
     if precision is None or isinstance(precision, Missing):
         return precision
@@ -260,20 +261,18 @@ def precision_wide(loop: LoopAnalysis, limits: Thresholds) -> Verdict:
     )
 
 
-# Inputs and outputs of the whole model stay as they are, and with them their transposes.
-
-
 def data_layout(loop: LoopAnalysis, limits: Thresholds) -> Verdict:
-    """Return a finding where transposes take long; the bound is all of their time."""
+    """Return a finding if transposes take long; the bound is all of their time."""
     layout = loop.layout
     if layout is None or isinstance(layout, Missing):
         return layout
     gain_ns = loop.of_steps(layout.transpose_ns)
+    # Inputs and outputs of the whole model keep their format, and so their transposes.
     gain = loop.gain(gain_ns, LIKELY * gain_ns)
     has_convolutions = layout.nhwc_ns + layout.nchw_ns > 0
     if not has_convolutions or gain.high_ratio < limits.layout_ratio:
         return None
-    # Tensor cores want channels last, other kernels of cuDNN channels first.
+    # Tensor cores prefer channels last, other kernels of cuDNN channels first.
     wanted = "NHWC (channels_last)" if _is_narrow(loop) else "NCHW (channels_first)"
     return Finding(
         title="Tensors are transposed for convolutions that use another data format",
@@ -296,3 +295,70 @@ def _is_narrow(loop: LoopAnalysis) -> bool:
     if precision is None or isinstance(precision, Missing):
         return False
     return precision.narrow_ns >= precision.wide_ns
+
+
+def copies_many(loop: LoopAnalysis, limits: Thresholds) -> Verdict:
+    """Return a finding for many small copies; the bound is their time without a kernel."""
+    if isinstance(loop.copies, Missing):
+        return loop.copies
+    many = [
+        copy
+        for copy in loop.copies
+        if copy.count >= limits.copies_least and copy.bytes / copy.count < limits.copy_bytes
+    ]
+    gain_ns = loop.of_steps(sum(copy.exposed_ns for copy in many))
+    # One large copy instead of many small ones saves their launches, not their bytes.
+    gain = loop.gain(gain_ns, LIKELY * gain_ns)
+    if not many or gain.high_ratio < limits.copies_ratio:
+        return None
+    worst = max(many, key=lambda copy: copy.exposed_ns)
+    return Finding(
+        title="Many small copies go between host and device",
+        severity=limits.severity(gain),
+        evidence=(
+            Evidence(
+                f"{worst.count:.0f} copies {worst.direction} per step, size of each",
+                size_bytes=round(worst.bytes / worst.count),
+                node=worst.node,
+            ),
+            Evidence("not overlapped, per step", time_ns=round(worst.exposed_ns)),
+            *loop.traced_step(),
+            loop.shown_by("transfers"),
+        ),
+        action="Put what is fed or fetched into one tensor, keep it on the device between steps, "
+        "and keep small ops from alternating between host and device (int32 tensors and shapes "
+        "live on the host).",
+        gain=gain,
+        part="copies",
+    )
+
+
+def copies_pageable(loop: LoopAnalysis, limits: Thresholds) -> Verdict:
+    """Return a finding if pageable copies take long; the bound is their time without a kernel."""
+    if isinstance(loop.copies, Missing):
+        return loop.copies
+    pageable = [copy for copy in loop.copies if copy.pageable_count]
+    gain_ns = loop.of_steps(sum(min(copy.pageable_ns, copy.exposed_ns) for copy in pageable))
+    # Pinned copies run at about twice the rate (NVIDIA, How to Optimize Data Transfers in CUDA
+    # C/C++).
+    gain = loop.gain(gain_ns, LIKELY * gain_ns)
+    if not pageable or gain.high_ratio < limits.pageable_ratio:
+        return None
+    worst = max(pageable, key=lambda copy: copy.pageable_ns)
+    return Finding(
+        title="Copies go through pageable memory",
+        severity=limits.severity(gain),
+        evidence=(
+            Evidence(
+                f"{worst.pageable_count:.0f} copies {worst.direction} per step",
+                time_ns=round(worst.pageable_ns),
+                node=worst.node,
+            ),
+            *loop.traced_step(),
+            loop.shown_by("transfers"),
+        ),
+        action="Let tf.data hand batches to the device (dataset.apply(tf.data.experimental."
+        "prefetch_to_device('/GPU:0'))) rather than feeding NumPy arrays: its buffers are pinned.",
+        gain=gain,
+        part="copies",
+    )

@@ -1,4 +1,4 @@
-"""Find what holds up the loop between steps: callbacks, saving, evaluation, Python of the job."""
+"""Find what takes long between steps: callbacks, checkpoints, evaluation, Python of the job."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tfprobe.findings.finding import Evidence, Finding, Gain
 from tfprobe.findings.rule import LoopAnalysis, ProcessAnalysis, RunAnalysis, Verdict, much
 from tfprobe.findings.thresholds import Thresholds
 
-# Run at every tenth step instead of every step, nine tenths of it go, and what it held up with it.
+# At every tenth step instead of every step, nine tenths are saved, and what they delayed.
 LIKELY = 0.8
 _KINDS = ("callbacks", "summary")
 _SHOWN = 3
@@ -40,24 +40,23 @@ _AT_EPOCHS = (
 
 
 def callbacks_slow(loop: LoopAnalysis, limits: Thresholds) -> Verdict:
-    """Return a finding where callbacks and summaries take long.
+    """Return a finding if callbacks and summaries take long.
 
-    The bound is all of their time, and what it takes to fetch results: many are fetched for nobody
-    else. Those at each batch are parts of the cycle, those at
-    the ends of epochs are activities.
+    The bound is all of their time, and the time to fetch results, many of which nobody else uses.
+    Callbacks at each batch are parts of the cycle, those at the ends of epochs are activities.
     """
     parts = loop.parts
     if isinstance(parts, Missing):
         return parts
     rare = _at_epochs(loop)
-    rare_ns = sum(each.own_ns for each in rare)
+    rare_ns = sum(activity.own_ns for activity in rare)
     own_ns = parts.of_all_steps("callbacks", "summaries") + rare_ns
     if loop.gain(own_ns, 0).high_ratio < limits.callbacks_ratio:
         return None
     gain_ns = own_ns + parts.of_all_steps("fetch")
     gain = loop.gain(gain_ns, LIKELY * gain_ns)
     is_rare = rare_ns > own_ns / 2
-    # What each batch costs besides is not what it is about.
+    # If most of it is at the ends of epochs, callbacks at each batch do not matter.
     cause = None if is_rare else parts.cause("callbacks", "summaries")
     return Finding(
         title="Callbacks between steps take a long time",
@@ -71,9 +70,11 @@ def callbacks_slow(loop: LoopAnalysis, limits: Thresholds) -> Verdict:
             *([_per_step(cause)] if cause else []),
             *(
                 Evidence(
-                    f"{each.name}, {each.count:,} times", time_ns=each.own_ns, source=each.source
+                    f"{activity.name}, {activity.count:,} times",
+                    time_ns=activity.own_ns,
+                    source=activity.source,
                 )
-                for each in rare
+                for activity in rare
             ),
             loop.shown_by("breakdown"),
         ),
@@ -88,7 +89,7 @@ def _per_step(cause: GapCause) -> Evidence:
 
 
 def _action(cause: GapCause | None, is_rare: bool) -> str:
-    """Return what to do about what was seen: at the ends of epochs there are no batches to skip."""
+    """Return what to do by the cause; at the ends of epochs there are no batches to skip."""
     if is_rare:
         return _AT_EPOCHS
     if cause is not None and "progbar" in cause.what:
@@ -101,21 +102,21 @@ def _action(cause: GapCause | None, is_rare: bool) -> str:
 
 
 def _at_epochs(loop: LoopAnalysis) -> tuple[ActivityInSteps, ...]:
-    """Return activities of callbacks and summaries, the dearest; of a process its main loop's."""
+    """Return the longest activities of callbacks and summaries, for the main loop of a process."""
     uses = loop.process.activities if loop.is_main else ()
     return tuple(use for use in uses if use.kind in _KINDS)[:_SHOWN]
 
 
-# Half as often is half the time; whoever saves at every step saves far more than that.
+# Half as often takes half the time; a job that saves at every step can save far more.
 CHECKPOINT_STALLS_LIKELY = 0.5
 
 
-# How a Saver of TensorFlow 1 names its ops.
+# The prefix of ops of a Saver in TensorFlow 1.
 _OF_SAVER = "save/"
 
 
 def checkpoint_stalls(run: RunAnalysis, limits: Thresholds) -> Iterator[Verdict]:
-    """Give a finding for each process where saving takes long; the bound is all of its time."""
+    """Give a finding for each process in which saving takes long; the bound is all of its time."""
     for process in run.processes:
         loops = [loop for loop in run.loops if loop.process.subject == process.subject]
         yield _of_process(process, loops, limits)
@@ -129,17 +130,17 @@ def _of_process(
     gain = Gain(round(CHECKPOINT_STALLS_LIKELY * total_ns), total_ns, process.loop_ns)
     if not saves or gain.high_ratio < limits.checkpoint_ratio:
         return None
-    dearest = max(saves, key=lambda save: save.own_ns)
+    longest = max(saves, key=lambda save: save.own_ns)
     return Finding(
         title="Steps wait while checkpoints are saved",
         severity=limits.severity(gain),
         evidence=(
             Evidence(
-                f"{dearest.name}, {dearest.count:,} times",
-                time_ns=dearest.own_ns,
-                source=_line(loops) or dearest.source,
+                f"{longest.name}, {longest.count:,} times",
+                time_ns=longest.own_ns,
+                source=_line(loops) or longest.source,
             ),
-            Evidence("each", time_ns=dearest.own_ns // dearest.count),
+            Evidence("each", time_ns=longest.own_ns // longest.count),
         ),
         action="Save less often (ModelCheckpoint: save_freq='epoch' or more batches; Estimator: "
         "save_checkpoints_secs), to a local disk, only the weights, or in the background "
@@ -151,7 +152,7 @@ def _of_process(
 
 
 def _line(loops: Iterable[LoopAnalysis]) -> str:
-    """Return the line that saves: the one that runs a Saver's ops, or one seen between steps."""
+    """Return the line that saves: one that runs ops of a Saver, or one seen between steps."""
     loops = tuple(loops)
     savers = (loop.python for loop in loops if loop.timing.name.startswith(_OF_SAVER))
     lines = [python.step_source for python in savers if not isinstance(python, Missing)]
@@ -159,17 +160,17 @@ def _line(loops: Iterable[LoopAnalysis]) -> str:
     return next((line for line in lines if line), "")
 
 
-# At every second epoch it takes half.
+# At every second epoch it takes half of the time.
 EVALUATION_OFTEN_LIKELY = 0.5
-# Of a single one none can be left away.
+# A single one cannot be left out.
 _LEAST = 2
 
 
 def evaluation_often(process: ProcessAnalysis, limits: Thresholds) -> Verdict:
-    """Return a finding where evaluating between epochs takes long; the bound is all of it.
+    """Return a finding if evaluation between epochs takes long; the bound is all of its time.
 
-    An Estimator that stops training for each evaluation makes its graph and session anew, and saves
-    them: that is in the bound. A process that only evaluates does what it is for.
+    An Estimator that stops training for each evaluation builds its graph and session again, and
+    saves a checkpoint: the bound includes that. A process that only evaluates has no finding.
     """
     trains = any(activity.kind == "train" for activity in process.activities)
     evaluations = [activity for activity in process.activities if activity.kind == "evaluate"]
@@ -179,17 +180,17 @@ def evaluation_often(process: ProcessAnalysis, limits: Thresholds) -> Verdict:
     is_often = sum(evaluation.count for evaluation in evaluations) >= _LEAST
     if not trains or not is_often or evaluate_ns < limits.evaluation_ratio * process.loop_ns:
         return None
-    dearest = max(evaluations, key=lambda evaluation: evaluation.total_ns)
+    longest = max(evaluations, key=lambda evaluation: evaluation.total_ns)
     return Finding(
         title="Training waits while the model is evaluated",
         severity=limits.severity(gain),
         evidence=(
             Evidence(
-                f"{dearest.name}, {dearest.count:,} times",
-                time_ns=dearest.total_ns,
-                source=dearest.source,
+                f"{longest.name}, {longest.count:,} times",
+                time_ns=longest.total_ns,
+                source=longest.source,
             ),
-            Evidence("each", time_ns=dearest.total_ns // dearest.count),
+            Evidence("each", time_ns=longest.total_ns // longest.count),
             Evidence("shown by", command="tfprobe report"),
         ),
         action="Evaluate at every Nth epoch (validation_freq=N; an Estimator: throttle_secs), on "
@@ -200,9 +201,7 @@ def evaluation_often(process: ProcessAnalysis, limits: Thresholds) -> Verdict:
 
 
 def _again_ns(process: ProcessAnalysis, evaluations: list[ActivityInSteps]) -> int:
-    """Return what Estimators take to leave off training and take it up again, where they evaluate
-    in between.
-    """
+    """Return how long Estimators take to stop training and start it again for evaluations."""
     if isinstance(process.account, Missing):
         return 0
     calls, setups_ns = process.account.setups
@@ -212,18 +211,18 @@ def _again_ns(process: ProcessAnalysis, evaluations: list[ActivityInSteps]) -> i
     return (setups_ns + saves_ns) * (calls - 1) // calls
 
 
-# With a data set that repeats, the end of an epoch of Keras 3 took 1 to 2 ms in place of 250.
+# With a data set that repeats, the end of an epoch of Keras 3 took 1 to 2 ms instead of 250.
 EPOCH_ENDS_LIKELY = 0.9
 _EPOCH_ENDS_SHOWN = 2
 
 
 def epoch_ends(process: ProcessAnalysis, limits: Thresholds) -> Verdict:
-    """Return a finding where the ends of epochs take a share of the whole process."""
+    """Return a finding if the ends of epochs take long, compared with the whole process."""
     account = process.account
     if isinstance(account, Missing):
         return account
-    # What the return of the last call takes stays: it ends once.
-    ends = [each for each in account.items(Category.EPOCH_ENDS) if each.times > 1]
+    # The return of the last call happens once, and stays.
+    ends = [item for item in account.items(Category.EPOCH_ENDS) if item.times > 1]
     high_ns = sum(end.ns for end in ends)
     gain = process.of_wall(high_ns, round(EPOCH_ENDS_LIKELY * high_ns))
     if not ends or gain.high_ratio < limits.epoch_ends_ratio:
@@ -247,59 +246,61 @@ def epoch_ends(process: ProcessAnalysis, limits: Thresholds) -> Verdict:
     )
 
 
-# What is done at every Nth step, in a thread beside them, or not at all leaves most of it.
+# At every Nth step, in another thread, or left out: each saves most of it.
 PYTHON_BETWEEN_STEPS_LIKELY = 0.5
 _NS_PER_US = 1000
-# Between steps of Keras' own loops its callbacks, its data adapters and Keras itself have rules.
+# In Keras' own loops, other rules look at callbacks, data adapters and Keras itself.
 _OF_KERAS = ("fit", "evaluate", "predict")
-# One call reads one loss; more take a tensor apart.
+# One read is a loss; more read a tensor element by element.
 _READS_LEAST = 8
 
 
-class _Told(NamedTuple):
+class _Remedy(NamedTuple):
+    """What Python does in that time, what to do about it, and the likely part of the gain."""
+
     what: str
     action: str
     likely: float = PYTHON_BETWEEN_STEPS_LIKELY
 
 
-_BY_KIND: Mapping[LineKind, _Told] = {
-    LineKind.SLEEP: _Told("sleeps", "Remove the sleep, or let another thread wait."),
-    LineKind.SUBPROCESS: _Told(
+_REMEDIES: Mapping[LineKind, _Remedy] = {
+    LineKind.SLEEP: _Remedy("sleeps", "Remove the sleep, or let another thread wait."),
+    LineKind.SUBPROCESS: _Remedy(
         "starts other programs",
         "Start them in the background (Popen without waiting for it), or at every Nth step.",
     ),
-    LineKind.SYNC_TO_DISK: _Told(
+    LineKind.SYNC_TO_DISK: _Remedy(
         "waits for the disk",
         "Leave out os.fsync, or write at every Nth step or in another thread.",
     ),
-    LineKind.COLLECTION: _Told(
+    LineKind.COLLECTION: _Remedy(
         "collects garbage",
         "Leave out gc.collect(), or call it once per epoch. `tfprobe memory` shows what keeps "
         "memory.",
     ),
-    LineKind.LOCK: _Told(
+    LineKind.LOCK: _Remedy(
         "computes, or waits for a lock that it takes",
         "Hold the lock for less in the other thread, or hand data over by a queue.",
     ),
-    LineKind.READS: _Told(
+    LineKind.READS: _Remedy(
         "reads tensors element by element",
         "Read a whole tensor once: loss.numpy() or loss.numpy().tolist(), at every Nth step.",
     ),
-    LineKind.OUTPUT: _Told(
+    LineKind.OUTPUT: _Remedy(
         "writes logs or files", "Write at every Nth step, or in another thread."
     ),
-    # A server waits for requests: only for a training loop is that time lost.
-    LineKind.WAIT: _Told(
+    # A server waits for requests; only a training loop loses that time.
+    LineKind.WAIT: _Remedy(
         "waits for another thread or process",
         "Nothing to gain where it serves requests; otherwise let the others work ahead.",
         0.0,
     ),
-    LineKind.NETWORK: _Told(
+    LineKind.NETWORK: _Remedy(
         "waits for the network",
         "Nothing to gain where it serves requests; otherwise use another thread for the network.",
         0.0,
     ),
-    LineKind.PYTHON: _Told(
+    LineKind.PYTHON: _Remedy(
         "computes",
         "Do it once before the loop, with NumPy or TensorFlow on whole arrays, in a tf.data "
         "pipeline, or at every Nth step.",
@@ -308,9 +309,9 @@ _BY_KIND: Mapping[LineKind, _Told] = {
 
 
 def python_between_steps(loop: LoopAnalysis, limits: Thresholds) -> Verdict:
-    """Return a finding where lines of the job take long between steps; the bound is their time.
+    """Return a finding if lines of the job take long between steps; the bound is their time.
 
-    How long it is between steps, all steps tell; its shares come from the gaps that were watched.
+    The length of gaps comes from all steps, the shares of lines from the gaps that were watched.
     """
     python = loop.python
     if isinstance(python, Missing):
@@ -320,20 +321,20 @@ def python_between_steps(loop: LoopAnalysis, limits: Thresholds) -> Verdict:
         return None
     if loop.timing.usual_gap_ns < limits.python_us * _NS_PER_US:
         return None
-    dearest, whole_ratio = lines[0], sum(line.ratio for line in lines)
-    is_most = dearest.ratio > whole_ratio / 2
-    told = _BY_KIND[dearest.kind if is_most else LineKind.PYTHON]
-    gain_ns = loop.timing.regular_gap_ns * (dearest.ratio if is_most else whole_ratio)
-    gain = loop.gain(gain_ns, told.likely * gain_ns)
+    longest, total_ratio = lines[0], sum(line.ratio for line in lines)
+    is_most = longest.ratio > total_ratio / 2
+    remedy = _REMEDIES[longest.kind if is_most else LineKind.PYTHON]
+    gain_ns = loop.timing.regular_gap_ns * (longest.ratio if is_most else total_ratio)
+    gain = loop.gain(gain_ns, remedy.likely * gain_ns)
     if gain.high_ratio < limits.python_ratio:
         return None
     return Finding(
-        title=f"Between steps Python {told.what}",
+        title=f"Between steps Python {remedy.what}",
         severity=limits.severity(gain),
         evidence=(*_evidence(loop, python, lines), loop.shown_by("breakdown")),
-        action=told.action,
+        action=remedy.action,
         gain=gain,
-        part="sync" if dearest.kind is LineKind.READS else "between",
+        part="sync" if longest.kind is LineKind.READS else "between",
     )
 
 
@@ -342,7 +343,7 @@ def _counts(line: PythonLine) -> bool:
 
 
 def _is_step(python: GapPython, line: PythonLine) -> bool:
-    """Say whether it is the call of the step itself, and no call within that line."""
+    """Say whether a line is the call of the step itself, and not another call in the same line."""
     return line.source == python.step_source and line.what.endswith(" itself")
 
 

@@ -1,4 +1,4 @@
-"""Find steps that cost more to start than to run."""
+"""Find steps that take longer to start than to run."""
 
 from __future__ import annotations
 
@@ -11,20 +11,19 @@ from tfprobe.findings.finding import Evidence, Finding, Gain
 from tfprobe.findings.rule import LoopAnalysis, ProcessAnalysis, RunAnalysis, Verdict
 from tfprobe.findings.thresholds import Thresholds
 
-# A callable took 7 us before its first op where Session.run took 1.1 ms, for 41 fetches.
+# For 41 fetches, a callable took 7 us before its first op, and Session.run 1.1 ms.
 LIKELY = 0.8
 _NS_PER_US = 1000
 _BEFORE = "before the first op"
-# Estimators and Keras make these runs themselves.
+# Activities of Estimators and Keras, which call Session.run themselves.
 _OF_OTHERS = frozenset({"train", "evaluate", "predict"})
 
 
 def session_run_cost(loop: LoopAnalysis, limits: Thresholds) -> Verdict:
-    """Return a finding where Python takes apart what to fetch for longer than ops run.
+    """Return a finding if Python takes longer to prepare a run than its ops take to run.
 
-    The bound is the time from the call to the first op, or, where the usual run shows more, what it
-    takes beyond its ops from the first to the last. Arrays that are fed, and results, are other
-    rules'.
+    The bound is the time from the call to the first op; or the time of the usual run outside its
+    ops, if that is longer. Other rules look at feeding arrays and fetching results.
     """
     timing, parts = loop.timing, loop.parts
     if timing.kind != "session_run" or loop.alone_step_ns > limits.small_step_us * _NS_PER_US:
@@ -57,7 +56,7 @@ def session_run_cost(loop: LoopAnalysis, limits: Thresholds) -> Verdict:
 
 
 def _around_ns(loop: LoopAnalysis, parts: CycleShares) -> float:
-    """Return what all runs take around their ops, but for feeding and fetching."""
+    """Return the time of all runs outside their ops, without feeding and fetching."""
     if isinstance(loop.ops, Missing):
         return 0.0
     ops_ns = loop.ops.span_ns * loop.timing.steps
@@ -72,18 +71,18 @@ def _line(loop: LoopAnalysis) -> str:
     return "" if isinstance(loop.python, Missing) else loop.python.step_source
 
 
-# Their ops stay, and the one run that is left has more to fetch.
+# Their ops remain, and the one run that is left fetches more.
 MANY_RUNS_LIKELY = 0.5
 _KIND = "session_run"
-# Runs of one turn are as long apart, but for what chance does.
+# Runs that alternate have about the same period.
 _ALIKE = 1.25
 _SHOWN = 3
 
 
 def many_runs(run: RunAnalysis, limits: Thresholds) -> Iterator[Verdict]:
-    """Give a finding for each loop that fetches tensors by runs of their own.
+    """Give a finding for each thread that fetches tensors one by one, in several runs.
 
-    The bound is the time of these runs but for their ops, known from those that were traced.
+    The bound is the time of these runs without their ops, as far as such runs were traced.
     """
     for process in run.processes:
         runs = [
@@ -93,38 +92,40 @@ def many_runs(run: RunAnalysis, limits: Thresholds) -> Iterator[Verdict]:
             and loop.timing.kind == _KIND
             and loop.timing.steps >= limits.graph_steps_least
         ]
-        for turn in _turns(runs):
-            yield _of_turn(process, turn, limits)
+        for group in _alternating(runs):
+            yield _of_group(process, group, limits)
 
 
-def _turns(runs: Iterable[LoopAnalysis]) -> Iterator[Sequence[LoopAnalysis]]:
-    """Give works of one thread that take turns: each runs once between two runs of another."""
-    turns: dict[tuple[int, int], list[LoopAnalysis]] = {}
+def _alternating(runs: Iterable[LoopAnalysis]) -> Iterator[Sequence[LoopAnalysis]]:
+    """Give loops of one thread that alternate: each runs once between two runs of another."""
+    groups: dict[tuple[int, int], list[LoopAnalysis]] = {}
     for loop in runs:
-        turns.setdefault((loop.timing.thread_ns, loop.timing.steps), []).append(loop)
-    for loops in turns.values():
+        groups.setdefault((loop.timing.thread_ns, loop.timing.steps), []).append(loop)
+    for loops in groups.values():
         cycles_ns = [loop.timing.usual_step_ns + loop.timing.usual_gap_ns for loop in loops]
         steps_ns = sum(loop.timing.usual_step_ns for loop in loops)
-        is_one = max(cycles_ns) <= _ALIKE * min(cycles_ns) and steps_ns <= _ALIKE * min(cycles_ns)
-        if is_one:
+        is_group = max(cycles_ns) <= _ALIKE * min(cycles_ns) and steps_ns <= _ALIKE * min(cycles_ns)
+        if is_group:
             yield loops
 
 
-def _of_turn(process: ProcessAnalysis, turn: Sequence[LoopAnalysis], limits: Thresholds) -> Verdict:
-    reads = [loop for loop in turn if _only_reads(loop)]
-    if len(turn) < limits.runs_least or len(reads) < limits.runs_least - 1:
+def _of_group(
+    process: ProcessAnalysis, group: Sequence[LoopAnalysis], limits: Thresholds
+) -> Verdict:
+    reads = [loop for loop in group if _only_reads(loop)]
+    if len(group) < limits.runs_least or len(reads) < limits.runs_least - 1:
         return None
-    # Where nothing else is run, one of them stays.
-    spare = reads if len(reads) < len(turn) else reads[1:]
+    # If the loop runs nothing else, one of them stays.
+    spare = reads if len(reads) < len(group) else reads[1:]
     spare_ns = sum(loop.timing.regular_step_ns for loop in spare)
-    whole_ns = turn[0].timing.thread_ns
+    whole_ns = group[0].timing.thread_ns
     high_ns = min(round(spare_ns * (1 - _busy_ratio(reads))), whole_ns)
     gain = Gain(round(MANY_RUNS_LIKELY * high_ns), high_ns, whole_ns)
     if gain.high_ratio < limits.runs_ratio:
         return None
     reads.sort(key=lambda loop: -loop.timing.regular_step_ns)
     return Finding(
-        title=f"Each iteration calls Session.run {len(turn):,} times",
+        title=f"Each iteration calls Session.run {len(group):,} times",
         severity=limits.severity(gain),
         evidence=(
             Evidence(f"{len(reads):,} of them only fetch tensors", source=_many_runs_line(reads)),
@@ -146,13 +147,13 @@ def _of_turn(process: ProcessAnalysis, turn: Sequence[LoopAnalysis], limits: Thr
 
 
 def _only_reads(loop: LoopAnalysis) -> bool:
-    """Say whether a run fetches tensors: what trains or assigns may have to come by itself."""
+    """Say whether a run only fetches tensors; what trains or assigns may have to be separate."""
     fetches = loop.timing.name.split(", ")
     return all(":" in name and "Assign" not in name for name in fetches)
 
 
 def _busy_ratio(reads: Iterable[LoopAnalysis]) -> float:
-    """Return the share of ops in those runs that were traced, 0 where none was."""
+    """Return the share of ops in the runs that were traced, 0 if none was."""
     known = [loop.ops for loop in reads if not isinstance(loop.ops, Missing)]
     steps_ns = sum(ops.step_ns for ops in known)
     return min(sum(ops.busy_ns for ops in known) / steps_ns, 1.0) if steps_ns else 0.0
@@ -164,18 +165,18 @@ def _many_runs_line(reads: Iterable[LoopAnalysis]) -> str:
     return next((line for line in lines if line), "")
 
 
-# The methods that run these steps, and the activity that is each call of one.
+# The activities that are calls of the methods that run these steps.
 _METHODS = {"fit": "train", "evaluate": "evaluate", "predict": "predict"}
-# With 32 steps in one call, 31 of 32 parts of it go; callbacks at each batch keep some.
+# 32 steps in one call save 31/32 of it; callbacks at each batch keep some.
 SMALL_EXECUTIONS_LIKELY = 0.5
-# A call of a method that runs fewer steps has none to put together.
+# A call with fewer steps has none to combine.
 _LEAST_STEPS_A_CALL = 2
-# Before the first step of fit lies more: epochs, callbacks, shuffling.
+# Fit does more before its first step: epochs, callbacks, shuffling.
 _LEAST_STEPS_A_FIT = 4
-# The first calls trace and compile; of fewer none tells what a call takes.
+# The first calls trace and compile: fewer calls do not say what a call takes.
 _LEAST_CALLS = 5
-# What one call for several steps saves: Python around the step, with callbacks of each batch. What
-# makes the batch stays.
+# What one call for several steps saves: Python around the step, and callbacks at each batch. Making
+# batches takes the same time.
 _SAVED = ("idle", "fetch", "feed")
 _CALLBACKS = ("callbacks", "summaries")
 _SEVERAL = (
@@ -191,10 +192,10 @@ _SINGLE = (
 
 
 def small_executions(loop: LoopAnalysis, limits: Thresholds) -> Verdict:
-    """Return a finding for one small step an execution; the bound is Python's time around steps.
+    """Return a finding for small steps, one per execution; the bound is the Python around steps.
 
-    Where each call of the method runs a single step, as in a server, it is the time of the calls
-    but for their ops.
+    If each call of the method runs a single step, as in a server, it is the time of the calls
+    without their ops.
     """
     timing = loop.timing
     if timing.kind not in _METHODS or timing.per_execution != 1:
@@ -227,14 +228,14 @@ def small_executions(loop: LoopAnalysis, limits: Thresholds) -> Verdict:
 
 
 def _called_at(loop: LoopAnalysis) -> tuple[Evidence, ...]:
-    """Return the line that makes the calls, where the time between their steps was watched."""
+    """Return the line that makes the calls, if the time between their steps was watched."""
     if isinstance(loop.python, Missing) or not loop.python.lines:
         return ()
     return (Evidence("called at", source=loop.python.lines[0].source),)
 
 
 def _may_join_steps(loop: LoopAnalysis) -> bool:
-    """Say whether this Keras can run several steps in one call; in graph mode none can.
+    """Say whether this Keras can run several steps in one call, which it cannot in graph mode.
 
     Steps of two epochs are never in one call.
     """
@@ -254,7 +255,7 @@ def _calls(loop: LoopAnalysis) -> list[ActivityInSteps]:
 
 
 def _calls_ns(loop: LoopAnalysis, calls: list[ActivityInSteps], limits: Thresholds) -> float:
-    """Return what calls that run a single step take but for its ops, those of small steps, too."""
+    """Return the time of calls with a single step, without its ops or without the step."""
     own_ns = sum(call.own_ns for call in calls)
     total_ns = sum(call.total_ns for call in calls)
     if not isinstance(loop.ops, Missing):
@@ -267,29 +268,29 @@ def _small_executions_around_ns(loop: LoopAnalysis, limits: Thresholds) -> float
     if isinstance(loop.parts, Missing):
         return loop.timing.usual_gap_ns * loop.timing.steps
     parts = loop.parts
-    # Keras' own callbacks come once a call; slow ones are callbacks_slow's. A ready element
-    # is handed over once a call, too.
+    # Keras' own callbacks run once per call, and so does handing over an element that is ready.
+    # callbacks_slow looks at slow callbacks.
     callbacks_ns = limits.callbacks_ratio * parts.total_ns
     handed_ns = 0.0
     if not isinstance(loop.input, Missing) and loop.input.keeps_up:
         handed_ns = parts.of_all_steps("input_wait")
-    # What waits for Python that makes the input goes on waiting.
+    # Waiting for Python that makes the input does not get shorter.
     saved_ns = max(parts.of_all_steps(*_SAVED) - loop.gil_wait_ns, 0.0)
     return saved_ns + min(parts.of_all_steps(*_CALLBACKS), callbacks_ns) + handed_ns
 
 
-# A function still dispatches ops, at a tenth of Python's price or so. All loops that were measured
-# before and after won more than their time outside ops.
+# A function still dispatches ops, at about a tenth of the cost in Python. All loops that were
+# measured before and after gained more than their time outside ops.
 _OUTSIDE = ("idle", "kernel_launch", "feed", "fetch")
-# What `run_eagerly` of a model is about.
+# The steps that `run_eagerly` of a model applies to.
 _OF_MODELS = ("fit", "evaluate", "predict", "train_on_batch", "test_on_batch", "predict_on_batch")
 
 
 def eager_loop(loop: LoopAnalysis, limits: Thresholds) -> Verdict:
-    """Return a finding for an eager loop; the bound is the time of a step outside ops, and
-    `tiny_op_us` of each op, which is what dispatching one from Python takes within its own time.
+    """Return a finding for an eager loop; the bound is the time of its steps outside ops.
 
-    Where ops would run beside each other in a function, more may be won: that is not in it.
+    It includes `tiny_op_us` for each op, the time within an op that dispatching it from Python
+    takes. It does not include what is gained if a function runs ops in parallel.
     """
     switch = _switch(loop)
     if loop.timing.kind != "eager" and not switch:
@@ -318,7 +319,7 @@ def eager_loop(loop: LoopAnalysis, limits: Thresholds) -> Verdict:
 
 
 def _dispatch_ns(loop: LoopAnalysis, limits: Thresholds) -> float:
-    """Return what of the time of ops is their dispatch, over all steps."""
+    """Return the dispatch time that is part of the time of ops, over all steps."""
     if isinstance(loop.ops, Missing):
         return 0.0
     dispatch_ns = loop.ops.per_step * limits.tiny_op_us * _NS_PER_US
@@ -326,7 +327,7 @@ def _dispatch_ns(loop: LoopAnalysis, limits: Thresholds) -> float:
 
 
 def _switch(loop: LoopAnalysis) -> str:
-    """Return what makes functions run eagerly, "" where nothing does."""
+    """Return the setting that makes functions run eagerly, "" if there is none."""
     settings = {} if isinstance(loop.process.settings, Missing) else loop.process.settings
     if settings.get("eager") is True:
         return "tf.config.run_functions_eagerly(True)"

@@ -1,4 +1,4 @@
-"""Find graphs that are traced again, grow, or loop over small ops."""
+"""Find graphs that are retraced, grow, or loop over small ops."""
 
 from __future__ import annotations
 
@@ -8,17 +8,18 @@ from typing import Any
 from tfprobe.analysis.account.categories import Category
 from tfprobe.analysis.breakdown.python_lines import LineKind, PythonLine
 from tfprobe.analysis.ops.graph_costs import GraphLoop
+from tfprobe.analysis.steps.loop_timing import LEAST_UNTRACED
 from tfprobe.analysis.system.application import ActivityInSteps
 from tfprobe.errors import Missing
 from tfprobe.findings.finding import Evidence, Finding, Gain
 from tfprobe.findings.rule import LoopAnalysis, ProcessAnalysis, RunAnalysis, Verdict, lacking
 from tfprobe.findings.thresholds import Thresholds
 
-# One trace for all shapes is usually possible; the slow steps may have been slow for more reasons.
+# One trace for all shapes is usually possible; slow steps may have other reasons as well.
 LIKELY = 0.5
-# As measured: memory is allocated, and kernels of libraries are made.
+# As measured: the first run also allocates memory and prepares kernels of libraries.
 _LATER_RUN = 0.5
-# Functions that saving and restoring trace.
+# Functions that are traced to save and restore.
 OF_TENSORFLOW = frozenset(
     {
         "_traced_save",
@@ -28,24 +29,22 @@ OF_TENSORFLOW = frozenset(
         "signature_wrapper",
     }
 )
-# As in analysis.steps.loop_timing: fewer do not say what a step takes without a trace.
-_LEAST_UNTRACED = 3
 
 
 def retracing(loop: LoopAnalysis, limits: Thresholds) -> Verdict:
-    """Return a finding for many traces.
+    """Return a finding for many traces of a function.
 
-    The bound is what the slowest steps, as many as there were traces but the first, took beyond the
-    median of the others: a trace happens within a step. Where nearly every step was traced, it is
-    what they took beyond half of the time in which ops of a traced step ran: in a function that
-    runs for the first time they take twice as long as later.
+    The bound is how much longer than the median of the others the slowest steps took, as many as
+    there were traces after the first: a trace happens within a step. If nearly every step was
+    traced, it is how much longer they took than half of the time of their ops: in a function that
+    runs for the first time, ops take twice as long as later.
     """
     timing = loop.timing
-    # TensorFlow makes these anew for each checkpoint or export: no argument of the job varies.
+    # TensorFlow makes these again for each checkpoint or export: no argument of the job varies.
     if timing.retraces < limits.retraces_least or timing.name in OF_TENSORFLOW:
         return None
     gain_ns = timing.retrace_ns
-    if timing.untraced < _LEAST_UNTRACED and not isinstance(loop.ops, Missing):
+    if timing.untraced < LEAST_UNTRACED and not isinstance(loop.ops, Missing):
         gain_ns = max(gain_ns - round(_LATER_RUN * loop.ops.busy_ns * timing.retraces), 0)
     gain = loop.gain(gain_ns, LIKELY * gain_ns)
     if gain.high_ratio < limits.retrace_ratio:
@@ -72,14 +71,14 @@ def retracing(loop: LoopAnalysis, limits: Thresholds) -> Verdict:
 
 
 def _called_at(loop: LoopAnalysis) -> tuple[Evidence, ...]:
-    """Return the line that calls the function, which is that of its steps."""
+    """Return the line that calls the function."""
     python = loop.python
     if isinstance(python, Missing) or loop.timing.kind != "function" or not python.step_source:
         return ()
     return (Evidence("called at", source=python.step_source),)
 
 
-# Models of other shapes have traces of their own.
+# Models with other shapes need traces of their own.
 COMPILE_TIME_LIKELY = 0.8
 _SHOWN = 3
 _OF_DATASETS = "Dataset_"
@@ -96,11 +95,11 @@ _DATASETS = (
 
 
 def compile_time(process: ProcessAnalysis, limits: Thresholds) -> Verdict:
-    """Return a finding where functions of one name are traced often; the first trace is not lost.
+    """Return a finding if functions of the same name are traced often.
 
-    The bound is the time of all further traces, of the whole process; where models make them, also
-    that of making models and of first steps, in which TensorFlow optimizes what was traced. What
-    saving traces is part of saving, and a function that is a step of its own is retracing's.
+    The bound is the time of all traces but the first, in the whole process. If models cause them,
+    it includes making models, and first steps, in which TensorFlow optimizes what was traced.
+    Traces of functions that save are part of saving; `retracing` looks at functions that are steps.
     """
     traces = [activity for activity in process.activities if _counts(process, activity, limits)]
     if not traces:
@@ -138,8 +137,8 @@ def _counts(process: ProcessAnalysis, use: ActivityInSteps, limits: Thresholds) 
 
 
 def _bound_ns(process: ProcessAnalysis, traces: Sequence[ActivityInSteps]) -> int:
-    further_ns, dearest = sum(map(_further_ns, traces)), traces[0]
-    if isinstance(process.account, Missing) or dearest.name.startswith(_OF_DATASETS):
+    further_ns, longest = sum(map(_further_ns, traces)), traces[0]
+    if isinstance(process.account, Missing) or longest.name.startswith(_OF_DATASETS):
         return further_ns
     others = sum(
         activity.own_ns
@@ -152,7 +151,7 @@ def _bound_ns(process: ProcessAnalysis, traces: Sequence[ActivityInSteps]) -> in
         for activity in process.activities
         if activity.kind in _MAKING and activity.count > 1
     )
-    compiling_ns = max(further_ns, round(compiling_ns * (dearest.count - 1) / dearest.count))
+    compiling_ns = max(further_ns, round(compiling_ns * (longest.count - 1) / longest.count))
     return compiling_ns + sum(map(_further_ns, made))
 
 
@@ -160,25 +159,25 @@ def _further_ns(use: ActivityInSteps) -> int:
     return round(use.own_ns * (use.count - 1) / use.count)
 
 
-# What is built once costs nothing later; what it computes stays.
+# Ops that are built once cost nothing later, except for what they compute.
 GROWING_GRAPH_LIKELY = 0.8
 _SESSION = ("session_run", "callable")
 _MOST_STEPS = 2
-# What fetches something new each time has no place of its own after some hundred.
+# After some hundred different runs, the agent counts all further ones as one loop of this name.
 _FURTHER = "(further works)"
-# An initialisation, a restore or a last evaluation comes at once, not all through the loop.
-# Half of steps that are spread evenly lie within half of the loop.
+# An initialization, a restore or a last evaluation happens at one time, not throughout the loop. If
+# steps are spread evenly, half of them take half of the loop.
 _HALF_OF_THEM = 0.25
 
 
 def growing_graph(run: RunAnalysis, limits: Thresholds) -> Iterator[Verdict]:
     """Give a finding for each process that makes ops between steps of a Session.
 
-    They were seen being made, or steps that each fetch something new come all through the loop:
-    the gap in which ops are made once in a hundred steps is seldom a watched one.
+    Either a watched gap shows it, or steps that each fetch something new occur throughout the loop:
+    a gap in which ops are made once in a hundred steps is seldom watched.
 
-    The bound is what making them takes, and all steps that fetch what no other step does: those
-    extend the graph, place and optimize it again.
+    The bound is the time to make them, and that of all steps that fetch what no other step does:
+    such a step extends the graph, which is placed and optimized again.
     """
     for process in run.processes:
         loops = [
@@ -198,7 +197,7 @@ def _of_process(
     count = sum(loop.timing.steps for loop in once)
     if count < limits.graph_steps_least or not (made or _are_spread(once)):
         return None
-    # Lines of one gap: the work with most time between its steps tells of all.
+    # All are lines of the same gaps: the loop with most time between its steps stands for all.
     making_ns = max((loop.timing.regular_gap_ns * line.ratio for loop, line in made), default=0.0)
     high_ns = round(making_ns + sum(loop.timing.step_ns for loop in once))
     high_ns = min(high_ns, process.loop_ns)
@@ -227,12 +226,12 @@ def _name(loop: LoopAnalysis) -> str:
 
 def _making(made: list[tuple[LoopAnalysis, PythonLine]], making_ns: float) -> Iterator[Evidence]:
     if made:
-        _, line = max(made, key=lambda each: each[0].timing.regular_gap_ns * each[1].ratio)
+        _, line = max(made, key=lambda pair: pair[0].timing.regular_gap_ns * pair[1].ratio)
         yield Evidence("ops are made between steps", time_ns=round(making_ns), source=line.source)
 
 
 def _are_spread(once: list[LoopAnalysis]) -> bool:
-    """Return whether these steps come all through the loop of their thread."""
+    """Say whether these steps occur throughout the loop of their thread."""
     seen_ns = sorted(loop.timing.first_seen_ns for loop in once if loop.timing.first_seen_ns)
     if not seen_ns:
         return False
@@ -252,18 +251,17 @@ def _is_once(loop: LoopAnalysis) -> bool:
     return loop.timing.steps <= _MOST_STEPS or loop.timing.name == _FURTHER
 
 
-# On an accelerator such ops wait for memory: a chain of two or more reads and writes it once.
-# What is left of a chain of four is a quarter; longer ones are rare.
+# On an accelerator such ops are bound by memory: fused, a chain of them reads and writes it once. A
+# chain of four takes a quarter of the time; longer ones are rare.
 BOUND = 0.75
 _XLA_OPS = ("_XlaRun", "_XlaCompile", "XlaLaunch", "_XlaMerge")
 
 
 def xla_off(loop: LoopAnalysis, limits: Thresholds) -> Verdict:
-    """Return a finding where fusible ops of an accelerator take long; the bound is most of
-    their time.
+    """Return a finding if fusible ops of an accelerator take long; the bound is most of their time.
 
-    On CPUs grappler and oneDNN have fused what is common: measured there, XLA made a long chain of
-    element-wise ops a third slower.
+    On CPUs, grappler and oneDNN fuse common patterns already: XLA made a long chain of element-wise
+    ops a third slower there.
     """
     if isinstance(loop.ops, Missing):
         return loop.ops
@@ -298,14 +296,11 @@ def _is_on(settings: Mapping[str, Any], loop: LoopAnalysis) -> bool:
     return bool(settings.get("jit")) or "auto_jit" in flags or ran
 
 
-# One op on whole tensors takes a small part of what scheduling its elements one by one does.
-
-
 def while_loop(loop: LoopAnalysis, limits: Thresholds) -> Verdict:
-    """Return a finding where a loop turns often and runs no larger ops.
+    """Return a finding for a loop within the graph that has many iterations of tiny ops.
 
-    The bound is the time of its turns in which no op runs that is not tiny. Of a loop none of whose
-    ops TensorFlow found worth tracing, it is the time until its results are taken.
+    The bound is the time in the loop in which only tiny ops run, or none. If none of its ops was
+    traced, because TensorFlow found them cheap, it is the time until its result is taken.
     """
     timing = loop.graph_loop
     if isinstance(timing, Missing) or isinstance(loop.ops, Missing):
@@ -313,6 +308,7 @@ def while_loop(loop: LoopAnalysis, limits: Thresholds) -> Verdict:
     if loop.ops.has_accelerator or 0 < timing.turns < limits.turns_least:
         return None
     gain_ns = loop.of_steps(timing.small_ns)
+    # One op on whole tensors takes a small part of the time of scheduling their elements singly.
     gain = loop.gain(gain_ns, LIKELY * gain_ns)
     if gain.high_ratio < limits.turns_ratio:
         return None

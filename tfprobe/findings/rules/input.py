@@ -13,17 +13,17 @@ from tfprobe.findings.finding import Evidence, Finding, Gain, Severity
 from tfprobe.findings.rule import LoopAnalysis, Verdict, lacking, much, part_label
 from tfprobe.findings.thresholds import Thresholds
 
-# An input that runs beside the step costs nothing as long as it is no slower than the step. Half is
-# what applying the fix must win at least in tests/tf.
+# Input that runs in parallel with the step costs nothing if it is as fast. In tests/tf the fix must
+# save at least half.
 LIKELY = 0.5
-# As in epoch_ends: nothing but that wait lies there.
+# As in epoch_ends: there is nothing but that wait.
 LIKELY_AT_ENDS = 0.9
-# How elements are taken from a queue of Python's own, or from another process.
+# The calls that take elements from a queue of Python or from another process.
 _OF_QUEUES = frozenset({"get", "recv", "recv_bytes"})
-# Taking an element from a prefetch buffer took 0.3 to 1.1 ms, by Python or an op, on two busy CPUs.
+# Taking an element from a prefetch buffer took 0.3 to 1.1 ms, in Python or an op, on two busy CPUs.
 _HANDING_NS = 1_500_000
 _HANDING_RATIO = 0.1
-# Converting an array takes TensorFlow some 100 us, however small it is.
+# TensorFlow takes about 100 us to convert an array, however small it is.
 _SMALL_FEED_NS = 500_000
 _PARTS = ("input_wait", "host_preprocess", "feed", "host_to_device")
 _ACTIONS = {
@@ -39,9 +39,9 @@ _ACTIONS = {
 
 
 def input_bound(loop: LoopAnalysis, limits: Thresholds) -> Verdict:
-    """Return a finding where the input takes long; the bound is all of the wait.
+    """Return a finding if steps wait long for their input; the bound is all of the wait.
 
-    Ends of epochs count, too: whoever waits for elements waits there for the first of the next one.
+    Ends of epochs count as well: they wait for the first element of the next epoch.
     """
     parts = loop.parts
     if isinstance(parts, Missing):
@@ -49,12 +49,12 @@ def input_bound(loop: LoopAnalysis, limits: Thresholds) -> Verdict:
     ratio = parts.ratio(*_PARTS)
     keeps_up = not isinstance(loop.input, Missing) and loop.input.keeps_up
     if (keeps_up or parts.ratio("input_wait") < limits.input_ratio) and loop.gil_wait_ns:
-        return _held_up(loop, limits)
+        return _blocked(loop, limits)
     if ratio < limits.input_ratio or keeps_up:
         return None
     largest = max(_PARTS, key=parts.ratio)
     waits_ns, ends_ns = parts.of_all_steps(*_PARTS), _ends_ns(loop, largest)
-    # What makes the elements may leave the steps too few CPUs besides.
+    # Making the elements may also leave too few CPUs to the steps.
     high_ns = waits_ns + ends_ns + min(loop.input_cpu_ns, waits_ns)
     gain = loop.gain(high_ns, LIKELY * waits_ns + LIKELY_AT_ENDS * ends_ns)
     share = much(parts.ratio(largest), ratio)
@@ -73,15 +73,15 @@ def input_bound(loop: LoopAnalysis, limits: Thresholds) -> Verdict:
     )
 
 
-def _held_up(loop: LoopAnalysis, limits: Thresholds) -> Finding | None:
-    """Return a finding where Python that makes elements holds up steps that need not wait for them.
+def _blocked(loop: LoopAnalysis, limits: Thresholds) -> Finding | None:
+    """Return a finding if Python code that makes elements blocks steps that do not wait for these.
 
-    It has the interpreter's lock, which the thread of the steps waits for around its ops.
+    It holds the GIL, which the thread of the steps needs before and after its ops.
     """
-    found, held_ns = loop.input, loop.gil_wait_ns
+    found, wait_ns = loop.input, loop.gil_wait_ns
     if isinstance(found, Missing):
         return None
-    gain = loop.gain(held_ns, LIKELY * held_ns)
+    gain = loop.gain(wait_ns, LIKELY * wait_ns)
     return Finding(
         title="Python code that produces the input blocks the steps",
         severity=limits.severity(gain),
@@ -108,11 +108,11 @@ def _ends_ns(loop: LoopAnalysis, largest: str) -> int:
     account = loop.process.account
     if largest != "input_wait" or not loop.is_main or isinstance(account, Missing):
         return 0
-    return sum(each.ns for each in account.items(Category.EPOCH_ENDS) if each.times > 1)
+    return sum(item.ns for item in account.items(Category.EPOCH_ENDS) if item.times > 1)
 
 
 def _severity(loop: LoopAnalysis, largest: str, severity: Severity) -> Severity:
-    """Return how loud to be: what converts so little is the price of a call, not of its bytes."""
+    """Return the severity: converting small arrays costs the call itself, not their bytes."""
     parts = loop.parts
     if isinstance(parts, Missing):
         return severity
@@ -126,15 +126,15 @@ def _severity(loop: LoopAnalysis, largest: str, severity: Severity) -> Severity:
 
 
 def _is_ready(loop: LoopAnalysis) -> bool:
-    """Say whether a step waits for elements that lie in memory: it is short beside their number."""
+    """Say whether a step waits for elements in memory: it is shorter than fetching them takes."""
     return not isinstance(loop.input, Missing) and loop.input.is_ready
 
 
 def _is_handing(loop: LoopAnalysis, parts: CycleShares) -> bool:
-    """Say whether the wait is no longer than handing over what is ready.
+    """Say whether the wait is no longer than handing over an element that is ready.
 
-    Of a prefetched pipeline, of which no stage was seen, or a small part of the cycle for what a
-    generator takes over from Python, as Keras' does from the workers of a PyDataset.
+    That is so for a prefetched pipeline of which no stage was seen, and for a generator that takes
+    a small part of the cycle, such as that of Keras, which gets batches from workers.
     """
     found, ratio = loop.input, parts.ratio("input_wait")
     if isinstance(found, Missing) or ratio * parts.cycle_ns >= _HANDING_NS:
@@ -145,7 +145,7 @@ def _is_handing(loop: LoopAnalysis, parts: CycleShares) -> bool:
 
 
 def _serves(loop: LoopAnalysis, parts: CycleShares) -> bool:
-    """Say whether steps that train nothing wait for what others hand them: a server's requests."""
+    """Say whether steps that train nothing wait for others, as a server waits for requests."""
     cause = parts.cause("input_wait")
     is_queue = cause is not None and cause.what in _OF_QUEUES
     return is_queue and not isinstance(loop.ops, Missing) and not loop.ops.has_updates
@@ -174,15 +174,15 @@ def _action(loop: LoopAnalysis, largest: str) -> str:
     return found.advice
 
 
-# What a cache or a file takes to read is left, and steps have not all of their time from CPUs.
-# An input that takes the CPUs is late at times: it is the cause from this part of the other on.
+# An input that takes the CPUs of the steps is sometimes late. If the wait is at least this part of
+# the time that it costs the steps, the wait is the finding.
 _SMALL_WAIT = 0.25
 _INPUT_PARTS = ("input_wait", "host_preprocess", "feed")
 _SHOWN = 3
 
 
 def input_takes_cpus(loop: LoopAnalysis, limits: Thresholds) -> Verdict:
-    """Return a finding where ops of the input run beside steps that compute, and no CPU is left."""
+    """Return a finding if the input and the steps compute at the same time and no CPU is idle."""
     parts, ops, machine = loop.parts, loop.ops, loop.process.machine
     if isinstance(parts, Missing) or isinstance(ops, Missing) or isinstance(machine, Missing):
         return lacking(parts, ops, machine)
@@ -191,7 +191,7 @@ def input_takes_cpus(loop: LoopAnalysis, limits: Thresholds) -> Verdict:
         return lacking(cpus, used_cpus)
     if ops.has_accelerator or _is_late(loop, parts, limits):
         return None
-    if used_cpus < limits.busy_cpus_ratio * _to_have(loop, cpus):
+    if used_cpus < limits.busy_cpus_ratio * _available_cpus(loop, cpus):
         return None
     gain = loop.gain(loop.input_cpu_ns, LIKELY * loop.input_cpu_ns)
     if gain.high_ratio < limits.input_cpus_ratio:
@@ -215,16 +215,15 @@ def input_takes_cpus(loop: LoopAnalysis, limits: Thresholds) -> Verdict:
 
 
 def _is_late(loop: LoopAnalysis, parts: CycleShares, limits: Thresholds) -> bool:
-    """Say whether steps wait for the input, and not for a small part of what it holds them up."""
+    """Say whether steps wait for the input itself, for more than a small part of its delay."""
     if not isinstance(loop.input, Missing) and loop.input.keeps_up:
         return False
     waits_ns = max(limits.input_ratio * parts.total_ns, _SMALL_WAIT * loop.input_cpu_ns)
     return parts.of_all_steps(*_INPUT_PARTS) >= waits_ns
 
 
-def _to_have(loop: LoopAnalysis, cpus: float) -> float:
-    """Return how many CPUs there were to have: where the thread of the steps had to wait for one,
-    fewer than the process may use."""
+def _available_cpus(loop: LoopAnalysis, cpus: float) -> float:
+    """Return how many CPUs the process could get: fewer if the thread of steps waited for one."""
     threads = loop.process.threads
     return cpus if isinstance(threads, Missing) else cpus * threads.had_ratio
 
@@ -254,12 +253,12 @@ def _input_takes_cpus_action(loop: LoopAnalysis) -> str:
     )
 
 
-# Of several ways to a faster input these are two or three; a cache helps from the second epoch on.
+# These are two or three of several ways to speed up input; a cache helps from the second epoch on.
 DATASET_SERIAL_LIKELY = 0.4
 LIKELY_BY_CACHE = 0.2
 _PREFETCHES = ("Prefetch",)
 _CACHE = "cache"
-# A node -> what does the same in parallel.
+# What does the same as a node in parallel.
 _PARALLEL = {
     "Map": ".map(..., num_parallel_calls=tf.data.AUTOTUNE)",
     "Interleave": ".interleave(..., num_parallel_calls=tf.data.AUTOTUNE)",
@@ -270,7 +269,7 @@ _PARALLEL = {
 
 
 def dataset_serial(loop: LoopAnalysis, limits: Thresholds) -> Verdict:
-    """Return a finding where steps wait and the pipeline is serial; the bound is the wait."""
+    """Return a finding if steps wait for a serial pipeline; the bound is the wait."""
     if isinstance(loop.input, Missing) or isinstance(loop.parts, Missing):
         return lacking(loop.input, loop.parts)
     if not loop.input.keeps_up and not (loop.input.is_whole and loop.input.is_measured):
@@ -297,14 +296,14 @@ def dataset_serial(loop: LoopAnalysis, limits: Thresholds) -> Verdict:
 
 
 def _dataset_serial_severity(loop: LoopAnalysis, limits: Thresholds, gain: Gain) -> Severity:
-    """Return how loud to be: the same wait is told loudly once, where it has a remedy already."""
-    told = isinstance(input_bound(loop, limits), Finding)
+    """Return the severity: INFO if input_bound has a finding, and a remedy, for the same wait."""
+    is_found = isinstance(input_bound(loop, limits), Finding)
     has_remedy = not isinstance(loop.input, Missing) and bool(loop.input.advice)
-    return Severity.INFO if told and has_remedy else limits.severity(gain)
+    return Severity.INFO if is_found and has_remedy else limits.severity(gain)
 
 
 def _lacks(found: StepInput) -> Iterator[tuple[str, str]]:
-    """Return what the pipeline lacks and what adds it."""
+    """Return what the pipeline lacks, each with the code that adds it."""
     nodes = found.nodes
     if not nodes:
         return

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from tfprobe.analysis.memory.host_memory import GrowthVerdict
 from tfprobe.analysis.system.machine_use import MachineUse
 from tfprobe.errors import Missing
 from tfprobe.findings.finding import Evidence, Finding, Severity
@@ -12,7 +13,7 @@ from tfprobe.findings.thresholds import Thresholds
 
 
 def memory_full(process: ProcessAnalysis, limits: Thresholds) -> Verdict:
-    """Return a finding for the fullest memory of a process, of a device or of the host."""
+    """Return a finding if the memory of a device, or of the host, is nearly full."""
     found = sorted(_memories(process), key=lambda memory: memory[1] / memory[2])
     if not found:
         return Missing("the amount of memory is unknown")
@@ -40,8 +41,8 @@ def memory_full(process: ProcessAnalysis, limits: Thresholds) -> Verdict:
 
 
 def _memories(process: ProcessAnalysis) -> Iterator[tuple[str, int, int]]:
-    for each in process.device_memory:
-        yield each.device, each.peak_bytes, each.capacity_bytes
+    for memory in process.device_memory:
+        yield memory.device, memory.peak_bytes, memory.capacity_bytes
     machine = process.machine
     if isinstance(machine, Missing):
         return
@@ -49,40 +50,39 @@ def _memories(process: ProcessAnalysis) -> Iterator[tuple[str, int, int]]:
         yield "the host", machine.peak_bytes, machine.limit_bytes
 
 
-# A job that fails before it has run ten times as long as it has will hardly reach its end.
+# A job that will fail before ten times its steps so far will hardly reach its end.
 _SOON = 10
 
 
 def memory_growth(process: ProcessAnalysis, limits: Thresholds) -> Verdict:
-    """Return a finding where resident memory keeps growing; it has no gain in time.
+    """Return a finding if resident memory keeps growing; it has no gain in time.
 
-    Where a profiler of the job's own stays open, its records are what grows: see `own_profiler`.
+    If the job leaves a profiler open, the records of that grow: see `own_profiler`.
     """
     machine = process.machine
     if isinstance(machine, Missing):
         return machine
-    growth, resident = machine.growth_bytes_per_step, machine.resident_bytes
+    growth, resident = machine.growth, machine.resident_bytes
     if isinstance(growth, Missing):
         return growth
     if isinstance(resident, Missing):
         return resident
-    grown = growth * machine.watched_steps
+    watched_steps = growth.last_step - growth.first_step
+    grown = growth.bytes_per_step * watched_steps
     is_large = grown >= limits.growth_bytes and grown >= limits.growth_ratio * (resident - grown)
     own = process.own_profiler
     is_profilers = own is not None and own.open_ns >= limits.own_profiler_ratio * process.wall_ns
-    if not is_large or not machine.grows or is_profilers:
+    if not is_large or growth.verdict is not GrowthVerdict.GROWING or is_profilers:
         return None
-    left = _steps_left(machine, resident, growth)
+    left = _steps_left(machine, resident, growth.bytes_per_step)
     return Finding(
         title="The memory of the process grows from step to step",
         severity=Severity.CRITICAL
         if left is not None and left <= _SOON * machine.steps
         else Severity.WARNING,
         evidence=(
-            Evidence("growth per step", size_bytes=round(growth)),
-            Evidence(
-                f"growth over the last {machine.watched_steps:,} steps", size_bytes=round(grown)
-            ),
+            Evidence("growth per step", size_bytes=round(growth.bytes_per_step)),
+            Evidence(f"growth over the last {watched_steps:,} steps", size_bytes=round(grown)),
             Evidence("resident at the end", size_bytes=resident),
             *([Evidence(f"room for {left:,} more steps")] if left is not None else []),
             Evidence("shown by", command="tfprobe memory"),
@@ -94,17 +94,19 @@ def memory_growth(process: ProcessAnalysis, limits: Thresholds) -> Verdict:
     )
 
 
-def _steps_left(machine: MachineUse, resident: int, growth: float) -> int | None:
-    if isinstance(machine.limit_bytes, Missing) or growth <= 0:
+def _steps_left(machine: MachineUse, resident: int, bytes_per_step: float) -> int | None:
+    if isinstance(machine.limit_bytes, Missing) or bytes_per_step <= 0:
         return None
-    return max(round((machine.limit_bytes - resident) / growth), 0)
+    return max(round((machine.limit_bytes - resident) / bytes_per_step), 0)
 
 
 def memory_unused(process: ProcessAnalysis, limits: Thresholds) -> Verdict:
-    """Return a finding for the device with most room; what it would win is not known."""
+    """Return a finding for the device with most free memory; the gain is unknown."""
     if not process.device_memory:
         return Missing("no memory of a device was recorded") if process.has_accelerator else None
-    emptiest = min(process.device_memory, key=lambda each: each.peak_bytes / each.capacity_bytes)
+    emptiest = min(
+        process.device_memory, key=lambda memory: memory.peak_bytes / memory.capacity_bytes
+    )
     ratio = emptiest.peak_bytes / emptiest.capacity_bytes
     if ratio > limits.memory_unused_ratio:
         return None

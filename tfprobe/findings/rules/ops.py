@@ -1,4 +1,4 @@
-"""Find expensive ops, and ops that do more loop than is needed."""
+"""Find expensive ops, and ops that do more work than is needed."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ _SHOWN = 3
 
 
 def expensive_ops(loop: LoopAnalysis, limits: Thresholds) -> Verdict:
-    """Return the dearest type; the bound is the time in which one of them runs."""
+    """Return the type of op that takes longest; the bound is the time in which one of them runs."""
     if isinstance(loop.ops, Missing):
         return loop.ops
     types = loop.ops.device or loop.ops.host
     if not types:
         return None
-    dearest = types[0]
-    gain = loop.gain(loop.of_steps(dearest.busy_ns), 0)
+    longest = types[0]
+    gain = loop.gain(loop.of_steps(longest.busy_ns), 0)
     if gain.high_ratio < limits.expensive_ratio:
         return None
     return Finding(
-        title=f"{dearest.type} takes {much(dearest.busy_ns, loop.ops.step_ns)} of a step",
+        title=f"{longest.type} takes {much(longest.busy_ns, loop.ops.step_ns)} of a step",
         severity=Severity.INFO,
         evidence=(
             *(
@@ -47,19 +47,19 @@ _ALL_RATIO = 0.9
 
 
 def expensive_lines(loop: LoopAnalysis, limits: Thresholds) -> Verdict:
-    """Return the dearest line; the bound is the time in which an op of it runs."""
+    """Return the line that takes longest; the bound is the time in which any op of it runs."""
     if isinstance(loop.lines, Missing) or isinstance(loop.ops, Missing):
         return lacking(loop.lines, loop.ops)
-    # A line that made nearly all ops, such as that of model.fit, says nothing.
+    # A line that made nearly all ops, such as model.fit, is no help.
     telling = [use for use in loop.lines if use.busy_ns < _ALL_RATIO * loop.ops.busy_ns]
     if not telling:
         return None
-    dearest = telling[0]
-    gain = loop.gain(loop.of_steps(dearest.busy_ns), 0)
+    longest = telling[0]
+    gain = loop.gain(loop.of_steps(longest.busy_ns), 0)
     if gain.high_ratio < limits.expensive_ratio:
         return None
     return Finding(
-        title=f"One line of Python made {much(dearest.busy_ns, loop.ops.busy_ns)} of what runs",
+        title=f"One line of Python made {much(longest.busy_ns, loop.ops.busy_ns)} of what runs",
         severity=Severity.INFO,
         evidence=(
             *(
@@ -80,17 +80,17 @@ def expensive_lines(loop: LoopAnalysis, limits: Thresholds) -> Verdict:
 
 
 def expensive_scopes(loop: LoopAnalysis, limits: Thresholds) -> Verdict:
-    """Return the dearest layer; the bound is the time in which an op of it runs."""
+    """Return the layer that takes longest; the bound is the time in which any op of it runs."""
     if isinstance(loop.scopes, Missing) or isinstance(loop.ops, Missing):
         return lacking(loop.scopes, loop.ops)
     if not loop.scopes:
         return None
-    dearest = loop.scopes[0]
-    gain = loop.gain(loop.of_steps(dearest.busy_ns), 0)
+    longest = loop.scopes[0]
+    gain = loop.gain(loop.of_steps(longest.busy_ns), 0)
     if gain.high_ratio < limits.expensive_ratio:
         return None
     return Finding(
-        title=f"Layer {dearest.name} takes {much(dearest.busy_ns, loop.ops.step_ns)} of a step",
+        title=f"Layer {longest.name} takes {much(longest.busy_ns, loop.ops.step_ns)} of a step",
         severity=Severity.INFO,
         evidence=(
             *(
@@ -110,14 +110,14 @@ def expensive_scopes(loop: LoopAnalysis, limits: Thresholds) -> Verdict:
     )
 
 
-# Half as many bytes and twice as many numbers in an instruction: half of the time. Transcendental
-# functions win more.
+# Half the bytes, and twice the numbers per instruction: half of the time. Transcendental functions
+# gain more.
 BOUND = 0.75
 LIKELY = 0.5
 
 
 def float64_math(loop: LoopAnalysis, limits: Thresholds) -> Verdict:
-    """Return a finding where ops in 64 bits take long; the bound is most of their time."""
+    """Return a finding if ops in 64 bits take long; the bound is most of their time."""
     double = loop.double_precision
     if isinstance(double, Missing) or isinstance(loop.ops, Missing):
         return lacking(double, loop.ops)
@@ -147,18 +147,16 @@ def float64_math(loop: LoopAnalysis, limits: Thresholds) -> Verdict:
     )
 
 
-# A batch looks up a small part of a table that is worth the name.
-
-
 def dense_gradient(loop: LoopAnalysis, limits: Thresholds) -> Verdict:
-    """Return a finding where a sparse gradient is made dense; the bound is what goes on with it.
+    """Return a finding if a sparse gradient is made dense; the bound is the time of what follows.
 
-    That is the update of all rows, and what is computed of the table before its rows are taken.
+    That is the update of all rows, and ops that compute the whole table before rows are looked up.
     """
     dense = loop.dense_gradients
     if isinstance(dense, Missing):
         return dense
     gain_ns = loop.of_steps(dense.busy_ns)
+    # A batch looks up a small part of a large table.
     gain = loop.gain(gain_ns, LIKELY * gain_ns)
     if gain.high_ratio < limits.dense_ratio:
         return None
@@ -183,12 +181,12 @@ def dense_gradient(loop: LoopAnalysis, limits: Thresholds) -> Verdict:
     )
 
 
-# Looking up copies a row where the product multiplies with the whole table.
+# A look-up copies a row, and the product multiplies with the whole table.
 ONE_HOT_PRODUCT_LIKELY = 0.8
 
 
 def one_hot_product(loop: LoopAnalysis, limits: Thresholds) -> Verdict:
-    """Return a finding where one-hot vectors and products with them take long: all of that time."""
+    """Return a finding if one-hot vectors take long; the bound includes their products."""
     one_hot = loop.one_hot_products
     if isinstance(one_hot, Missing):
         return one_hot
@@ -216,22 +214,20 @@ def one_hot_product(loop: LoopAnalysis, limits: Thresholds) -> Verdict:
     )
 
 
-# Larger batches spread it over more examples.
 _NS_PER_US = 1000
-# Scheduling an op takes TensorFlow's executor some µs, an eager op some tens: longer gaps between
-# ops have other reasons.
+# TensorFlow's executor takes some us to schedule an op, and some tens for an eager op: longer gaps
+# between ops have other reasons.
 _MOST_NS_AN_OP = 50_000
-# What goes with the number of ops.
+# The parts that depend on the number of ops.
 _OWN = ("host_compute", "idle", "fetch")
 
 
 def tiny_ops(loop: LoopAnalysis, limits: Thresholds) -> Verdict:
-    """Return a finding for many tiny ops; the bound is when no larger op ran, from first to last.
+    """Return a finding for many tiny ops; the bound is the time without larger ops.
 
-    Where the usual step is so short that its ops cannot but be tiny, all that goes with their
-    number counts: the bound is the step without larger ops. So it is with ops that TensorFlow 2
-    does not trace because it takes them to be cheap. An op costs 50 us at most. With an
-    accelerator, launch_bound looks at it.
+    It counts from the first op to the last. If the usual step is so short that its ops must be
+    tiny, it is all of the step but its larger ops, so that ops count that TensorFlow 2 does not
+    trace because they are cheap. An op costs at most 50 us. With an accelerator, see launch_bound.
     """
     ops = loop.ops
     if isinstance(ops, Missing):
@@ -239,7 +235,7 @@ def tiny_ops(loop: LoopAnalysis, limits: Thresholds) -> Verdict:
     count = max(ops.per_step, 0 if isinstance(loop.nodes, Missing) else loop.nodes)
     if ops.has_accelerator or count < limits.tiny_ops_least:
         return None
-    # A thread that lost its CPU, or waited, ran no tiny ops meanwhile.
+    # A thread that lost its CPU, or waited, ran no tiny ops in that time.
     whole_ns, small_ns = ops.step_ns, ops.span_ns - ops.large_ns - ops.paused_ns
     if loop.timing.usual_step_ns < count * limits.tiny_op_us * _NS_PER_US:
         whole_ns = loop.timing.usual_step_ns
@@ -249,11 +245,12 @@ def tiny_ops(loop: LoopAnalysis, limits: Thresholds) -> Verdict:
     small_ns = min(small_ns, count * _MOST_NS_AN_OP)
     steps_ns = loop.timing.regular_step_ns
     gain_ns = small_ns / whole_ns * steps_ns if whole_ns else 0.0
-    # Steps that wait for their input within them are long for another reason.
+    # A step that waits for its input is long for another reason.
     if not isinstance(loop.parts, Missing):
         gain_ns = min(gain_ns, loop.parts.of_all_steps(*_OWN))
     if not steps_ns or gain_ns < limits.tiny_ratio * steps_ns:
         return None
+    # Larger batches spread the cost over more examples.
     gain = loop.gain(gain_ns, LIKELY * gain_ns)
     return Finding(
         title="The step consists of tiny ops",

@@ -1,4 +1,4 @@
-"""Find what Python itself costs: its lock, its garbage collector, its start, waits for values."""
+"""Find what Python itself costs: the GIL, garbage collection, the start, reads of tensors."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from tfprobe.findings.rule import LoopAnalysis, ProcessAnalysis, Verdict, lackin
 from tfprobe.findings.rules.accelerator import ON_DEVICE
 from tfprobe.findings.thresholds import Thresholds
 
-# In another process the thread leaves the lock alone; what it hands over costs some of that.
+# In another process the thread does not need the lock; exchanging data with it costs some time.
 LIKELY = 0.8
-# A step took 1.1 ms of CPU where it asked for the lock 200 times a second, and 0.65 ms alone.
+# A step took 1.1 ms of CPU time when it requested the lock 200 times a second, and 0.65 ms alone.
 _LOST_OF_OWN = 0.4
-# Parts of a cycle in which the thread of the steps itself is to go on: it needs the lock.
+# Parts of a cycle in which the thread of the steps needs the lock to go on.
 _PARTS = ("idle", "kernel_launch", "feed", "fetch")
-# What the job's lines between steps wait for otherwise.
+# What lines of the job may wait for between steps instead.
 _OTHER_WAITS = frozenset(
     {
         LineKind.SLEEP,
@@ -33,25 +33,25 @@ _OTHER_WAITS = frozenset(
         LineKind.OUTPUT,
     }
 )
-# Of the moments at which it was seen; at the others it is in a call, which may do without the lock.
+# In the other samples it is within a call, which may not need the lock.
 _MOSTLY = 0.5
 _SHOWN = 3
 
 
 def gil_held(loop: LoopAnalysis, limits: Thresholds) -> Verdict:
-    """Return a finding where steps do not go on while another thread of Python computes.
+    """Return a finding if steps stand still while another thread of Python computes.
 
-    The bound is the time in which the thread of the steps did not run, and what asking for the lock
-    took of its own, as far as no op ran and nothing else was waited for.
+    The bound is the time in which the thread of the steps did not run, and part of its own time, in
+    which it requested the lock; as far as no op ran, and it did not wait for anything else.
     """
     threads, parts = loop.process.threads, loop.parts
     if isinstance(threads, Missing) or isinstance(parts, Missing):
         return lacking(threads, parts)
     others = [other for other in threads.others if other.source]
     cores = sum(other.cores for other in others)
-    # Beside other processes a thread that wants all of a CPU has no more of it than others want.
-    to_have = 1.0 if threads.is_alone else threads.had_ratio
-    if not loop.is_main or not others or cores < limits.gil_cpus * to_have:
+    # With other processes on the machine, a thread cannot have all of a CPU.
+    cpu_share = 1.0 if threads.is_alone else threads.had_ratio
+    if not loop.is_main or not others or cores < limits.gil_cpus * cpu_share:
         return None
     waited_ratio = max(1 - threads.steps_cores - threads.delay_ratio, 0.0)
     if waited_ratio < limits.gil_ratio:
@@ -89,7 +89,7 @@ def gil_held(loop: LoopAnalysis, limits: Thresholds) -> Verdict:
 
 
 def _open_ns(loop: LoopAnalysis, parts: CycleShares) -> float:
-    """Return how long the cycles were in these parts, but for what lines are known to wait for."""
+    """Return the time of these parts of all cycles, without known waits of lines."""
     python = loop.python
     lines = () if isinstance(python, Missing) else python.lines
     waits = sum(line.ratio for line in lines if line.kind in _OTHER_WAITS)
@@ -106,65 +106,63 @@ def _evidence(others: list[PythonThread], *, holds: bool) -> Iterator[Evidence]:
         )
 
 
-# Without collections of what is there all the time, few are left.
-
-
 def garbage_collection(process: ProcessAnalysis, limits: Thresholds) -> Verdict:
-    """Return a finding where collections take a share of the process, but for its start."""
+    """Return a finding if garbage collection takes long, without that before the first step."""
     account = process.account
     if isinstance(account, Missing):
         return account
-    found = [each for each in account.items(Category.COLLECTION) if each.what != BEFORE_STEPS]
-    high_ns = sum(each.ns for each in found)
+    items = [item for item in account.items(Category.COLLECTION) if item.what != BEFORE_STEPS]
+    high_ns = sum(item.ns for item in items)
+    # Without collecting objects that always exist, few collections remain.
     gain = process.of_wall(high_ns, round(LIKELY * high_ns))
-    if not found or gain.high_ratio < limits.collection_ratio:
+    if not items or gain.high_ratio < limits.collection_ratio:
         return None
-    source = next((each.source for each in found if each.source), "")
-    asked = "Take the calls of gc.collect() out of the loop" if source else "Call gc.freeze() once"
+    source = next((item.source for item in items if item.source), "")
+    first = "Take the calls of gc.collect() out of the loop" if source else "Call gc.freeze() once"
     return Finding(
         title="Python's garbage collector takes a lot of time during steps",
         severity=limits.severity(gain),
-        evidence=tuple(Evidence(each.what, time_ns=each.ns, source=each.source) for each in found),
-        action=f"{asked}{', or' if source else ' after the first steps (Python 3.7), or'} "
+        evidence=tuple(Evidence(item.what, time_ns=item.ns, source=item.source) for item in items),
+        action=f"{first}{', or' if source else ' after the first steps (Python 3.7), or'} "
         "collect less often: gc.set_threshold(100_000, 50, 50).",
         gain=gain,
         part="garbage_collection",
     )
 
 
-# Reading at every tenth step wins nine tenths; half leaves room for what else is in the way.
+# Reading at every tenth step saves nine tenths; half allows for other causes.
 HOST_SYNC_LIKELY = 0.5
-# Of fewer gaps "every step" says nothing.
+# With fewer gaps, "every step" means nothing.
 _LEAST_GAPS = 3
 
 
 def host_sync(loop: LoopAnalysis, limits: Thresholds) -> Verdict:
-    """Return a finding where each step is waited for.
+    """Return a finding if Python waits for each step to read a tensor.
 
-    Without an accelerator the bound is the time of the reads. With one, the host could run ahead of
-    the device, at best to hide the shorter of the two behind the longer: that is the bound.
+    Without an accelerator, the bound is the time of the reads. With one, the host could run ahead
+    of the device, which at best hides the shorter of the two: that is the bound.
     """
-    syncs = loop.reads
-    if isinstance(syncs, Missing):
-        return syncs
-    if syncs.gaps < _LEAST_GAPS or syncs.ratio < limits.sync_ratio:
+    reads = loop.reads
+    if isinstance(reads, Missing):
+        return reads
+    if reads.gaps < _LEAST_GAPS or reads.ratio < limits.sync_ratio:
         return None
-    gain_ns = _bound_ns(loop, syncs)
+    gain_ns = _bound_ns(loop, reads)
     gain = loop.gain(gain_ns, HOST_SYNC_LIKELY * gain_ns)
     severity = limits.severity(gain)
-    if not syncs.source:
-        # Keras itself reads what it shows: no line of the job is to be changed.
+    if not reads.source:
+        # Keras itself reads what it shows: no line of the job can be changed.
         severity = min(severity, Severity.INFO)
     return Finding(
         title="Python reads the value of a tensor after every step",
         severity=severity,
         evidence=(
             Evidence(
-                f"{_reads(syncs.calls)} per step by {syncs.function}, time per step",
-                time_ns=round(syncs.ns),
-                source=syncs.source,
+                f"{_count(reads.calls)} per step by {reads.function}, time per step",
+                time_ns=round(reads.ns),
+                source=reads.source,
             ),
-            Evidence(f"share of {syncs.gaps} watched gaps with a read", ratio=syncs.ratio),
+            Evidence(f"share of {reads.gaps} watched gaps with a read", ratio=reads.ratio),
             loop.shown_by("breakdown"),
         ),
         action="Read losses and metrics at every Nth step (.numpy(), float(), print, if), or keep "
@@ -174,32 +172,32 @@ def host_sync(loop: LoopAnalysis, limits: Thresholds) -> Verdict:
     )
 
 
-def _reads(calls: float) -> str:
-    told = f"{calls:.3g}"
-    return "1 read" if told == "1" else f"{told} reads"
+def _count(calls: float) -> str:
+    number = f"{calls:.3g}"
+    return "1 read" if number == "1" else f"{number} reads"
 
 
-def _bound_ns(loop: LoopAnalysis, syncs: TensorReads) -> float:
+def _bound_ns(loop: LoopAnalysis, reads: TensorReads) -> float:
     if isinstance(loop.parts, Missing) or not loop.process.has_accelerator:
-        return syncs.ns * loop.timing.steps
+        return reads.ns * loop.timing.steps
     device_ratio = loop.parts.ratio(*ON_DEVICE)
     return min(device_ratio, 1 - device_ratio) * loop.parts.total_ns
 
 
-# What is prepared has to be read at least.
+# Prepared data still has to be read.
 SLOW_START_LIKELY = 0.5
 
 
 def slow_start(process: ProcessAnalysis, limits: Thresholds) -> Verdict:
-    """Return a finding where data and models take a share of the whole process; imports do not.
+    """Return a finding if preparing data and models takes long, compared with the whole process.
 
-    Garbage that is collected meanwhile is theirs. What is made anew between steps is none of it.
+    Garbage collection in that time counts; imports do not, and nothing after the first step.
     """
     account = process.account
     if isinstance(account, Missing):
         return account
     collected = account.items(Category.COLLECTION)
-    collected_ns = sum(each.ns for each in collected if each.what == BEFORE_STEPS)
+    collected_ns = sum(item.ns for item in collected if item.what == BEFORE_STEPS)
     high_ns = account.prepared_ns + collected_ns
     gain = process.of_wall(high_ns, round(SLOW_START_LIKELY * high_ns))
     if not account.steps or gain.high_ratio < limits.preparation_ratio:

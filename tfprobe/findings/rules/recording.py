@@ -1,7 +1,8 @@
-"""Find what recording cost, and steps that stand out."""
+"""Find what recording costs, and steps that take much longer than the others."""
 
 from __future__ import annotations
 
+from tfprobe.analysis.memory.host_memory import GrowthVerdict
 from tfprobe.errors import Missing
 from tfprobe.findings.finding import Evidence, Finding, Gain, Severity
 from tfprobe.findings.rule import LoopAnalysis, ProcessAnalysis, Verdict
@@ -11,7 +12,7 @@ _NOT_KNOWN = Missing("no step was traced without that profiler, which would tell
 
 
 def own_profiler(process: ProcessAnalysis, limits: Thresholds) -> Verdict:
-    """Return a finding where no step could be traced for long because the job itself profiles."""
+    """Return a finding if steps could not be traced for long because the job profiles itself."""
     own = process.own_profiler
     if own is None or own.open_ns < limits.own_profiler_ratio * process.wall_ns:
         return None
@@ -39,17 +40,18 @@ def own_profiler(process: ProcessAnalysis, limits: Thresholds) -> Verdict:
 
 
 def _growth(process: ProcessAnalysis) -> tuple[Evidence, ...]:
-    """Return by how much memory grows meanwhile, where it does."""
+    """Return by how much memory grows, if it does."""
     machine = process.machine
-    if isinstance(machine, Missing) or isinstance(machine.growth_bytes_per_step, Missing):
+    if isinstance(machine, Missing) or isinstance(machine.growth, Missing):
         return ()
-    if not machine.grows:
+    if machine.growth.verdict is not GrowthVerdict.GROWING:
         return ()
-    return (Evidence("memory growth per step", size_bytes=round(machine.growth_bytes_per_step)),)
+    size_bytes = round(machine.growth.bytes_per_step)
+    return (Evidence("memory growth per step", size_bytes=size_bytes),)
 
 
 def profiler_overhead(process: ProcessAnalysis, limits: Thresholds) -> Verdict:
-    """Return a finding where recording took long; all of it goes when recording less."""
+    """Return a finding if recording takes long; the bound is all of that time."""
     if isinstance(process.overhead_ns, Missing):
         return process.overhead_ns
     cost_ns = min(process.overhead_ns, process.wall_ns)
@@ -58,7 +60,7 @@ def profiler_overhead(process: ProcessAnalysis, limits: Thresholds) -> Verdict:
         return None
     return Finding(
         title="Recording itself takes a significant part of the time",
-        # It goes with the recording, so it is no fault of the job.
+        # It ends with the recording, and is no fault of the job.
         severity=min(limits.severity(gain), Severity.WARNING)
         if gain.high_ratio >= limits.critical_ratio
         else Severity.INFO,
@@ -73,19 +75,19 @@ def profiler_overhead(process: ProcessAnalysis, limits: Thresholds) -> Verdict:
     )
 
 
-# What comes at one distance, or is known to be the job's own, can be done less often; else it is as
-# likely as not another job on the machine.
+# What is periodic, or is known to be the job's own, can be done less often; else it may well be
+# another job on the machine.
 LIKELY_IF_KNOWN = 0.5
 LIKELY = 0.0
 _NAMED = 8
 
 
 def step_outliers(loop: LoopAnalysis, limits: Thresholds) -> Verdict:
-    """Return a finding where outliers add up; the bound is what they took beyond the usual."""
+    """Return a finding if slow steps add up; the bound is their time beyond the usual."""
     outliers = loop.outliers
     if isinstance(outliers, Missing):
         return outliers
-    # Steps that were slow because they were traced again are retracing's.
+    # retracing looks at steps that were slow because of a trace.
     gain_ns = max(outliers.excess_ns - loop.timing.retrace_ns, 0)
     likely = LIKELY_IF_KNOWN if outliers.every or outliers.is_own else LIKELY
     gain = loop.gain(gain_ns, likely * gain_ns)

@@ -12,21 +12,21 @@ from tfprobe.findings.finding import Evidence, Finding
 from tfprobe.findings.rule import LoopAnalysis, ProcessAnalysis, RunAnalysis, Verdict, lacking
 from tfprobe.findings.thresholds import Thresholds
 
-# Twice as many threads make an op less than twice as fast: memory is shared.
+# Twice the threads make an op less than twice as fast, because they share memory.
 LIKELY = 0.5
-# Where the process keeps more CPUs than this busy, its ops run beside each other already.
+# If the process keeps more CPUs than this busy, its ops already run in parallel.
 _BUSY_RATIO = 0.75
 
 
 def threads_few(run: RunAnalysis, limits: Thresholds) -> Iterator[Verdict]:
-    """Give a finding for each loop whose ops may not use the CPUs there are.
+    """Give a finding for each loop whose ops are limited to fewer threads than there are CPUs.
 
-    Processes of one machine share its CPUs: with one for each, one thread is right. The bound is
-    the time of ops that are not tiny, spread over these CPUs.
+    Processes of one machine share its CPUs: with one CPU for each, one thread is right. The bound
+    is what is saved if ops that are not tiny use all of these CPUs.
     """
-    beside = Counter(process.subject.host for process in run.processes)
+    processes = Counter(process.subject.host for process in run.processes)
     for loop in run.loops:
-        yield _of_loop(loop, beside[loop.process.subject.host], limits)
+        yield _of_loop(loop, processes[loop.process.subject.host], limits)
 
 
 def _of_loop(loop: LoopAnalysis, processes: int, limits: Thresholds) -> Verdict:
@@ -36,7 +36,7 @@ def _of_loop(loop: LoopAnalysis, processes: int, limits: Thresholds) -> Verdict:
     cpus = cpus_of(process)
     if isinstance(cpus, Missing) or isinstance(parts, Missing) or isinstance(ops, Missing):
         return lacking(cpus, parts, ops)
-    threads = whole(process.settings.get("intra_op_threads"))
+    threads = whole_number(process.settings.get("intra_op_threads"))
     own_cpus = cpus / max(processes, 1)
     if not threads or threads > limits.few_threads_per_cpu * own_cpus or ops.has_accelerator:
         return None
@@ -75,7 +75,7 @@ def _large_ratio(ops: StepOps) -> float:
 
 
 def _leaves_cpus(process: ProcessAnalysis, cpus: float) -> bool:
-    """Say whether CPUs are left over, as far as that was measured."""
+    """Say whether CPUs are idle, or that was not measured."""
     machine = process.machine
     if isinstance(machine, Missing) or isinstance(machine.used_cpus, Missing):
         return True
@@ -89,11 +89,11 @@ def _used(process: ProcessAnalysis) -> tuple[Evidence, ...]:
     return (Evidence(f"the process kept {machine.used_cpus:.2g} CPUs busy"),)
 
 
-# Threads that take turns lose caches and hold each other up, not all of the time: of what n threads
-# wait for c CPUs, less than half was won where it was measured.
+# Threads that alternate lose caches and delay each other only some of the time: less than half of
+# the time that n threads wait for c CPUs was saved where it was measured.
 BOUND = 0.5
 THREADS_OVERSUBSCRIBED_LIKELY = 0.2
-# Where they were seen taking turns without end, 64 threads for 2 CPUs cost 44 to 63 % of the loop.
+# With many context switches, 64 threads for 2 CPUs cost 44 to 63 % of the loop.
 BOUND_IF_SEEN = 0.7
 LIKELY_IF_SEEN = 0.4
 _VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")
@@ -102,8 +102,8 @@ _VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")
 def threads_oversubscribed(loop: LoopAnalysis, limits: Thresholds) -> Verdict:
     """Return a finding for too many threads.
 
-    Of n threads on c CPUs, each waits (n - c) / n of the host's compute time: the bound is half of
-    that, or seven tenths where threads were seen losing their CPUs to each other.
+    Each of n threads on c CPUs waits (n - c) / n of the host's compute time: the bound is half of
+    that, or seven tenths if threads were seen to lose their CPUs to each other.
     """
     process, parts = loop.process, loop.parts
     if isinstance(process.settings, Missing):
@@ -145,11 +145,11 @@ def threads_oversubscribed(loop: LoopAnalysis, limits: Thresholds) -> Verdict:
 
 
 def cpus_of(process: ProcessAnalysis) -> float | Missing:
-    """Return the CPUs there are: by cgroup and affinity, or in a short run by affinity alone."""
+    """Return the number of CPUs, by cgroup and affinity; in a short run by affinity only."""
     if not isinstance(process.machine, Missing):
         return process.machine.cpus
     settings = {} if isinstance(process.settings, Missing) else process.settings
-    count = whole(settings.get("cpus"))
+    count = whole_number(settings.get("cpus"))
     return float(count) if count else process.machine
 
 
@@ -167,16 +167,16 @@ def _throttled_ns(process: ProcessAnalysis) -> int:
 
 
 def _pools(settings: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
-    """Return the sizes of pools; 0 stands for as many as TensorFlow sees CPUs."""
+    """Return the sizes of thread pools; 0 means as many as TensorFlow sees CPUs."""
     for name in ("intra_op_threads", "inter_op_threads"):
         size = settings.get(name)
         if isinstance(size, int) and not isinstance(size, bool):
-            yield name, size or whole(settings.get("cpus"))
+            yield name, size or whole_number(settings.get("cpus"))
     environment = settings.get("environment") or {}
     for name in _VARIABLES:
-        yield name, whole(environment.get(name))
+        yield name, whole_number(environment.get(name))
 
 
-def whole(value: object) -> int:
+def whole_number(value: object) -> int:
     text = str(value)
     return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tests.support.subjects import GIB, MIB, WHOLE_NS, found, machine, process
+from tests.support.subjects import GIB, MIB, WHOLE_NS, found, growth, machine, process
+from tfprobe.analysis.memory.host_memory import GrowthVerdict
 from tfprobe.findings.finding import Severity
 from tfprobe.profile.profile import OwnProfiler
 
 # 103 MiB in the later half, on top of 1 GiB.
 LEAKING = machine(
     resident_bytes=GIB + 103 * MIB,
-    growth_bytes_per_step=103 * MIB / 50,
-    watched_steps=50,
-    grows=True,
+    growth=growth(103 * MIB / 50),
     limit_bytes=1024 * GIB,
 )
 
@@ -29,14 +28,14 @@ def test_a_tenth_more_is_told() -> None:
 
 def test_less_is_not() -> None:
     """Allocators take a little more now and then."""
-    fine = replace(LEAKING, growth_bytes_per_step=102 * MIB / 50)
+    fine = replace(LEAKING, growth=growth(102 * MIB / 50))
 
     assert found("memory_growth", processes=[process(machine=fine)]) is None
 
 
 def test_a_warm_up_is_not() -> None:
     """A cache that fills goes up and stays."""
-    fine = replace(LEAKING, grows=False)
+    fine = replace(LEAKING, growth=growth(103 * MIB / 50, GrowthVerdict.WARMING_UP))
 
     assert found("memory_growth", processes=[process(machine=fine)]) is None
 

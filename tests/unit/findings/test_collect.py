@@ -14,6 +14,7 @@ from tests.support.subjects import account
 from tests.support.tiers import SECOND_NS, resource_sample
 from tfprobe.analysis.account.ledger import Item
 from tfprobe.analysis.core.intervals import busy_ns_by_group
+from tfprobe.analysis.memory.host_memory import GrowthVerdict
 from tfprobe.analysis.ops import graph_costs
 from tfprobe.analysis.ops.graph_costs import graph_loop
 from tfprobe.analysis.system.application import ActivityInSteps
@@ -307,8 +308,10 @@ def test_growth_is_that_of_the_later_half() -> None:
     machine = _process(made).machine
 
     assert not isinstance(machine, Missing)
-    assert (machine.growth_bytes_per_step, machine.grows) == (MIB, True)
-    assert (machine.watched_steps, machine.resident_bytes) == (100, 700 * MIB)
+    growth = machine.growth
+    assert not isinstance(growth, Missing)
+    assert (growth.bytes_per_step, growth.verdict) == (MIB, GrowthVerdict.GROWING)
+    assert (growth.last_step - growth.first_step, machine.resident_bytes) == (100, 700 * MIB)
 
 
 def test_the_cpus_are_those_that_the_cgroup_allows() -> None:
