@@ -1,1 +1,1 @@
-"""Say how long steps take, how that changes over a run, and why some take longer."""
+"""Answer how long steps take, how that changes over a run, and why some take longer."""

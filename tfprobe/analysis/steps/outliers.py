@@ -1,7 +1,7 @@
-"""Steps, and gaps between steps, that took far longer than usual; and what happened then.
+"""Find steps, and gaps between steps, that took far longer than usual, with causes and periods.
 
 An outlier has a robust z above 3.5: 0.6745 (x - median) / MAD (Iglewicz and Hoaglin 1993), with a
-floor below tiny MADs. Only long ones are looked for.
+floor for tiny MADs. Unusually short ones are ignored.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ from tfprobe.analysis.steps.step_window import StepWindow
 from tfprobe.errors import Missing
 from tfprobe.profile.tables import Flags, Int64s
 
-# Which parts of the outliers are looked at for what repeats: the longest, and all.
+# Periods are sought among these fractions of the outliers: the longest sixteenth, a quarter, all.
 _PARTS = (16, 4, 1)
-# With fewer there is no telling what is usual.
+# With fewer there is no saying what is usual.
 LEAST_STEPS = 8
-# Of what nothing else is known: it is the first step, which traces, allocates and fills caches.
+# Where no other cause is known: the first step traces, allocates and fills caches.
 FIRST_STEP = Cause("first", "the first step")
 FOLD = Cause("recording", "tfprobe summed up the previous steps")
-# A fold is no longer than so many usual ones, else something else went on.
+# A fold takes at most so many times the usual one; otherwise there was another cause.
 _LONGEST_FOLD = 4
 
 
 @dataclass(frozen=True, slots=True)
 class Outlier:
-    """A step that took too long, or the gap before it; `start_ns` is monotonic."""
+    """A step that took too long, or the gap before one; `start_ns` is monotonic."""
 
     step: int
     is_gap: bool
@@ -52,16 +52,16 @@ class Outlier:
 
     @property
     def what(self) -> str:
-        """Name it as the documents do."""
+        """Return its name in documents."""
         return "gap" if self.is_gap else "step"
 
 
 @dataclass(frozen=True, slots=True)
 class Outliers:
-    """The outliers among `looked_at` steps, or the gaps before them, longest first.
+    """The outliers among `looked_at` steps, or among the gaps before them, longest first.
 
-    `excess_ns` is what they took beyond the usual, which is the median; `share_ratio` is its part
-    of the time of all steps and gaps that were looked at.
+    `excess_ns` is what they took beyond the usual time, which is the median; `share_ratio` is its
+    share of the time of all counted steps and gaps.
     """
 
     looked_at: int
@@ -72,87 +72,87 @@ class Outliers:
     periods: tuple[Period, ...]
 
 
-def step_outliers(remembered: StepWindow, causes: Causes) -> Outliers | Missing:
+def step_outliers(window: StepWindow, causes: Causes) -> Outliers | Missing:
     """Return the steps that took too long."""
-    return _outliers(remembered, causes, is_gap=False)
+    return _outliers(window, causes, is_gap=False)
 
 
-def gap_outliers(remembered: StepWindow, causes: Causes) -> Outliers | Missing:
-    """Return the gaps that took too long; each has the number of the step after it."""
-    return _outliers(remembered, causes, is_gap=True)
+def gap_outliers(window: StepWindow, causes: Causes) -> Outliers | Missing:
+    """Return the gaps that took too long, each with the number of the step after it."""
+    return _outliers(window, causes, is_gap=True)
 
 
-def _outliers(remembered: StepWindow, causes: Causes, *, is_gap: bool) -> Outliers | Missing:
-    times_ns = remembered.gap_ns if is_gap else remembered.step_ns
-    counts = remembered.gap_counts if is_gap else remembered.counts
+def _outliers(window: StepWindow, causes: Causes, *, is_gap: bool) -> Outliers | Missing:
+    times_ns = window.gap_ns if is_gap else window.step_ns
+    counts = window.gap_counts if is_gap else window.counts
     if counts.sum() < LEAST_STEPS:
         return Missing(f"it takes {LEAST_STEPS} steps to know what is usual")
     usual = spread(times_ns[counts])
-    is_fold = _is_fold(remembered, causes, times_ns - usual.median, is_gap=is_gap)
-    z = robust_z(times_ns, usual, usual_ns=_period_ns(remembered))
+    is_fold = _is_fold(window, causes, times_ns - usual.median, is_gap=is_gap)
+    z = robust_z(times_ns, usual, usual_ns=_period_ns(window))
     stands_out = counts & (z > OUTLIER_Z)
     rows = np.flatnonzero(stands_out)
     rows = rows[np.argsort(-times_ns[rows], kind="stable")]
-    end_ns = remembered.start_ns[rows] if is_gap else remembered.end_ns[rows]
+    end_ns = window.start_ns[rows] if is_gap else window.end_ns[rows]
     start_ns = end_ns - times_ns[rows]
     excess_ns = times_ns[rows] - int(usual.median)
     explained = causes.explain(start_ns, end_ns, excess_ns)
-    rhythms = _periods(remembered.first_step, counts, rows[~is_fold[rows]])
+    rhythms = _periods(window.first_step, counts, rows[~is_fold[rows]])
     if is_gap:
-        steps = (remembered.first_step + rows).tolist()
+        steps = (window.first_step + rows).tolist()
         explained = _by_line(steps, explained, excess_ns.tolist(), causes, rhythms)
     return Outliers(
         looked_at=int(counts.sum()),
         usual_ns=usual.median,
         excess_ns=int(excess_ns.sum()),
-        share_ratio=float(excess_ns.sum()) / max(_all_ns(remembered), 1),
+        share_ratio=float(excess_ns.sum()) / max(_all_ns(window), 1),
         found=tuple(
             Outlier(
-                step=remembered.first_step + int(row),
+                step=window.first_step + int(row),
                 is_gap=is_gap,
-                start_ns=int(start_ns[at]),
+                start_ns=int(start_ns[index]),
                 duration_ns=int(times_ns[row]),
-                excess_ns=int(excess_ns[at]),
+                excess_ns=int(excess_ns[index]),
                 z=float(z[row]),
                 cause=FOLD
                 if is_fold[row]
-                else _cause(remembered.first_step + int(row), is_gap, explained[at], rhythms),
+                else _cause(window.first_step + int(row), is_gap, explained[index], rhythms),
             )
-            for at, row in enumerate(rows)
+            for index, row in enumerate(rows)
         ),
         periods=rhythms,
     )
 
 
 def _is_fold(
-    remembered: StepWindow, causes: Causes, excess_ns: npt.NDArray[np.floating], *, is_gap: bool
+    window: StepWindow, causes: Causes, excess_ns: npt.NDArray[np.floating], *, is_gap: bool
 ) -> Flags:
-    """Say which gaps are those in which the agent summed up the steps before, and no longer."""
-    turns = is_gap & (remembered.numbers % FOLDED_STEPS == 0) & (remembered.numbers > 0)
-    found: Flags = turns & (excess_ns <= _LONGEST_FOLD * causes.fold_ns)
-    return found
+    """Return which gaps are only as long as the agent's summing up of the steps before."""
+    turns = is_gap & (window.numbers % FOLDED_STEPS == 0) & (window.numbers > 0)
+    is_fold: Flags = turns & (excess_ns <= _LONGEST_FOLD * causes.fold_ns)
+    return is_fold
 
 
 def _periods(first_step: int, counts: Flags, rows: Int64s) -> tuple[Period, ...]:
-    """Return what repeats among outliers, longest first, or among the longest of them alone.
+    """Return the periods of outliers (`rows`, longest first), or of only the longest of them.
 
-    On a busy machine many steps stand out a little, and hide what stands out a lot.
+    On a busy machine many steps stand out a little and hide those that stand out a lot.
     """
     found: list[Period] = []
     for part in _PARTS:
         stands_out = np.zeros(len(counts), dtype=np.bool_)
         stands_out[rows[: max(len(rows) // part, LEAST_TIMES)]] = True
         for period in periods(first_step, counts, stands_out):
-            # A multiple is found where the other turns are not among the longest.
-            found = [one for one in found if not _is_in(one, period)]
-            if not any(_is_in(period, one) for one in found):
+            # Among only the longest, a multiple of the period may have been found.
+            found = [other for other in found if not _is_in(other, period)]
+            if not any(_is_in(period, other) for other in found):
                 found.append(period)
-    return tuple(sorted(found, key=lambda each: -each.times)[:MOST_PERIODS])
+    return tuple(sorted(found, key=lambda period: -period.times)[:MOST_PERIODS])
 
 
-def _is_in(one: Period, other: Period) -> bool:
-    """Say whether every turn of a period is one of another period."""
-    return one.every % other.every == 0 and (one.first - other.first) % other.every == 0
+def _is_in(period: Period, other: Period) -> bool:
+    """Return whether every turn of a period is also one of the other."""
+    return period.every % other.every == 0 and (period.first - other.first) % other.every == 0
 
 
 def _by_line(
@@ -162,23 +162,23 @@ def _by_line(
     causes: Causes,
     rhythms: Sequence[Period],
 ) -> tuple[Cause | Missing, ...]:
-    """Return why gaps took long, by the line that was seen in them, or in others of a period."""
+    """Return the causes of gaps, refined by the line seen in them or at other turns of a period."""
     seen = {
         step: line
         for step, excess in zip(steps, excess_ns, strict=True)
         if (line := causes.watched(step, excess)) is not None
     }
     usual = {rhythm: _usual(rhythm, seen) for rhythm in rhythms}
-    found = []
+    refined = []
     for step, known in zip(steps, explained, strict=True):
-        of_period = (line for each, line in usual.items() if line and _has_turn(each, step))
+        of_period = (line for rhythm, line in usual.items() if line and _has_turn(rhythm, step))
         line = seen.get(step) or next(of_period, None)
-        found.append(known if line is None or not is_vague(known) else _with_line(known, line))
-    return tuple(found)
+        refined.append(known if line is None or not is_vague(known) else _with_line(known, line))
+    return tuple(refined)
 
 
 def _with_line(known: Cause | Missing, line: Cause) -> Cause:
-    """Return a line as what it is known to be part of, such as the end of an epoch."""
+    """Return a line as part of a known cause, such as the end of an epoch."""
     if isinstance(known, Missing) or known.kind in OF_MACHINE:
         return line
     return replace(line, kind=known.kind, name=f"{known.name}, {line.name}")
@@ -187,68 +187,68 @@ def _with_line(known: Cause | Missing, line: Cause) -> Cause:
 def _usual(period: Period, seen: Mapping[int, Cause]) -> Cause | None:
     """Return the line that was seen most often at the turns of a period."""
     lines = Counter(line for step, line in seen.items() if _has_turn(period, step))
-    return max(lines, key=lambda line: lines[line], default=None)
+    return max(lines, key=lines.__getitem__, default=None)
 
 
 def _has_turn(period: Period, step: int) -> bool:
     return (step - period.first) % period.every == 0
 
 
-def _period_ns(remembered: StepWindow) -> float:
+def _period_ns(window: StepWindow) -> float:
     """Return how long a step and the gap before it usually take."""
-    steps_ns = remembered.step_ns[remembered.counts]
-    gaps_ns = remembered.gap_ns[remembered.gap_counts]
-    return sum(float(np.median(each)) for each in (steps_ns, gaps_ns) if len(each))
+    steps_ns = window.step_ns[window.counts]
+    gaps_ns = window.gap_ns[window.gap_counts]
+    return sum(float(np.median(times_ns)) for times_ns in (steps_ns, gaps_ns) if len(times_ns))
 
 
-def _all_ns(remembered: StepWindow) -> int:
-    """Return the time of all steps and gaps that count."""
-    steps_ns = remembered.step_ns[remembered.counts].sum()
-    return int(steps_ns + remembered.gap_ns[remembered.gap_counts].sum())
+def _all_ns(window: StepWindow) -> int:
+    """Return the time of all counted steps and gaps."""
+    steps_ns = window.step_ns[window.counts].sum()
+    return int(steps_ns + window.gap_ns[window.gap_counts].sum())
 
 
 def _cause(
-    step: int, is_gap: bool, found: Cause | Missing, rhythms: Sequence[Period]
+    step: int, is_gap: bool, cause: Cause | Missing, rhythms: Sequence[Period]
 ) -> Cause | Missing:
-    """Return why a step took long.
+    """Return why a step or gap took long.
 
-    A first step takes long on an idle machine, too, and what others on the machine do keeps no time
-    with the steps of this job.
+    The machine is no cause of a first step, which is slow on an idle machine, too, nor of a period:
+    other programs do not keep time with the steps of this job.
     """
-    if isinstance(found, Missing) or found.kind in OF_MACHINE:
+    if isinstance(cause, Missing) or cause.kind in OF_MACHINE:
         if step == 0 and not is_gap:
             return FIRST_STEP
         if any(_has_turn(rhythm, step) for rhythm in rhythms):
             return UNKNOWN
-    return found
+    return cause
 
 
 def by_cause(outliers: Outliers) -> tuple[tuple[Cause | Missing, int, int], ...]:
-    """Return each cause with how many outliers it explains and their excess, largest first."""
+    """Return each cause with the number of its outliers and their excess, largest first."""
     sums: dict[Cause | Missing, list[int]] = {}
-    for each in outliers.found:
-        of_cause = sums.setdefault(each.cause, [0, 0])
+    for outlier in outliers.found:
+        of_cause = sums.setdefault(outlier.cause, [0, 0])
         of_cause[0] += 1
-        of_cause[1] += each.excess_ns
-    found = [(cause, count, excess_ns) for cause, (count, excess_ns) in sums.items()]
-    return tuple(sorted(found, key=lambda each: -each[2]))
+        of_cause[1] += outlier.excess_ns
+    causes = [(cause, count, excess_ns) for cause, (count, excess_ns) in sums.items()]
+    return tuple(sorted(causes, key=lambda cause: -cause[2]))
 
 
-# Three times may be chance to a reader, whatever a formula says.
+# To a reader, three times may be chance, whatever the formula says.
 LEAST_TIMES = 4
-# Of all steps whose turn it was, so many must stand out.
-LEAST_HELD_RATIO = 0.8
-# How likely chance alone may yield any of all the periods that are tried, each of three times.
+# At least this share of the turns of a period must stand out.
+LEAST_TURNS_RATIO = 0.8
+# The highest probability that chance alone yields any of the periods that are tried.
 CHANCE = 0.003
-# Rhythms within rhythms: summaries every 10, checkpoints every 100, an evaluation every 1,000.
+# Periods within periods: summaries every 10 steps, checkpoints every 100, evaluations every 1,000.
 MOST_PERIODS = 3
-# Periods that are looked at together.
+# Periods that are tried in one numpy call.
 _AT_ONCE = 64
 
 
 @dataclass(frozen=True, slots=True)
 class Period:
-    """Steps `first`, `first + every` ... stand out: `times` of the `turns` that were looked at."""
+    """Steps `first`, `first + every` ... stand out: `times` of the `turns` that were counted."""
 
     every: int
     first: int
@@ -257,35 +257,32 @@ class Period:
 
 
 def periods(first_step: int, looked_at: Flags, stands_out: Flags) -> tuple[Period, ...]:
-    """Return the periods in which steps stand out, the one that explains most first.
+    """Return the periods at which steps stand out, the one that explains most first.
 
-    Row i of the flags is step `first_step + i`. `stands_out` are steps that do, of those
-    `looked_at`; what one period explains is taken out before the next is looked for.
+    Row i of the flags is step `first_step + i`; only steps that were `looked_at` count. What one
+    period explains is removed before the next is sought.
     """
     found: list[Period] = []
     left = stands_out & looked_at
     while len(found) < MOST_PERIODS and (period := _best(looked_at, left)):
         left[period.first % period.every :: period.every] = False
         found.append(period)
-    return tuple(
-        Period(each.every, first_step + each.first, each.times, each.turns) for each in found
-    )
+    return tuple(replace(period, first=first_step + period.first) for period in found)
 
 
 def _best(looked_at: Flags, stands_out: Flags) -> Period | None:
-    """Return the period with most of what stands out and least of what does not."""
+    """Return the period that covers most steps that stand out and fewest that do not."""
     rows = np.flatnonzero(stands_out)
     if len(rows) < LEAST_TIMES:
         return None
     longest = int(rows[-1] - rows[0]) // (LEAST_TIMES - 1)
     rate = len(rows) / int(looked_at.sum())
-    tried = _tried(rows, looked_at, longest)
-    held = [each for each in tried if _is_no_chance(each, rate, longest)]
-    return max(held, key=lambda each: each.times**2 / each.turns, default=None)
+    periods = [p for p in _candidates(rows, looked_at, longest) if _is_no_chance(p, rate, longest)]
+    return max(periods, key=lambda period: period.times**2 / period.turns, default=None)
 
 
-def _tried(rows: Int64s, looked_at: Flags, longest: int) -> Iterator[Period]:
-    """Give of each period up to the longest its best turn, where enough of them stand out."""
+def _candidates(rows: Int64s, looked_at: Flags, longest: int) -> Iterator[Period]:
+    """Yield each period up to the longest with its best offset, where enough turns stand out."""
     ignored = len(looked_at) - int(np.count_nonzero(looked_at))
     for shortest in range(2, longest + 1, _AT_ONCE):
         every = np.arange(shortest, min(shortest + _AT_ONCE, longest + 1))
@@ -294,28 +291,28 @@ def _tried(rows: Int64s, looked_at: Flags, longest: int) -> Iterator[Period]:
         counts = np.bincount(turn.ravel(), minlength=width * len(every)).reshape(-1, width)
         residue, times = counts.argmax(axis=1), counts.max(axis=1)
         fewest = -(-(len(looked_at) - residue) // every) - ignored
-        likely = (times >= LEAST_TIMES) & (times >= LEAST_HELD_RATIO * fewest)
-        for at in np.flatnonzero(likely).tolist():
-            yield from _period(rows, looked_at, int(every[at]), int(residue[at]))
+        likely = (times >= LEAST_TIMES) & (times >= LEAST_TURNS_RATIO * fewest)
+        for index in np.flatnonzero(likely).tolist():
+            yield from _period(rows, looked_at, int(every[index]), int(residue[index]))
 
 
 def _period(rows: Int64s, looked_at: Flags, every: int, residue: int) -> Iterator[Period]:
-    mine = rows[rows % every == residue]
+    of_period = rows[rows % every == residue]
     turns = int(np.count_nonzero(looked_at[residue::every]))
-    if len(mine) >= LEAST_HELD_RATIO * turns:
-        yield Period(every, int(mine[0]), len(mine), turns)
+    if len(of_period) >= LEAST_TURNS_RATIO * turns:
+        yield Period(every, int(of_period[0]), len(of_period), turns)
 
 
 def _is_no_chance(period: Period, rate: float, longest: int) -> bool:
-    """Say whether so many at once are unlikely, by Chernoff's bound on the binomial distribution.
+    """Return whether chance is unlikely, by Chernoff's bound on the binomial distribution.
 
-    All residues of all periods up to `longest` could have been the one.
+    Any offset of any period up to `longest` could have been found.
     """
-    held = period.times / period.turns
-    if held <= rate:
+    share = period.times / period.turns
+    if share <= rate:
         return False
-    divergence = held * math.log(held / rate)
-    if held < 1:
-        divergence += (1 - held) * math.log((1 - held) / (1 - rate))
+    divergence = share * math.log(share / rate)
+    if share < 1:
+        divergence += (1 - share) * math.log((1 - share) / (1 - rate))
     tried = longest * (longest + 1) / 2
     return math.log(tried) - period.turns * divergence < math.log(CHANCE)

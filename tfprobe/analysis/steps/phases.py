@@ -1,19 +1,19 @@
 """Divide the life of a process into phases, which sum to its wall time exactly.
 
-At each instant the first of these that holds:
+Each instant is in the first of these phases that applies:
 
- compile     a function is traced or compiled, or it is a first step that took five usual ones
+ compile     a function is traced or compiled, or a first step takes over five usual ones
  checkpoint  a model or its weights are saved
- evaluation  an evaluation or prediction beside training: its steps, and what is between them
- warm-up     steps of a loop until its times have come down to what they are later
- steady      steps, and what is between them
- start-up    Python starts and modules are imported, up to TensorFlow's
+ evaluation  an evaluation or prediction during training: its steps and the gaps between them
+ warm-up     steps of a loop until they are as fast as later
+ steady      steps and the gaps between them
+ start-up    Python starts and modules are imported, up to TensorFlow
  set-up      from there to the first step
  end         after the last step
  between     none of them: from one fit to the next, or a pause between steps
 
-A pause is a gap of more than ten usual steps and 100 ms. Where a loop has forgotten its first
-steps, the time since it was first seen counts as steady, or of it that of the fits that are known.
+A pause is a gap of more than ten usual steps and 100 ms. Where a loop no longer remembers its first
+steps, the time since it was first seen counts as steady, or only its fits where these are known.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from tfprobe.errors import Missing
 from tfprobe.profile.profile import Loop, Process, Profile
 from tfprobe.profile.tables import Int64s
 
-# In the order of a life.
+# In the order of a process's life.
 PHASES: tuple[str, ...] = (
     "start-up",
     "set-up",
@@ -41,7 +41,7 @@ PHASES: tuple[str, ...] = (
     "between",
     "end",
 )
-# Of several that hold at once it is the first.
+# Where several phases apply at once, the first of these counts.
 _PRIORITY: tuple[str, ...] = (
     "compile",
     "checkpoint",
@@ -64,7 +64,7 @@ _PHASE_OF_ACTIVITY: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """A stretch of one phase, in unix ns."""
+    """An interval of one phase, in unix ns."""
 
     phase: str
     start_ns: int
@@ -73,10 +73,10 @@ class Segment:
 
 @dataclass(frozen=True, slots=True)
 class Life:
-    """A process from its start to its end, or to its last sign of life, in unix ns.
+    """A process from its start to its end or last sign of life, in unix ns.
 
-    Segments follow each other without holes. `knows_import` says whether the recording tells when
-    TensorFlow was imported; where it does not, set-up is in start-up.
+    Segments follow each other without holes. `knows_import` says whether the recording has the
+    import of TensorFlow; without it, set-up is part of start-up.
     """
 
     process: Process
@@ -90,7 +90,7 @@ class Life:
         return self.end_ns - self.start_ns
 
     def total_ns(self, phase: str) -> int:
-        """Return how long a phase lasted in all."""
+        """Return the total length of a phase."""
         return sum(
             segment.end_ns - segment.start_ns for segment in self.segments if segment.phase == phase
         )
@@ -116,7 +116,7 @@ def process_clock(process: Process) -> ProcessClock | Missing:
 
 
 def life(profile: Profile, process: Process) -> Life | Missing:
-    """Return the phases of a process, or why they cannot be told."""
+    """Return the phases of a process, or why they are not known."""
     bounds = process_clock(process)
     if isinstance(bounds, Missing):
         return bounds
@@ -133,13 +133,13 @@ def life(profile: Profile, process: Process) -> Life | Missing:
     end_ns = max(bounds.noted_end_ns, last_ns)
     first_ns = min(_first_seen_ns(loop, shift_ns) for loop in loops)
     imported_ns = _imported_ns(profile, process, first_ns)
-    stretches = [
+    intervals = [
         *_of_activities(profile, process, with_evaluation=is_training(loops)),
         *_of_loops(loops, shift_ns),
         *_of_forgotten(profile, loops, shift_ns),
         *_of_rest(start_ns, imported_ns or first_ns, first_ns, last_ns, end_ns),
     ]
-    segments = _painted(stretches, start_ns, end_ns)
+    segments = _painted(intervals, start_ns, end_ns)
     return Life(process, start_ns, end_ns, segments, knows_import=imported_ns is not None)
 
 
@@ -149,7 +149,7 @@ def _first_seen_ns(loop: Loop, shift_ns: int) -> int:
 
 
 def _imported_ns(profile: Profile, process: Process, first_ns: int) -> int | None:
-    """Return when the last of the imports before the first step was over."""
+    """Return when the last import before the first step ended."""
     ends_ns = (
         min(activity.end_ns, first_ns)
         for activity in profile.activities
@@ -166,25 +166,31 @@ def _of_activities(
     for kind, phase in _PHASE_OF_ACTIVITY.items():
         if phase == "evaluation" and not with_evaluation:
             continue
-        these = [a for a in profile.activities if a.process == process.index and a.kind == kind]
-        yield _stretches(phase, [(each.start_ns, each.end_ns) for each in these])
+        yield _phase_intervals(
+            phase,
+            [
+                (activity.start_ns, activity.end_ns)
+                for activity in profile.activities
+                if activity.process == process.index and activity.kind == kind
+            ],
+        )
 
 
 def _of_loops(loops: Sequence[Loop], shift_ns: int) -> Iterator[PhaseIntervals]:
-    for each in step_phases(loops):
-        yield PhaseIntervals(each.phase, each.start_ns + shift_ns, each.end_ns + shift_ns)
+    for times in step_phases(loops):
+        yield PhaseIntervals(times.phase, times.start_ns + shift_ns, times.end_ns + shift_ns)
 
 
 def _of_forgotten(
     profile: Profile, loops: Sequence[Loop], shift_ns: int
 ) -> Iterator[PhaseIntervals]:
-    """Give the time of steps that are no longer remembered: of fits if they are known."""
+    """Yield the time of steps that are no longer remembered: of fits if they are known."""
     for loop in loops:
-        beside = is_training(loops) and loop.kind in EVALUATION_KINDS
-        if not loop.recent.first_step or beside:
+        evaluates = is_training(loops) and loop.kind in EVALUATION_KINDS
+        if not loop.recent.first_step or evaluates:
             continue
         until_ns = int(loop.recent.start_ns[0]) + shift_ns
-        whole = (_first_seen_ns(loop, shift_ns), until_ns)
+        forgotten = (_first_seen_ns(loop, shift_ns), until_ns)
         fits = [
             (activity.start_ns, min(activity.end_ns, until_ns))
             for activity in profile.activities
@@ -192,29 +198,29 @@ def _of_forgotten(
             and activity.kind == "train"
             and activity.start_ns < until_ns
         ]
-        yield _stretches("steady", fits if fits and loop.kind == "fit" else [whole])
+        yield _phase_intervals("steady", fits if fits and loop.kind == "fit" else [forgotten])
 
 
 def _of_rest(
     start_ns: int, imported_ns: int, first_ns: int, last_ns: int, end_ns: int
 ) -> Iterator[PhaseIntervals]:
-    yield _stretches("start-up", [(start_ns, imported_ns)])
-    yield _stretches("set-up", [(imported_ns, first_ns)])
-    yield _stretches("end", [(last_ns, end_ns)])
-    yield _stretches("between", [(start_ns, end_ns)])
+    yield _phase_intervals("start-up", [(start_ns, imported_ns)])
+    yield _phase_intervals("set-up", [(imported_ns, first_ns)])
+    yield _phase_intervals("end", [(last_ns, end_ns)])
+    yield _phase_intervals("between", [(start_ns, end_ns)])
 
 
-def _stretches(phase: str, intervals: Sequence[tuple[int, int]]) -> PhaseIntervals:
+def _phase_intervals(phase: str, intervals: Sequence[tuple[int, int]]) -> PhaseIntervals:
     start_ns, end_ns = np.array(intervals, dtype=np.int64).reshape(-1, 2).T
     return PhaseIntervals(phase, start_ns, end_ns)
 
 
 def _painted(
-    stretches: Sequence[PhaseIntervals], start_ns: int, end_ns: int
+    intervals: Sequence[PhaseIntervals], start_ns: int, end_ns: int
 ) -> tuple[Segment, ...]:
-    """Return which phase holds when: what comes earlier in the list of priorities lies on top."""
-    clipped = [_clipped(stretch, start_ns, end_ns) for stretch in stretches]
-    edges = np.unique(np.concatenate([part for each in clipped for part in each[1:]]))
+    """Return the segments of a life: where phases overlap, the one of higher priority counts."""
+    clipped = [_clipped(times, start_ns, end_ns) for times in intervals]
+    edges = np.unique(np.concatenate([edge for _, *both in clipped for edge in both]))
     phase = np.full(len(edges) - 1, len(_PRIORITY) - 1)
     for name, starts, ends in clipped:
         marks = np.zeros(len(edges), dtype=np.int64)
@@ -231,15 +237,16 @@ def _painted(
     )
 
 
-def _clipped(each: PhaseIntervals, start_ns: int, end_ns: int) -> tuple[str, Int64s, Int64s]:
-    starts, ends = np.clip(each.start_ns, start_ns, end_ns), np.clip(each.end_ns, start_ns, end_ns)
-    kept = ends > starts
-    return each.phase, starts[kept], ends[kept]
+def _clipped(times: PhaseIntervals, start_ns: int, end_ns: int) -> tuple[str, Int64s, Int64s]:
+    starts = np.clip(times.start_ns, start_ns, end_ns)
+    ends = np.clip(times.end_ns, start_ns, end_ns)
+    is_real = ends > starts
+    return times.phase, starts[is_real], ends[is_real]
 
 
-# Beside training these are evaluation.
+# During training these are evaluation.
 EVALUATION_KINDS = ("evaluate", "predict", "test_on_batch", "predict_on_batch")
-# A pause is longer than both: an epoch of a few short steps ends sooner.
+# A pause is longer than both; the end of an epoch with few short steps is shorter.
 PAUSE_STEPS = 10
 PAUSE_NS = 100_000_000
 # A first step this much longer than the usual one traced its function.
@@ -256,68 +263,66 @@ class PhaseIntervals:
 
 
 def is_training(loops: Sequence[Loop]) -> bool:
-    """Say whether evaluation is beside something else, and not all there is."""
+    """Return whether the loops do anything other than evaluating."""
     return any(loop.kind not in EVALUATION_KINDS for loop in loops)
 
 
 def step_phases(loops: Sequence[Loop]) -> Iterator[PhaseIntervals]:
-    """Give the stretches of the loops of one process, in monotonic ns."""
-    beside = [loop for loop in loops if is_training(loops) and loop.kind in EVALUATION_KINDS]
-    main = [loop for loop in loops if loop not in beside]
+    """Yield the phases of the loops of one process, in monotonic ns."""
+    evaluating = [loop for loop in loops if is_training(loops) and loop.kind in EVALUATION_KINDS]
+    main = [loop for loop in loops if loop not in evaluating]
     between = _all_steps(main)
     for loop in loops:
-        remembered = recent_window(loop, loops)
-        yield from _first_step(remembered)
-        if loop in beside:
-            yield PhaseIntervals("evaluation", *_spans(remembered, 0, len(remembered), between))
+        window = recent_window(loop, loops)
+        yield from _first_step(window)
+        if loop in evaluating:
+            yield PhaseIntervals("evaluation", *_spans(window, 0, len(window), between))
         else:
-            yield from _of_main(remembered)
+            yield from _of_main(window)
 
 
-def _first_step(remembered: StepWindow) -> Iterator[PhaseIntervals]:
-    """Give the first step if it took as long as only tracing does."""
-    usual_ns = remembered.step_ns[remembered.counts][1:]
-    if remembered.first_step or not len(usual_ns):
+def _first_step(window: StepWindow) -> Iterator[PhaseIntervals]:
+    """Yield the first step if it took as long as only tracing does."""
+    usual_ns = window.step_ns[window.counts][1:]
+    if window.first_step or not len(usual_ns):
         return
-    if remembered.step_ns[0] > TRACED_TIMES * np.median(usual_ns):
-        yield PhaseIntervals("compile", remembered.start_ns[:1], remembered.end_ns[:1])
+    if window.step_ns[0] > TRACED_TIMES * np.median(usual_ns):
+        yield PhaseIntervals("compile", window.start_ns[:1], window.end_ns[:1])
 
 
-def _of_main(remembered: StepWindow) -> Iterator[PhaseIntervals]:
-    warm_up = warm_up_steps(remembered)
+def _of_main(window: StepWindow) -> Iterator[PhaseIntervals]:
+    warm_up = warm_up_steps(window)
     warm_from = 0 if isinstance(warm_up, Missing) else warm_up
     nobody = _all_steps(())
-    yield PhaseIntervals("warm-up", *_spans(remembered, 0, warm_from, nobody))
-    # From the end of the warm-up on, so that the gap between the two is in one of them.
-    yield PhaseIntervals(
-        "steady", *_spans(remembered, max(warm_from - 1, 0), len(remembered), nobody)
-    )
+    yield PhaseIntervals("warm-up", *_spans(window, 0, warm_from, nobody))
+    # From the last step of the warm-up on, so that the gap between the two is covered.
+    yield PhaseIntervals("steady", *_spans(window, max(warm_from - 1, 0), len(window), nobody))
 
 
 def _spans(
-    remembered: StepWindow, first: int, end: int, between: tuple[Int64s, Int64s]
+    window: StepWindow, first: int, end: int, between: tuple[Int64s, Int64s]
 ) -> tuple[Int64s, Int64s]:
     """Return steps joined across gaps that are no pause and hold no step of `between`."""
-    start_ns, end_ns = remembered.start_ns[first:end], remembered.end_ns[first:end]
+    start_ns, end_ns = window.start_ns[first:end], window.end_ns[first:end]
     if not len(start_ns):
         return start_ns, end_ns
-    gaps_ns = remembered.gap_ns[first + 1 : end]
-    pauses = remembered.gap_counts[first + 1 : end] & (gaps_ns > _pause_ns(remembered))
-    # Between the steps of two threads is no gap, and there may be a pause.
-    is_first = ~remembered.has_gap[first + 1 : end]
-    pauses |= is_first & (start_ns[1:] - end_ns[:-1] > _pause_ns(remembered))
+    gaps_ns = window.gap_ns[first + 1 : end]
+    pauses = window.gap_counts[first + 1 : end] & (gaps_ns > _pause_ns(window))
+    # Between the steps of two threads there is no gap, but there may be a pause.
+    is_first = ~window.has_gap[first + 1 : end]
+    pauses |= is_first & (start_ns[1:] - end_ns[:-1] > _pause_ns(window))
     pauses |= overlaps(end_ns[:-1], start_ns[1:], *between)
     at = np.flatnonzero(pauses)
     return start_ns[np.append(0, at + 1)], end_ns[np.append(at, len(end_ns) - 1)]
 
 
-def _pause_ns(remembered: StepWindow) -> float:
-    periods_ns = remembered.step_ns + remembered.gap_ns
+def _pause_ns(window: StepWindow) -> float:
+    periods_ns = window.step_ns + window.gap_ns
     return max(PAUSE_NS, PAUSE_STEPS * float(np.median(periods_ns)))
 
 
 def _all_steps(loops: Sequence[Loop]) -> tuple[Int64s, Int64s]:
-    """Return when steps of these loops were, sorted by start."""
+    """Return the start and the end of all steps of these loops, sorted by start."""
     none: Int64s = np.zeros(0, dtype=np.int64)
     start_ns = np.concatenate([none, *(loop.recent.start_ns for loop in loops)])
     end_ns = np.concatenate([none, *(loop.recent.end_ns for loop in loops)])

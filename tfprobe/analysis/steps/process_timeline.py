@@ -1,4 +1,4 @@
-"""Say when each process lived, and what it did meanwhile, as bars: joined as a screen needs it."""
+"""Show the life of each process as bars of activities and steps, merged to fit a screen."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from tfprobe.profile.profile import Loop, Process, Profile
 from tfprobe.profile.tables import Int64s
 
 STEPS, EVALUATION = "steps", "evaluation steps"
-# What lies closer together than this part of all time is one bar: less is no pixel.
+# Bars closer together than this fraction of all time are merged: less is no pixel.
 _PARTS = 400
-# Of all processes together; more than that no document should hold.
+# Of all processes together; a document should not have more.
 _MOST_BARS = 20_000
 
 
@@ -23,8 +23,8 @@ _MOST_BARS = 20_000
 class TimelineBar:
     """Time in which a process was in `count` intervals of a kind, in unix ns.
 
-    `kind` is that of an activity, or STEPS or EVALUATION. `name` is "" where they have several.
-    With `is_estimate` its first steps are not remembered any more, only when they began.
+    `kind` is that of an activity, or STEPS or EVALUATION. `name` is "" for several names. With
+    `is_estimate`, the first steps are no longer remembered, only when they began.
     """
 
     kind: str
@@ -37,8 +37,9 @@ class TimelineBar:
 
 @dataclass(frozen=True, slots=True)
 class ProcessTimeline:
-    """A process from its first moment to the last one that anybody noted, which of a running one
-    is no end. Of bars over each other the inner one comes later.
+    """A process from its first moment to the last one that was recorded; it may still be running.
+
+    Where bars overlap, the inner one comes later.
     """
 
     process: Process
@@ -48,22 +49,22 @@ class ProcessTimeline:
 
 
 def process_timelines(profile: Profile) -> tuple[ProcessTimeline, ...]:
-    """Return the life of each process of which a beginning is known."""
+    """Return the timeline of each process whose start is known."""
     parts = max(min(_PARTS, _MOST_BARS // max(len(profile.processes), 1)), 20)
-    found = {each.index: list(_kinds(profile, each)) for each in profile.processes}
-    ends_ns = [int(kind.end_ns.max()) for kinds in found.values() for kind in kinds]
-    starts_ns = [int(kind.start_ns.min()) for kinds in found.values() for kind in kinds]
+    by_process = {process.index: list(_kinds(profile, process)) for process in profile.processes}
+    ends_ns = [int(kind.end_ns.max()) for kinds in by_process.values() for kind in kinds]
+    starts_ns = [int(kind.start_ns.min()) for kinds in by_process.values() for kind in kinds]
     least_ns = (max(ends_ns, default=0) - min(starts_ns, default=0)) // parts
     return tuple(
-        _life(process, found[process.index], least_ns)
+        _timeline(process, by_process[process.index], least_ns)
         for process in profile.processes
-        if process.started_unix_ns or found[process.index]
+        if process.started_unix_ns or by_process[process.index]
     )
 
 
 @dataclass(frozen=True, slots=True)
 class _Kind:
-    """Intervals of one kind, by start; `names` are those they have."""
+    """Intervals of one kind by start, and the names that occur among them."""
 
     kind: str
     names: frozenset[str]
@@ -72,7 +73,7 @@ class _Kind:
     is_estimate: bool = False
 
 
-def _life(process: Process, kinds: Sequence[_Kind], least_ns: int) -> ProcessTimeline:
+def _timeline(process: Process, kinds: Sequence[_Kind], least_ns: int) -> ProcessTimeline:
     bars = [bar for kind in kinds for bar in _bars(kind, least_ns)]
     started_ns = [process.started_unix_ns] if process.started_unix_ns else []
     start_ns = min([*started_ns, *(bar.start_ns for bar in bars)])
@@ -95,29 +96,29 @@ def _kinds(profile: Profile, process: Process) -> Iterator[_Kind]:
         names = frozenset(row[2] for row in rows)
         yield _Kind(kind, names, times_ns[0], np.maximum(times_ns[0], times_ns[1]))
     loops = [loop for loop in profile.loops if loop.process == process.index]
-    for kind, is_one in ((STEPS, False), (EVALUATION, True)):
-        mine = [loop for loop in loops if (loop.kind in EVALUATION_KINDS) is is_one]
-        yield from _steps(kind, mine, process.unix_minus_monotonic_ns)
+    for kind, evaluates in ((STEPS, False), (EVALUATION, True)):
+        of_kind = [loop for loop in loops if (loop.kind in EVALUATION_KINDS) is evaluates]
+        yield from _steps(kind, of_kind, process.unix_minus_monotonic_ns)
 
 
 def _steps(kind: str, loops: Sequence[Loop], offset_ns: int | Missing) -> Iterator[_Kind]:
     stepped = [loop for loop in loops if len(loop.recent.start_ns)]
     if isinstance(offset_ns, Missing) or not stepped:
         return
-    start_ns = np.concatenate([_starts_ns(each, offset_ns) for each in stepped])
-    end_ns = np.concatenate([each.recent.end_ns for each in stepped]) + offset_ns
+    start_ns = np.concatenate([_starts_ns(loop, offset_ns) for loop in stepped])
+    end_ns = np.concatenate([loop.recent.end_ns for loop in stepped]) + offset_ns
     order = np.argsort(start_ns, kind="stable")
     yield _Kind(
         kind=kind,
-        names=frozenset(f"{each.kind} {each.name}" for each in stepped),
+        names=frozenset(f"{loop.kind} {loop.name}" for loop in stepped),
         start_ns=start_ns[order],
         end_ns=np.maximum(start_ns, end_ns)[order],
-        is_estimate=any(each.recent.first_step for each in stepped),
+        is_estimate=any(loop.recent.first_step for loop in stepped),
     )
 
 
 def _starts_ns(loop: Loop, offset_ns: int) -> Int64s:
-    """Return when the remembered steps began; the oldest stands for those before it as well."""
+    """Return the starts of the remembered steps; the oldest stands for the forgotten ones, too."""
     start_ns: Int64s = loop.recent.start_ns + offset_ns
     if loop.recent.first_step and 0 < loop.first_seen_ns < start_ns[0]:
         start_ns[0] = loop.first_seen_ns

@@ -1,7 +1,7 @@
-"""Say how fast the latest steps of loops come and how long they take, at one moment.
+"""Measure the rate and the times of the latest steps of loops, and the overhead of recording.
 
-Rates are of completed steps. Times of steps are of those that neither raised nor were traced, while
-there are such, and whose clock went forward.
+Rates count completed steps. Times are those of steps that neither raised nor were traced, if there
+are any, and whose clock did not go back.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from tfprobe.profile.profile import Loop, Process, RecentSteps
 from tfprobe.profile.tables import Int64s
 
 NANOSECONDS = 1_000_000_000
-# Long enough for a steady number, short enough to see a job come to a halt.
+# Long enough for a steady rate, short enough to see a job stall.
 WINDOW_NS = 10 * NANOSECONDS
-# Of steps slower than that: one interval between two could be a chance.
+# Where steps are slower than that, a single interval could be an exception.
 LEAST_INTERVALS = 2
-# As many as a sparkline in a column of a table has room for.
+# As many as fit into a sparkline in a table column.
 TREND_POINTS = 24
 
 NO_STEP = Missing("no step was completed")
@@ -30,10 +30,10 @@ NO_CLOCK = Missing("the clock of the steps stands still")
 
 @dataclass(frozen=True, slots=True)
 class RecentStepTimes:
-    """Median, p95 and course of step times, in ns.
+    """Median, p95 and trend of step times, in ns.
 
-    `trend_ns` are medians of at most TREND_POINTS stretches of equally many steps, newest last; the
-    oldest steps, which fill none, are left out.
+    `trend_ns` are medians of at most TREND_POINTS equally large groups of steps, newest last; the
+    oldest steps, which fill no group, are left out.
     """
 
     p50_ns: float
@@ -42,13 +42,13 @@ class RecentStepTimes:
 
 
 def steps_per_s(loop: Loop, now_ns: int) -> float | Missing:
-    """Return the rate of the completed steps of a loop, by the moments at which they ended.
+    """Return the rate of the completed steps of a loop, from the times at which they ended.
 
-    Counted are the last 10 s: the steps that ended in them, the first by the part of its interval
-    that lies in them. Where fewer than two ended in them it is the last two intervals. An interval
-    is the time since the step before ended, or, of the first known, since it began. The time
-    since the last step counts once it is longer than all of these intervals; where it is longer
-    than 10 s and than two of them, no steps come any more: 0.
+    The window is the last 10 s; the first step in it counts by the part of its interval that lies
+    inside. Where fewer than two steps ended in the window, it is the last two intervals. An
+    interval is the time since the end of the step before, or since the start of the first known
+    step. The time since the last step counts once it is longer than any of these intervals; once it
+    is longer than 10 s and than twice the longest interval, the rate is 0.
     """
     marks_ns = _marks_ns(loop.recent)
     if len(marks_ns) < 2:
@@ -72,7 +72,7 @@ def steps_per_s(loop: Loop, now_ns: int) -> float | Missing:
 
 
 def step_times(loops: Sequence[Loop]) -> RecentStepTimes | Missing:
-    """Return the times of the recent steps of these works together."""
+    """Return the times of the recent steps of these loops together."""
     ends_ns, times_ns = zip(*(_times(loop.recent) for loop in loops), strict=True)
     all_ns = np.concatenate(times_ns)
     if not len(all_ns):
@@ -89,9 +89,9 @@ def last_end_ns(loops: Sequence[Loop]) -> int | None:
 
 
 def longest_interval_ns(loops: Sequence[Loop]) -> int | Missing:
-    """Return the longest time between the ends of two recent steps, of whatever work.
+    """Return the longest time between the ends of two recent steps of any loop.
 
-    What lay between the first two is left out: there TensorFlow traces and compiles.
+    The time between the first two is ignored: there TensorFlow traces and compiles.
     """
     ends_ns = [loop.recent.end_ns for loop in loops if len(loop.recent.end_ns)]
     if not ends_ns:
@@ -103,12 +103,11 @@ def longest_interval_ns(loops: Sequence[Loop]) -> int | Missing:
 
 
 def busiest(loops: Sequence[Loop]) -> tuple[Loop, ...]:
-    """Return the kind of steps that a process spends most of its time in of late, in all threads.
+    """Return the loops, of one kind and name, that a process recently spent most of its time in.
 
-    That is the kind and name of which the steps that ended lately took the most time: in the 10 s
-    before the last step of all, or, where steps take long, in twice the longest of each loop's
-    latest. So a loop that lies inside another is not counted beside it, and a process that has
-    gone over to evaluate is shown by that.
+    Recent is the 10 s before the last step of all loops, or, where steps are long, twice the
+    longest of the latest steps. So a loop inside another is not counted with it, and a process that
+    has turned to evaluating is shown by its evaluation.
     """
     last_ns = last_end_ns(loops)
     if last_ns is None:
@@ -120,31 +119,31 @@ def busiest(loops: Sequence[Loop]) -> tuple[Loop, ...]:
         lately = loop.recent.end_ns > since_ns
         name = (loop.kind, loop.name)
         time_of[name] = time_of.get(name, 0) + int(_step_ns(loop.recent)[lately].sum())
-    # The first of equals: works are in the order in which the process began them.
-    most = max(time_of, key=lambda name: time_of[name])
+    # Of equal ones the first: loops are in the order in which the process began them.
+    most = max(time_of, key=time_of.__getitem__)
     return tuple(loop for loop in loops if (loop.kind, loop.name) == most and loop.executed)
 
 
 def _marks_ns(recent: RecentSteps) -> Int64s:
-    """Return the moments at which completed steps ended, after the start of the first of them."""
+    """Return the start of the first completed step, and the end of each."""
     ends_ns = recent.end_ns[~recent.raised]
     begin_ns = np.clip(recent.start_ns[~recent.raised][:1], 0, ends_ns[:1])
-    # A clock that went back makes no step come before the one before it.
+    # Where the clock went back, a step still does not end before the previous one.
     marks_ns: Int64s = np.maximum.accumulate(np.concatenate([begin_ns, ends_ns]))
     return marks_ns
 
 
 def _times(recent: RecentSteps) -> tuple[Int64s, Int64s]:
-    """Return ends and times of the steps that speak for the loop."""
+    """Return the ends and the times of the steps that represent the loop."""
     good = ~recent.raised & (recent.start_ns >= 0) & (recent.end_ns >= recent.start_ns)
     plain = good & ~recent.sampled
     chosen = plain if plain.any() else good
     return recent.end_ns[chosen], (recent.end_ns - recent.start_ns)[chosen]
 
 
-# numpy's own quantiles and medians take a hundred times as long on so few values.
+# numpy's own quantiles and medians take a hundred times longer on so few values.
 def _quantile(ordered: Int64s, quantile: float) -> float:
-    """Return a quantile of sorted values, between two of them by a straight line."""
+    """Return a quantile of sorted values, interpolated linearly."""
     at = (len(ordered) - 1) * quantile
     low = int(at)
     high = min(low + 1, len(ordered) - 1)
@@ -154,7 +153,7 @@ def _quantile(ordered: Int64s, quantile: float) -> float:
 def _trend(times_ns: Int64s) -> tuple[float, ...]:
     count = min(TREND_POINTS, len(times_ns))
     length = len(times_ns) // count
-    # What does not fill a stretch is left out where it is oldest.
+    # The oldest steps, which fill no group, are left out.
     ordered = np.sort(times_ns[len(times_ns) - count * length :].reshape(count, length), axis=1)
     middle = ordered[:, (length - 1) // 2] + ordered[:, length // 2]
     return tuple((middle / 2).tolist())
@@ -167,12 +166,12 @@ def _step_ns(recent: RecentSteps) -> Int64s:
 
 @dataclass(frozen=True, slots=True)
 class Overhead:
-    """Time recording took of a process.
+    """The time that recording took in a process.
 
-    `traced_ns`: traced steps beyond the usual step, with export and write.
-    `hook_ns`: the mean measured hook call times all steps, plus folds, plus what is done once.
-    `unmeasured_calls`: hook calls not in `hook_ns`, because the agent had not measured any yet.
-    `fraction_ratio`: both over the process's wall time, from agent start to last activity or exit.
+    `traced_ns` is what traced steps took beyond the usual step, with export and write. `hook_ns` is
+    the mean measured hook call times all steps, plus folds, plus one-time work. `unmeasured_calls`
+    are hook calls not in `hook_ns`, because the agent had not measured any yet. `fraction_ratio` is
+    the sum over the wall time of the process, from agent start to last activity or exit.
     """
 
     fraction_ratio: float
@@ -183,13 +182,13 @@ class Overhead:
 
 
 def recording_overhead(process: Process, loops: Iterable[Loop]) -> Overhead | Missing:
-    """Return the overhead of one process, from its own works."""
+    """Return the overhead of recording in one process, from its own loops."""
     hooks = process.hooks
     if isinstance(hooks, Missing):
         return hooks
     executed = sum(loop.executed for loop in loops if loop.process == process.index)
     if hooks.wall_ns == 0 or (executed == 0 and process.state not in ("finished", "failed")):
-        # Without steps and without an exit hook, nobody noted how long the process lived.
+        # Without steps and without an exit hook, it is unknown how long the process lived.
         return Missing("the process recorded no activity to measure against")
     mean_ns = hooks.measured_ns / hooks.calls_measured if hooks.calls_measured else 0.0
     hook_ns = round(mean_ns * executed) + hooks.fold_ns + hooks.once_ns

@@ -1,7 +1,7 @@
-"""Say what went on while a step or a gap took longer than usual, as far as the recording knows.
+"""Find out why steps or gaps took longer than usual, from activities, other loops and samples.
 
-What covers at least half of the time beyond the usual is taken to be why. Of several that do, it
-is the most particular: a checkpoint is saved by a callback.
+What covers at least half of the excess time is the cause. Of several, the most specific counts: a
+checkpoint is saved by a callback.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tfprobe.profile.tables import Int64s
 UNKNOWN = Missing("not known")
 # After so many steps of a loop the agent sums them up, which takes some 100 us.
 FOLDED_STEPS = 1024
-# Activities, the most particular first. Those around whole loops say nothing.
+# Kinds of activities, the most specific first. Those around whole loops explain nothing.
 _KINDS: tuple[str, ...] = (
     "trace",
     "compile",
@@ -41,7 +41,7 @@ _KINDS: tuple[str, ...] = (
 _LAST_OF_LOOPS = "build"
 _EVALUATING = ("evaluate", "test_on_batch")
 _COVERED_RATIO = 0.5
-# Kinds of causes that resource samples tell of: they hold for all that goes on at that time.
+# Kinds of causes that resource samples show: they concern everything that runs at that time.
 OF_MACHINE = frozenset({"throttled", "stolen", "waited", "storage", "crowded"})
 
 _WORDS: Mapping[str, str] = {
@@ -65,9 +65,9 @@ _WORDS: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """What went on: `kind` is that of an activity, or one of those that are made below.
+    """Why something took long: `kind` is that of an activity, or one that this module defines.
 
-    `file` and `line` are the line of Python that took the time, where that was watched.
+    `file` and `line` are the line of Python that took the time, where the gap was watched.
     """
 
     kind: str
@@ -76,17 +76,17 @@ class Cause:
     line: int = 0
 
 
-# Shuffling, validation, the next iterator: little of it has a name.
+# Shuffling, validation, the next iterator: few of these have a name of their own.
 EPOCH = Cause("epoch", "the end of an epoch")
-# What a watch of the gap has seen is more than these say.
+# A line seen in a watched gap says more than these.
 _VAGUE = frozenset({"epoch", "calls"}) | OF_MACHINE
 COLLECTION = Cause("gc", "garbage collection")
-# Keras' methods whose calls are activities, and the kinds of steps that these run.
+# Kinds of loops that a method of Keras runs, and the kind of activity that its call is.
 _METHODS: Mapping[str, str] = {"fit": "train", "evaluate": "evaluate", "predict": "predict"}
 
 
 def describe_cause(cause: Cause | Missing) -> str:
-    """Say in words why something took long."""
+    """Return why something took long, in words."""
     if isinstance(cause, Missing):
         return cause.reason
     return _WORDS.get(cause.kind, "{name}").format(name=cause.name)
@@ -94,7 +94,7 @@ def describe_cause(cause: Cause | Missing) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Covered:
-    """When something went on, in monotonic ns."""
+    """The times of a possible cause, in monotonic ns."""
 
     cause: Cause
     times: Intervals
@@ -105,10 +105,10 @@ class _Covered:
 
 
 class Causes:
-    """What is known of a process that may explain a loop's time. Times asked are monotonic ns."""
+    """What may explain the slow steps and gaps of a loop. Methods take monotonic ns."""
 
     def __init__(self, profile: Profile, loop: Loop) -> None:
-        """Gather what went on beside the steps of `work`."""
+        """Collect what else happened in the process of a loop."""
         shift = profile.processes[loop.process].unix_minus_monotonic_ns
         self._shift_ns = 0 if isinstance(shift, Missing) else shift
         known = not isinstance(shift, Missing)
@@ -117,19 +117,17 @@ class Causes:
             for activity in profile.activities
             if known and activity.process == loop.process
         ]
-        resource_samples = [
+        samples = [
             sample
             for sample in profile.resource_samples
             if known and sample.process == loop.process
         ]
         loops = [
-            each for each in profile.loops if each.process == loop.process and each is not loop
+            other for other in profile.loops if other.process == loop.process and other is not loop
         ]
         self.fold_ns = _fold_ns(profile, loop)
-        self._machine = MachineCauses(resource_samples)
-        pauses = [
-            pause for resource_sample in resource_samples for pause in resource_sample.gc_pauses
-        ]
+        self._machine = MachineCauses(samples)
+        pauses = [pause for sample in samples for pause in sample.gc_pauses]
         self._collections = _covered(COLLECTION, pauses, self._shift_ns)
         self._loop, self._loops, self._activities = loop, loops, activities
         self._watched = {
@@ -148,32 +146,34 @@ class Causes:
         )
 
     def _moments(self, unix_ns: Iterable[int]) -> Int64s:
-        return np.array(sorted(each - self._shift_ns for each in unix_ns), dtype=np.int64)
+        return np.array(sorted(time_ns - self._shift_ns for time_ns in unix_ns), dtype=np.int64)
 
     def explain(
         self, start_ns: Int64s, end_ns: Int64s, excess_ns: Int64s
     ) -> tuple[Cause | Missing, ...]:
-        """Return what explains so much time beyond the usual in each interval."""
-        found: list[Cause | Missing] = [UNKNOWN] * len(start_ns)
-        for covered in reversed(self._covered() if found else ()):
+        """Return the cause of the excess time of each interval."""
+        causes: list[Cause | Missing] = [UNKNOWN] * len(start_ns)
+        for covered in reversed(self._covered() if causes else ()):
             enough = covered.within(start_ns, end_ns) >= _COVERED_RATIO * excess_ns
-            for at in np.flatnonzero(enough).tolist():
-                found[at] = covered.cause
-        for at, each in enumerate(found):
-            if each is UNKNOWN:
-                found[at] = self._named(int(start_ns[at]), int(end_ns[at]))
-        left = np.array([at for at, each in enumerate(found) if each is UNKNOWN], dtype=np.int64)
+            for index in np.flatnonzero(enough).tolist():
+                causes[index] = covered.cause
+        for index, cause in enumerate(causes):
+            if cause is UNKNOWN:
+                causes[index] = self._named(int(start_ns[index]), int(end_ns[index]))
+        left = np.array(
+            [index for index, cause in enumerate(causes) if cause is UNKNOWN], dtype=np.int64
+        )
         shift_ns = self._shift_ns
         waits = self._machine.explain(
             start_ns[left] + shift_ns, end_ns[left] + shift_ns, excess_ns[left]
         )
-        for at, wait in zip(left.tolist(), waits, strict=True):
+        for index, wait in zip(left.tolist(), waits, strict=True):
             if wait is not None:
-                found[at] = Cause(wait.kind, wait.name)
-        return tuple(found)
+                causes[index] = Cause(wait.kind, wait.name)
+        return tuple(causes)
 
     def watched(self, step: int, excess_ns: int) -> Cause | None:
-        """Return the line that took most of so much time before a step, if that was watched."""
+        """Return the line that took most of the excess time before a step, if it was watched."""
         gap = self._watched.get(step)
         if gap is None:
             return None
@@ -186,28 +186,28 @@ class Causes:
         return Cause("line", f"{longest.what} at {place}", longest.file, longest.line)
 
     def _covered(self) -> tuple[_Covered, ...]:
-        """Return what went on, the most particular first."""
+        """Return the possible causes with their times, the most specific first."""
         events = _in_order(self._activities, self._loops, self._loop.thread, self._shift_ns)
         around = (event for event in events if not _is_around(event, self._loop))
         return (self._collections, *around)
 
     def _named(self, start_ns: int, end_ns: int) -> Cause | Missing:
-        """Return what nothing covers and has a name all the same."""
+        """Return the name of an interval that no cause covers: between calls, or an epoch's end."""
         if _has_any(self._call_ends_ns, start_ns, end_ns):
             return Cause("calls", f"between two calls of {self._loop.kind}")
         return EPOCH if _has_any(self._epochs_ns, start_ns, end_ns) else UNKNOWN
 
 
 def _fold_ns(profile: Profile, loop: Loop) -> float:
-    """Return what the agent took for summing up steps once, on average; 0 where nobody knows."""
+    """Return the mean time in which the agent sums up steps once; 0 where it is not known."""
     hooks = profile.processes[loop.process].hooks
-    loops = (each for each in profile.loops if each.process == loop.process)
-    folds = sum(each.executed // FOLDED_STEPS for each in loops)
+    loops = (other for other in profile.loops if other.process == loop.process)
+    folds = sum(other.executed // FOLDED_STEPS for other in loops)
     return 0.0 if isinstance(hooks, Missing) or not folds else hooks.fold_ns / folds
 
 
 def is_vague(cause: Cause | Missing) -> bool:
-    """Say whether a line of Python tells more than this cause."""
+    """Return whether a line of Python says more than this cause."""
     return isinstance(cause, Missing) or cause.kind in _VAGUE
 
 
@@ -218,14 +218,14 @@ def _duration_ns(cause: WatchedCause) -> int:
 def _in_order(
     activities: Sequence[Activity], loops: Sequence[Loop], thread: str, shift_ns: int
 ) -> Iterator[_Covered]:
-    """Give what went on, the most particular first."""
+    """Yield activities and other loops as possible causes, the most specific first."""
     for kind in _KINDS:
         named: dict[str, list[Activity]] = {}
         for activity in activities:
             if activity.kind == kind:
                 named.setdefault(activity.name, []).append(activity)
-        for name, these in named.items():
-            times = [(each.start_ns, each.end_ns) for each in these]
+        for name, calls in named.items():
+            times = [(call.start_ns, call.end_ns) for call in calls]
             yield _covered(Cause(kind, name), times, shift_ns)
         if kind == _LAST_OF_LOOPS:
             yield from _of_loops(loops, thread)
@@ -237,7 +237,7 @@ def _covered(cause: Cause, unix_times: Sequence[tuple[int, int]], shift_ns: int)
 
 
 def _of_loops(loops: Sequence[Loop], thread: str) -> Iterator[_Covered]:
-    """Give the steps that other loops took on the same thread."""
+    """Yield the steps of other loops on the same thread as possible causes."""
     for loop in loops:
         if loop.thread != thread:
             continue
@@ -247,7 +247,7 @@ def _of_loops(loops: Sequence[Loop], thread: str) -> Iterator[_Covered]:
 
 
 def _is_around(covered: _Covered, loop: Loop) -> bool:
-    """Say whether the steps of a loop are all within something: then it explains none of them."""
+    """Return whether a possible cause surrounds the steps of a loop: then it explains none."""
     start_ns, end_ns = loop.recent.start_ns, loop.recent.end_ns
     if not len(start_ns):
         return False
@@ -265,14 +265,14 @@ def ends_epoch(activity: Activity) -> bool:
     return activity.kind == "callbacks" and activity.name.endswith("on_epoch_end")
 
 
-# Of the excess of all slow steps between two samples.
+# A wait must cover this share of the excess of all slow steps between two samples.
 LEAST_PAID_RATIO = 0.5
-# What a process waits as a rule takes several distances between samples to know.
-_LEAST_DISTANCES = 4
-# A process that is pushed from its CPUs so much more often than usual shares them with others.
-_PUSHED_TIMES = 5.0
-_LEAST_PUSHES_PER_S = 50.0
-# Others are told of where they keep half a CPU busy.
+# It takes several intervals between samples to know how long a process usually waits.
+_LEAST_INTERVALS = 4
+# A process that is preempted so many times more often than usual shares its CPUs with others.
+_PREEMPTED_TIMES = 5.0
+_LEAST_PREEMPTIONS_PER_S = 50.0
+# Other processes are named where they keep at least half a CPU busy.
 _LEAST_OTHERS_CORES = 0.5
 _NS_PER_S = 1_000_000_000
 
@@ -288,48 +288,42 @@ class Waited:
 
 
 class MachineCauses:
-    """What resource samples of one process explain. Times are unix ns."""
+    """What the resource samples of one process explain. Times are unix ns."""
 
-    def __init__(self, resource_samples: Sequence[ResourceSample]) -> None:
+    def __init__(self, samples: Sequence[ResourceSample]) -> None:
         """Take the samples of one process, in any order."""
-        self._resource_samples = sorted(
-            resource_samples, key=lambda resource_sample: resource_sample.at_ns
-        )
-        self._at_ns = np.array(
-            [resource_sample.at_ns for resource_sample in self._resource_samples], dtype=np.int64
-        )
-        pairs = list(itertools.pairwise(self._resource_samples))
-        self._knows_usual = len(pairs) >= _LEAST_DISTANCES
+        self._samples = sorted(samples, key=lambda sample: sample.at_ns)
+        self._at_ns = np.array([sample.at_ns for sample in self._samples], dtype=np.int64)
+        pairs = list(itertools.pairwise(self._samples))
+        self._knows_usual = len(pairs) >= _LEAST_INTERVALS
         self._usual_delay = _usual(pairs, _delay_ns)
         self._usual_steal = _usual(pairs, _steal_ns)
         self._usual_storage = _usual(pairs, _storage_ns)
-        self._usual_pushes = _usual(pairs, _pushes)
+        self._usual_preemptions = _usual(pairs, _preemptions)
 
     def explain(
         self, start_ns: Int64s, end_ns: Int64s, excess_ns: Int64s
     ) -> tuple[Waited | None, ...]:
-        """Return what explains each interval; None where samples explain nothing.
+        """Return why the process waited in each interval; None where samples show no reason.
 
-        The intervals are all that ask for an explanation: they share what was waited.
+        Waits are shared between the intervals, which must be all that need an explanation.
         """
         order = np.argsort(start_ns, kind="stable")
         sums_ns = np.concatenate([[0], np.cumsum(excess_ns[order])])
         before = np.searchsorted(self._at_ns, start_ns, side="right") - 1
         after = np.searchsorted(self._at_ns, end_ns, side="left")
-        found: list[Waited | None] = []
+        waits: list[Waited | None] = []
         for first, last in zip(before.tolist(), after.tolist(), strict=True):
-            if first < 0 or last >= len(self._resource_samples):
-                found.append(None)
+            if first < 0 or last >= len(self._samples):
+                waits.append(None)
                 continue
             within = np.searchsorted(start_ns[order], self._at_ns[[first, last]], side="left")
-            to_pay_ns = int(sums_ns[within[1]] - sums_ns[within[0]])
-            found.append(
-                self._of(self._resource_samples[first], self._resource_samples[last], to_pay_ns)
-            )
-        return tuple(found)
+            all_excess_ns = int(sums_ns[within[1]] - sums_ns[within[0]])
+            waits.append(self._wait(self._samples[first], self._samples[last], all_excess_ns))
+        return tuple(waits)
 
-    def _of(self, first: ResourceSample, last: ResourceSample, to_pay_ns: int) -> Waited | None:
-        least_ns = LEAST_PAID_RATIO * to_pay_ns
+    def _wait(self, first: ResourceSample, last: ResourceSample, excess_ns: int) -> Waited | None:
+        least_ns = LEAST_PAID_RATIO * excess_ns
         passed_ns = max(last.at_ns - first.at_ns, 1)
         if _grown(first.throttled_ns, last.throttled_ns) >= least_ns:
             return Waited("throttled")
@@ -346,17 +340,17 @@ class MachineCauses:
         return None
 
     def _is_crowded(self, first: ResourceSample, last: ResourceSample, passed_ns: int) -> bool:
-        """Say whether it was pushed from its CPUs often, for samples without its waiting time."""
-        pushes_per_s = _pushes(first, last) * _NS_PER_S / passed_ns
-        usual_per_s = self._usual_pushes * _NS_PER_S
-        return pushes_per_s >= max(_LEAST_PUSHES_PER_S, _PUSHED_TIMES * usual_per_s)
+        """Return whether it was preempted often, for samples without its waiting time."""
+        preemptions_per_s = _preemptions(first, last) * _NS_PER_S / passed_ns
+        usual_per_s = self._usual_preemptions * _NS_PER_S
+        return preemptions_per_s >= max(_LEAST_PREEMPTIONS_PER_S, _PREEMPTED_TIMES * usual_per_s)
 
 
 def _usual(
     pairs: Sequence[tuple[ResourceSample, ResourceSample]],
     grown: Callable[[ResourceSample, ResourceSample], float],
 ) -> float:
-    """Return how far a counter goes in a ns as a rule: the median of all distances."""
+    """Return by how much a counter usually grows in a ns: the median of all intervals."""
     rates = [
         grown(first, last) / (last.at_ns - first.at_ns)
         for first, last in pairs
@@ -370,13 +364,13 @@ def _delay_ns(first: ResourceSample, last: ResourceSample) -> int:
 
 
 def _steal_ns(first: ResourceSample, last: ResourceSample) -> float:
-    """Return what the hypervisor took of each CPU."""
+    """Return the time that the hypervisor took, per CPU."""
     cpus = 1 if isinstance(last.cpus, Missing) else max(last.cpus, 1)
     return _grown(first.machine_steal_ns, last.machine_steal_ns) / cpus
 
 
 def _storage_ns(first: ResourceSample, last: ResourceSample) -> int:
-    """Return how long CPUs had nothing to do but wait for storage, if the process used any."""
+    """Return how long CPUs were idle waiting for storage, if the process used storage."""
     used = (
         _grown(first.major_faults, last.major_faults)
         + _grown(first.read_bytes, last.read_bytes)
@@ -385,7 +379,7 @@ def _storage_ns(first: ResourceSample, last: ResourceSample) -> int:
     return _grown(first.machine_io_wait_ns, last.machine_io_wait_ns) if used else 0
 
 
-def _pushes(first: ResourceSample, last: ResourceSample) -> int:
+def _preemptions(first: ResourceSample, last: ResourceSample) -> int:
     return _grown(first.involuntary_switches, last.involuntary_switches)
 
 
@@ -397,7 +391,7 @@ def _who_ran(first: ResourceSample, last: ResourceSample) -> str:
 
 
 def _grown(first: int | Missing, last: int | Missing) -> int:
-    """Return how far a counter went, 0 where that is not known."""
+    """Return by how much a counter grew, 0 where that is not known."""
     if isinstance(first, Missing) or isinstance(last, Missing):
         return 0
     return max(last - first, 0)

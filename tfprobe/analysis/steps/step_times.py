@@ -1,7 +1,7 @@
-"""How the times of steps, or of the gaps between them, are distributed.
+"""Summarize the times of steps, and of the gaps between them.
 
-From the very values while every step is remembered, without what tfprobe disturbed; after that
-from the histogram of all steps, which is off by 1/16 at most.
+While every step is remembered, distributions are exact and leave out what tfprobe disturbed; after
+that they come from the histogram of all steps, with an error of at most 1/16.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from tfprobe.analysis.steps.step_window import StepWindow
 from tfprobe.errors import Missing
@@ -21,14 +20,14 @@ from tfprobe.profile.profile import (
     bucket_bounds_ns,
     bucket_of,
 )
-from tfprobe.profile.tables import Int64s
+from tfprobe.profile.tables import Flags, Int64s
 
 QUANTILES: tuple[float, ...] = (0.05, 0.25, 0.50, 0.75, 0.95, 0.99)
 
 
 @dataclass(frozen=True, slots=True)
 class HistogramBar:
-    """How many durations lie in one bucket of the log-linear histogram, from `low_ns` on."""
+    """The number of durations in one bucket of the log-linear histogram."""
 
     low_ns: float
     high_ns: float
@@ -39,9 +38,9 @@ class HistogramBar:
 class Distribution:
     """Durations in ns. Count, total, min and max are exact.
 
-    `quantiles_ns` are those of QUANTILES, off by `error_ratio` at most. `left_out` durations are
-    not in it: of steps that tfprobe traced or that raised. It is 0 where the histogram is all there
-    is: there they are in it.
+    `quantiles_ns` are those of QUANTILES, with a relative error of at most `error_ratio`. The
+    `left_out` durations of steps that tfprobe traced or that raised are not counted. It is 0 where
+    only the histogram is left, which counts them.
     """
 
     count: int
@@ -59,21 +58,21 @@ class Distribution:
         return self.quantiles_ns[QUANTILES.index(0.50)]
 
 
-def step_distribution(loop: Loop, remembered: StepWindow) -> Distribution | Missing:
+def step_distribution(loop: Loop, window: StepWindow) -> Distribution | Missing:
     """Return the distribution of step times, or why there is none."""
-    if remembered.is_whole and remembered.counts.any():
-        return _exact(remembered.step_ns, remembered.counts)
+    if window.is_whole and window.counts.any():
+        return _exact(window.step_ns, window.counts)
     if loop.count == 0 or loop.times.count == 0:
         return Missing("no step was completed")
     return _from_histogram(loop.times)
 
 
-def gap_distribution(loop: Loop, remembered: StepWindow) -> Distribution | Missing:
+def gap_distribution(loop: Loop, window: StepWindow) -> Distribution | Missing:
     """Return the distribution of gaps between steps, or why there is none."""
-    if remembered.is_whole and remembered.gap_counts.any():
+    if window.is_whole and window.gap_counts.any():
         # Steps without a gap leave none out.
-        has_gap = remembered.has_gap
-        return _exact(remembered.gap_ns[has_gap], remembered.gap_counts[has_gap])
+        has_gap = window.has_gap
+        return _exact(window.gap_ns[has_gap], window.gap_counts[has_gap])
     if loop.gaps.count == 0:
         return Missing("there is no gap: fewer than two steps")
     return _from_histogram(loop.gaps)
@@ -91,7 +90,7 @@ def quantile_ns(times: Durations, quantile: float) -> float:
     return float(min(max(value_ns, times.min_ns), times.max_ns))
 
 
-def _exact(durations_ns: Int64s, counts: npt.NDArray[np.bool_]) -> Distribution:
+def _exact(durations_ns: Int64s, counts: Flags) -> Distribution:
     kept = durations_ns[counts]
     total_ns = int(kept.sum())
     return Distribution(
@@ -101,7 +100,7 @@ def _exact(durations_ns: Int64s, counts: npt.NDArray[np.bool_]) -> Distribution:
         mean_ns=total_ns / len(kept),
         min_ns=int(kept.min()),
         max_ns=int(kept.max()),
-        quantiles_ns=tuple(float(each) for each in np.quantile(kept, QUANTILES)),
+        quantiles_ns=tuple(np.quantile(kept, QUANTILES).tolist()),
         error_ratio=0.0,
         bars=_bars(np.bincount(bucket_of(kept))),
     )
@@ -123,17 +122,17 @@ def _from_histogram(times: Durations) -> Distribution:
 
 def _bars(buckets: Int64s) -> tuple[HistogramBar, ...]:
     return tuple(
-        HistogramBar(*bucket_bounds_ns(int(each)), int(buckets[each]))
-        for each in np.flatnonzero(buckets)
+        HistogramBar(*bucket_bounds_ns(bucket), int(buckets[bucket]))
+        for bucket in np.flatnonzero(buckets).tolist()
     )
 
 
 @dataclass(frozen=True, slots=True)
 class StepTimeSummary:
-    """Step times in ns. Total, mean, min and max are exact; see `error_ratio` for the others.
+    """Step times in ns. Total, mean, min and max are exact.
 
     `error_ratio` is the largest relative error of p50 and p95: 0 where every step is remembered,
-    1/16 where they come from the histogram. In the latter case steps that raised are included.
+    1/16 where they come from the histogram, which includes steps that raised.
     """
 
     total_ns: int
@@ -149,7 +148,7 @@ class StepTimeSummary:
 class RecentStep:
     """One remembered step; `start_ns` is monotonic, `gap_ns` the time since the step before.
 
-    Of the first one, and of one that follows upon another thread's, it is None.
+    The gap is None for the first step, and for one that follows a step of another thread.
     """
 
     step: int
@@ -177,7 +176,7 @@ def step_time_summary(loop: Loop) -> StepTimeSummary | Missing:
 
 
 def recent_steps(loop: Loop, *, last: int | None = None) -> tuple[RecentStep, ...]:
-    """Return the remembered steps, oldest first; `last` keeps only so many."""
+    """Return the remembered steps, oldest first; `last` limits their number."""
     recent = loop.recent
     durations_ns, has_gap = _durations_ns(recent), recent.has_gap
     first = 0 if last is None else max(len(durations_ns) - last, 0)
@@ -194,12 +193,12 @@ def recent_steps(loop: Loop, *, last: int | None = None) -> tuple[RecentStep, ..
     )
 
 
-def _durations_ns(recent: RecentSteps) -> npt.NDArray[np.int64]:
-    durations: npt.NDArray[np.int64] = np.maximum(recent.end_ns - recent.start_ns, 0)
+def _durations_ns(recent: RecentSteps) -> Int64s:
+    durations: Int64s = np.maximum(recent.end_ns - recent.start_ns, 0)
     return durations
 
 
-def _step_summary_exact(durations_ns: npt.NDArray[np.int64]) -> StepTimeSummary:
+def _step_summary_exact(durations_ns: Int64s) -> StepTimeSummary:
     p50, p95 = np.percentile(durations_ns, [50, 95])
     total = int(durations_ns.sum())
     return StepTimeSummary(

@@ -1,8 +1,8 @@
-"""The steps of a loop that the recording remembers one by one, and which of them speak for the job.
+"""Say which of the remembered steps and gaps of a loop represent the job.
 
-What tfprobe itself did is not the job's: steps that it traced, steps of other threads during which
-it traced one, the gaps before and after, in which a trace is opened, exported and written, the
-step after that, which finds caches cold, and gaps that it watched among others.
+Those that tfprobe disturbed do not: steps that it traced, steps of other threads at that time, the
+gaps before and after, in which a trace is started, exported and written, the step after that, which
+finds caches cold, and gaps that it watched.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from tfprobe.errors import Missing
 from tfprobe.profile.profile import Loop, RecentSteps
 from tfprobe.profile.tables import Flags, Int64s
 
-# Where every second step is traced, the others are all there is.
+# Where every second step is traced, most of the others follow a traced step: they must count.
 _LEAST_LEFT_RATIO = 1 / 3
 
 
 @dataclass(frozen=True, slots=True)
 class StepWindow:
-    """Steps one by one, oldest first; row i is step `first_step + i`. Monotonic ns.
+    """The remembered steps, oldest first; row i is step `first_step + i`. Times are monotonic ns.
 
-    `gap_ns` is the time since the step before, 0 where `has_gap` is not: in row 0, which knows of
-    none, and where another thread ran the step before. `counts` are steps that neither raised nor
-    were disturbed by tracing, `gap_counts` gaps that tracing left alone.
-    `is_whole` says that no step has been forgotten.
+    `gap_ns` is the time since the step before; it is 0 where `has_gap` is false: in row 0, and
+    where another thread ran the step before. `counts` are steps that neither raised nor were
+    disturbed by tracing, `gap_counts` gaps that were not disturbed. `is_whole` says that no step is
+    forgotten.
     """
 
     first_step: int
@@ -53,11 +53,11 @@ class StepWindow:
 
 
 def recent_window(loop: Loop, loops: Sequence[Loop]) -> StepWindow:
-    """Return what is remembered of `work`, one of the `works` of a profile."""
+    """Return the remembered steps of a loop, which is one of the `loops` of a profile."""
     recent = loop.recent
     start_ns, end_ns = recent.start_ns, np.maximum(recent.end_ns, recent.start_ns)
     before_ns = np.concatenate([start_ns[:1], end_ns[:-1]])
-    others = [each for each in loops if each.process == loop.process and each is not loop]
+    others = [other for other in loops if other.process == loop.process and other is not loop]
     traced = _traced(others)
     after_traced = np.concatenate([[False], recent.sampled[:-1]]).astype(np.bool_)
     has_gap = recent.has_gap
@@ -81,12 +81,12 @@ def recent_window(loop: Loop, loops: Sequence[Loop]) -> StepWindow:
 
 
 def gaps_around_traces(loop: Loop, loops: Sequence[Loop]) -> Flags:
-    """Say of each gap of `work` whether another loop of its thread had a step traced in it."""
+    """Return for each gap of a loop whether another loop of its thread had a traced step in it."""
     recent = loop.recent
     others = [
-        each
-        for each in loops
-        if (each.process, each.thread) == (loop.process, loop.thread) and each is not loop
+        other
+        for other in loops
+        if (other.process, other.thread) == (loop.process, loop.thread) and other is not loop
     ]
     end_ns = np.maximum(recent.end_ns, recent.start_ns)
     before_ns = np.concatenate([recent.start_ns[:1], end_ns[:-1]])
@@ -94,10 +94,11 @@ def gaps_around_traces(loop: Loop, loops: Sequence[Loop]) -> Flags:
 
 
 def lengthened_gaps(recent: RecentSteps) -> Flags:
-    """Say before which steps the gap is no measure of another process's: a trace was written in it.
+    """Return before which steps the gap cannot be compared with those of other processes.
 
-    So it is where it was watched, unless half of all would be left out: a watch adds some 0.1 ms,
-    and gaps of several processes are compared only where all of them are known.
+    That is where a trace was written in it, or where it was watched. If that would leave out more
+    than half of all gaps, watched ones count: a watch adds some 0.1 ms, and gaps of several
+    processes are compared only where all of them are known.
     """
     after_traced = np.concatenate([[False], recent.sampled[:-1]]).astype(np.bool_)
     loose = recent.has_gap & ~after_traced
@@ -106,57 +107,53 @@ def lengthened_gaps(recent: RecentSteps) -> Flags:
 
 
 def _without(counts: Flags, disturbed: Flags) -> Flags:
-    """Leave out what tfprobe made a little longer, unless next to nothing would be left.
+    """Leave out what tfprobe made a little longer, unless hardly anything would be left.
 
-    Those are steps after a traced one, and gaps that were watched: in a slow loop nearly all are.
+    Those are steps after a traced one, and watched gaps: in a slow loop nearly all are watched.
     """
     left: Flags = counts & ~disturbed
     return left if left.sum() >= _LEAST_LEFT_RATIO * counts.sum() else counts
 
 
 def overlaps(start_ns: Int64s, end_ns: Int64s, low_ns: Int64s, high_ns: Int64s) -> Flags:
-    """Say of each interval whether it shares time with one of others, which are sorted by start."""
+    """Return for each interval whether it overlaps one of the others, which are sorted by start."""
     if not len(low_ns):
         return np.zeros(len(start_ns), dtype=np.bool_)
     reached_ns = np.maximum.accumulate(high_ns)
     begun = np.searchsorted(low_ns, end_ns, side="left")
-    found: Flags = (begun > 0) & (reached_ns[np.maximum(begun - 1, 0)] > start_ns)
-    return found
+    overlap: Flags = (begun > 0) & (reached_ns[np.maximum(begun - 1, 0)] > start_ns)
+    return overlap
 
 
 def _traced(loops: Sequence[Loop]) -> tuple[Int64s, Int64s]:
-    """Return when steps of these loops were traced, sorted by start."""
+    """Return the start and the end of the traced steps of these loops, sorted by start."""
     none: Int64s = np.zeros(0, dtype=np.int64)
-    parts = [_traced_steps(loop.recent) for loop in loops]
-    starts = np.concatenate([none, *(start for start, _ in parts)])
-    ends = np.concatenate([none, *(end for _, end in parts)])
+    recents = [loop.recent for loop in loops]
+    starts = np.concatenate([none, *(recent.start_ns[recent.sampled] for recent in recents)])
+    ends = np.concatenate([none, *(recent.end_ns[recent.sampled] for recent in recents)])
     order = np.argsort(starts, kind="stable")
     return starts[order], ends[order]
 
 
-def _traced_steps(recent: RecentSteps) -> tuple[Int64s, Int64s]:
-    return recent.start_ns[recent.sampled], recent.end_ns[recent.sampled]
-
-
-# Fewer have no later half to speak of.
+# With fewer steps, the later half does not say how fast the loop gets.
 LEAST_STEPS = 10
-# So many in a row have to be fast in their middle: one fast step between slow ones is none yet.
+# The median of so many steps in a row must be fast: one fast step among slow ones is not warm.
 _IN_A_ROW = 5
 _LEAST_ABOVE_RATIO = 0.10
 
 
-def warm_up_steps(remembered: StepWindow) -> int | Missing:
-    """Return how many steps a loop took to get warm, the first one with it where it was slow.
+def warm_up_steps(window: StepWindow) -> int | Missing:
+    """Return the length of a loop's warm-up in steps, with a slow first step.
 
-    Warm is from where the median of five steps is no outlier among those of the later half, and
-    not 10 % above their median. Where that never comes there is no warm-up but a trend.
+    The loop is warm once the median of five steps is no outlier among the steps of the later half,
+    or no more than 10 % above their median. Where that never happens, it is a trend, not a warm-up.
     """
-    if remembered.first_step > 0:
+    if window.first_step > 0:
         return Missing("its first steps are forgotten")
-    rows = np.flatnonzero(remembered.counts)
+    rows = np.flatnonzero(window.counts)
     if len(rows) < LEAST_STEPS:
         return Missing(f"it takes {LEAST_STEPS} steps to decide")
-    times_ns = remembered.step_ns[rows]
+    times_ns = window.step_ns[rows]
     later = spread(times_ns[len(rows) // 2 :])
     above = max(OUTLIER_Z / MAD_OF_NORMAL * later.mad, _LEAST_ABOVE_RATIO * later.median)
     first_half = np.lib.stride_tricks.sliding_window_view(times_ns, _IN_A_ROW)[: len(rows) // 2]
