@@ -1,4 +1,4 @@
-"""The nodes of a graph by the lines of Python that made them, outermost first."""
+"""The code view: the nodes of a graph by the lines of Python that made them, outermost first."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ RULES = Rules(
 )
 GRADIENT = " (gradient)"
 _GRADIENT_SCOPE, _GRADIENT_SUFFIX = "gradients/", "_grad/"
-# Longer names of functions are cut, as tfprof does.
+# Longer function names are cut, as in tfprof.
 _LONGEST_FUNCTION = 19
 
 
 @dataclass(slots=True, eq=False)
 class Line(Branch):
-    """A place in the code view: a line of Python, reached from the lines above it.
+    """A place in the code view: a line of Python, called from the lines above it.
 
-    `attached` are the nodes made at this very line; `members` those of them that are accounted.
-    `lines` are those reached from here, accounted or not. `is_gradient` says that the nodes are
-    gradients of what was made here.
+    `attached` are the nodes made by this line; `members` those of them that are accounted. `lines`
+    are those called from here, accounted or not. `is_gradient`: the nodes are gradients of what the
+    line made.
     """
 
     frame: Frame | None = None
@@ -48,8 +48,8 @@ class Line(Branch):
 class CodeView:
     """The code that made the nodes.
 
-    `lost_gradients` nodes have a forward op nobody knows. `unplaced` are the nodes, those among
-    them, that are at no line and would be accounted if they were.
+    `lost_gradients` is the number of gradients with an unknown forward op. `unplaced` are the
+    accounted nodes without a line, these gradients among them.
     """
 
     shown: TreeNode
@@ -90,7 +90,7 @@ def _tree(profile: Placed) -> Line:
     root = Line(name=ROOT, own=nothing())
     below: dict[tuple[int, str], Line] = {}
     forward = {name: lines.forward(name) for name in ids}
-    # Those of the forward pass first, whose lines then stand before those of their gradients.
+    # Forward ops first, so that their lines come before those of their gradients.
     for name in sorted(ids, key=lambda name: (forward[name] is not None, name)):
         suffix = "" if forward[name] is None else GRADIENT
         _attach(root, below, lines.trace(name), ids[name], suffix=suffix)
@@ -98,7 +98,7 @@ def _tree(profile: Placed) -> Line:
 
 
 def _tree_of_engine(profile: Placed) -> tuple[Line, int]:
-    """Return the lines as tfprof has them, and how many gradients it has lost."""
+    """Return the lines as tfprof has them, and how many gradients it loses."""
     nodes = profile.graph.nodes
     ids = {node.name: at for at, node in enumerate(nodes)}
     root = Line(name=ROOT, own=nothing())
@@ -113,7 +113,7 @@ def _tree_of_engine(profile: Placed) -> tuple[Line, int]:
             gradients.append((ids[name], forward))
         else:
             _attach(root, below, node.trace, ids[name], suffix="")
-    # By forward op, as the engine keeps them.
+    # By forward op, as in the engine.
     for at, forward in sorted(gradients, key=lambda gradient: gradient[1]):
         trace = nodes[ids[forward]].trace if forward in ids else None
         if trace:
@@ -151,26 +151,26 @@ def _label(frame: Frame) -> str:
 
 
 def _forward_name(name: str) -> str | None:
-    """Return the name of the op whose gradient this one is part of; None if it is part of none."""
+    """Return the name of the op whose gradient this one belongs to, None if to none."""
     scope, suffix = name.find(_GRADIENT_SCOPE), name.find(_GRADIENT_SUFFIX)
     if scope < 0 or suffix < 0:
         return None
     start = scope + len(_GRADIENT_SCOPE)
     if start == suffix:
         return None
-    # As the engine: a length below 0 wraps, and the text runs to the end.
+    # As in the engine: a negative length wraps, and the text runs to the end.
     return name[start:suffix] if suffix > start else name[start:]
 
 
 def _accounted(profile: Placed, attached: Sequence[int], patterns: Patterns) -> tuple[int, ...]:
-    """Return the nodes that count, one as often as patterns match it."""
+    """Return the accounted nodes, each once for every pattern that matches it."""
     if patterns.takes_all:
         return tuple(attached)
     return tuple(
         at
-        for each in patterns.compiled
+        for pattern in patterns.compiled
         for at in attached
-        if any(each.fullmatch(text) for text in types_of(profile, at))
+        if any(pattern.fullmatch(text) for text in types_of(profile, at))
     )
 
 
@@ -185,10 +185,10 @@ def _lines(root: Line) -> Iterator[Line]:
 
 @dataclass(slots=True, eq=False)
 class LineCost:
-    """A line of a file. `own` is what it made itself; `total` also what was made by what it called.
+    """A line of a file. `own` is the cost of what it made; `total` includes what its callees made.
 
-    A line of the job made what libraries made for it: what stands nearest to the op is rarely
-    what one can change.
+    A line of the job counts as the maker of what libraries made for it: the library's line, closest
+    to the op, is rarely what one can change.
     """
 
     line: int
@@ -199,7 +199,7 @@ class LineCost:
 
 @dataclass(slots=True, eq=False)
 class FileCost:
-    """A file, with its lines by number. What several of its lines led to counts once in `total`."""
+    """A file, with its lines by number. An op that several lines led to counts once in `total`."""
 
     file: str
     is_library: bool
@@ -209,7 +209,7 @@ class FileCost:
 
 
 def files(shown: TreeNode) -> list[FileCost]:
-    """Return the files of a code view of which everything is shown, by name."""
+    """Return the files of a code view that shows everything, by name."""
     found: dict[str, FileCost] = {}
     for stack in scope_stacks(shown):
         own = stack.branches[-1].own
@@ -218,7 +218,7 @@ def files(shown: TreeNode) -> list[FileCost]:
         ]
         for line in _line_costs_lines(found, frames):
             line.total += own
-        # Not once for each frame: a function that calls itself is there several times.
+        # Once for each file, not each frame: a recursive function has several.
         for file in {frame.file for frame in frames}:
             found[file].total += own
         maker = innermost(frames)
@@ -229,8 +229,8 @@ def files(shown: TreeNode) -> list[FileCost]:
 
 
 def _line_costs_lines(found: dict[str, FileCost], frames: Iterable[Frame]) -> Iterable[LineCost]:
-    """Return the lines of these frames, each once; add those that are not there yet."""
-    for frame in {(each.file, each.line): each for each in frames}.values():
+    """Return the lines of these frames, each once, adding new ones to `found`."""
+    for frame in {(frame.file, frame.line): frame for frame in frames}.values():
         file = found.get(frame.file)
         if file is None:
             file = found[frame.file] = FileCost(frame.file, is_of_library(frame.file))
@@ -241,7 +241,7 @@ def _line_costs_lines(found: dict[str, FileCost], frames: Iterable[Frame]) -> It
 class Stack:
     """Nodes, and the shown places they are in, outermost first.
 
-    Without `is_known` nobody knows where the nodes were made.
+    If not `is_known`, the lines that made the nodes are unknown.
     """
 
     branches: tuple[Branch, ...]
@@ -250,21 +250,21 @@ class Stack:
 
 
 def code_stacks(view: CodeView) -> Iterator[Stack]:
-    """Return the stacks of a code view, last those of the nodes that are at no line."""
+    """Yield the stacks of a code view, last those of the nodes without a line."""
     yield from scope_stacks(view.shown)
     if view.unplaced:
         yield Stack((), view.unplaced, is_known=False)
 
 
 def scope_stacks(shown: TreeNode) -> Iterator[Stack]:
-    """Return the stacks of a tree, those of the same place together."""
-    # Of what is shown, the places it is in, itself the last; the root is none.
+    """Yield the stacks of a tree, those of the same place together."""
+    # For each place that is shown, the places around it and itself; the root is not a place.
     paths: dict[int, tuple[Branch, ...]] = {id(shown.branch): ()}
     above = [shown]
     while above:
-        each = above.pop()
-        for child in each.children:
-            paths[id(child.branch)] = (*paths[id(each.branch)], child.branch)
+        node = above.pop()
+        for child in node.children:
+            paths[id(child.branch)] = (*paths[id(node.branch)], child.branch)
             above.append(child)
     waiting = [(shown.branch, paths[id(shown.branch)])]
     while waiting:

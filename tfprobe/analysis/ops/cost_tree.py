@@ -1,7 +1,7 @@
-"""Account, filter, show and order a tree of nodes: what the scope, graph and code views share.
+"""Account, filter and order a tree of nodes, for the scope, graph and code views.
 
-The rules are those of TensorFlow's core/profiler/internal/tfprof_show.cc and its kin. Nothing here
-calls itself: a chain of ten thousand ops is a tree ten thousand deep.
+The rules are those of TensorFlow's core/profiler/internal/tfprof_show.cc and related files. No
+function is recursive: a chain of ten thousand ops is a tree of that depth.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ TOP_DEPTH = 2
 
 @dataclass(slots=True, eq=False)
 class Branch:
-    """A place in a view's tree.
+    """A place in the tree of a view: a scope, node or line.
 
-    `own` are the costs of the place alone, `total` with all below it. `members` are the ids of the
-    nodes that count here; `types` are theirs, and what a scope without a node calls itself.
+    `own` are the costs of the place alone, `total` includes all below it. `members` are the ids of
+    its accounted nodes; `types` are theirs, or that of a scope without a node.
     """
 
     name: str
@@ -37,7 +37,7 @@ class Branch:
 
 @dataclass(slots=True, eq=False)
 class TreeNode:
-    """A place that is shown, with those shown below it, in order."""
+    """A place that is shown, with the places shown below it, in order."""
 
     branch: Branch
     total: Int64s
@@ -46,13 +46,13 @@ class TreeNode:
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What differs between the views.
+    """The differences between the views.
 
-    `below_missed` says what becomes of a place that no account pattern matches: with "keep" it
-    stays as long as something below it does, with "lift" its children take its place.
-    `trims_itself`: whether a trimmed place goes with what is below it. `least_of_total`: the
-    metrics whose least value is compared with the total; the others are compared with `own`.
-    `counts_members`: whether the order by occurrence is by members, and not by name.
+    `below_missed`: what happens to a place that no account pattern matches. With "keep" it stays
+    if anything below it does, with "lift" its children replace it. `trims_itself`: a trimmed place
+    is removed together with everything below it. `least_of_total`: the metrics whose least value is
+    compared with the total; others are compared with `own`. `counts_members`: the order by
+    occurrence is by the number of members, not by name.
     """
 
     below_missed: Literal["keep", "lift"]
@@ -72,26 +72,26 @@ def show(root: Branch, choice: ViewOptions, rules: Rules) -> TreeNode:
         tops = _starts(root.children, compile_patterns(choice.start_name_regexes).any_matches)
     shown = _shown(root, tops, choice, rules)
     if choice.account_displayed_op_only and rules.can_account_displayed:
-        for each in reversed(shown):
-            each.total = _sum(each.children)
-            if each.branch.is_accounted or choice.as_engine:
-                each.total += each.branch.own
+        for node in reversed(shown):
+            node.total = _sum(node.children)
+            if node.branch.is_accounted or choice.as_engine:
+                node.total += node.branch.own
         shown[0].total[AT["definitions"]] += 1 if choice.as_engine else 0
     order = _order(choice.order_by, rules)
     if order is not None:
-        for each in shown:
-            each.children.sort(key=order)
+        for node in shown:
+            node.children.sort(key=order)
     return shown[0]
 
 
 def account(
     tops: Iterable[Branch], matches: Callable[[Branch], bool], rules: Rules, *, as_engine: bool
 ) -> list[Branch]:
-    """Total up the tree and return what is left of its top: what matches, and what leads there."""
+    """Sum up the tree and return its top places that match or that lead to a match."""
     tops = list(tops)
     left: dict[int, list[Branch]] = {}
     for branch in reversed(_preorder(tops)):
-        children = [each for child in branch.children for each in left[id(child)]]
+        children = [kept for child in branch.children for kept in left[id(child)]]
         branch.is_accounted = matches(branch)
         if not branch.is_accounted and (rules.below_missed == "lift" or not children):
             left[id(branch)] = children
@@ -101,11 +101,11 @@ def account(
         if branch.is_accounted or as_engine:
             branch.total += branch.own
         left[id(branch)] = [branch]
-    return [each for top in tops for each in left[id(top)]]
+    return [kept for top in tops for kept in left[id(top)]]
 
 
 def type_matcher(choice: ViewOptions) -> Callable[[Branch], bool]:
-    """Return the test whether one of the account patterns matches a type of a branch."""
+    """Return the test whether an account pattern matches a type of a branch."""
     patterns = compile_patterns(choice.account_type_regexes)
     return lambda branch: patterns.takes_all or any(map(patterns.any_matches, branch.types))
 
@@ -113,9 +113,9 @@ def type_matcher(choice: ViewOptions) -> Callable[[Branch], bool]:
 def _shown(
     root: Branch, tops: Sequence[Branch], choice: ViewOptions, rules: Rules
 ) -> list[TreeNode]:
-    """Return all that is shown, the root first, each with its children; parents before children.
+    """Return all places that are shown, parents before children, the root first.
 
-    To the engine the root is a place like any other, which a pattern such as `.*` trims.
+    To the engine the root is an ordinary place, which a pattern such as `.*` trims.
     """
     shows = compile_patterns(choice.show_name_regexes)
     hides = compile_patterns(choice.hide_name_regexes)
@@ -131,7 +131,7 @@ def _shown(
             continue
         if (
             depth <= choice.max_depth
-            and _is_dear_enough(branch, choice, rules)
+            and _is_large_enough(branch, choice, rules)
             and shows.any_matches(branch.name)
             and not hides.any_matches(branch.name)
         ):
@@ -143,7 +143,7 @@ def _shown(
     return shown
 
 
-def _is_dear_enough(branch: Branch, choice: ViewOptions, rules: Rules) -> bool:
+def _is_large_enough(branch: Branch, choice: ViewOptions, rules: Rules) -> bool:
     for metric, least in choice.least.items():
         if metric in rules.least_ignored:
             continue
@@ -154,7 +154,7 @@ def _is_dear_enough(branch: Branch, choice: ViewOptions, rules: Rules) -> bool:
 
 
 def _starts(tops: Sequence[Branch], matches: Callable[[str], bool]) -> list[Branch]:
-    """Return the first on each way down whose name matches."""
+    """Return the first matching place on each path downwards."""
     found, waiting = [], list(reversed(tops))
     while waiting:
         branch = waiting.pop()
@@ -191,7 +191,7 @@ def _sum(branches: Iterable[Branch | TreeNode]) -> Int64s:
     return total
 
 
-# What a node costs, in the order that tfprof lists the options about it.
+# The costs of a node, in the order of the options of tfprof.
 METRICS: tuple[str, ...] = (
     "bytes",
     "peak_bytes",
@@ -210,15 +210,15 @@ ORDERS: tuple[str, ...] = ("name", *METRICS)
 
 @dataclass(frozen=True, slots=True)
 class ViewOptions:
-    """Which nodes a view accounts, shows and orders, and by what.
+    """Which nodes a view accounts and shows, and how it orders them.
 
-    `least` holds the smallest value of a metric that is shown, 0 where it is not named. `step` -1
-    stands for the average over the steps in which a node ran. Regexes are RE2's, of whole names.
+    `least` has the smallest value of a metric that is shown, by default 0. `step` -1 is the average
+    over the steps in which a node ran. Regexes are RE2's and match whole names.
 
-    `as_engine` asks for what tfprof's engine does where that is not what its words say: a scope
-    that is not accounted adds its own costs, a node counts once for each pattern that matches it,
+    `as_engine`: do as tfprof's engine does where that differs from its documentation. A scope that
+    is not accounted adds its own costs; a node counts once for each pattern that matches it;
     `least` of params, float_ops and occurrence is compared with the node alone, and in the op view
-    with all that follows in the list, of which one more entry is shown than `max_depth` says.
+    with everything after it in the list, which has one entry more than `max_depth`.
     """
 
     max_depth: int = 10

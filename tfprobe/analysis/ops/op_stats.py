@@ -1,8 +1,8 @@
-"""What ops cost: time, runs, bytes and more, by op type, by node of a graph, by any other group.
+"""The cost of ops: time, runs, bytes and more, by op type, node of a graph or any other group.
 
-Each such number comes from `sums`, over executions. OpStats is one op type, for the tables of the
-report, of `tfprobe top` and of the input. Costs has a row per node of a graph, for views, pages and
-exports, which add rows up along scopes and lines of code.
+All these numbers come from `sums` over executions. OpStats is one op type, for the op tables of the
+report, of `tfprobe top` and of the input, and for rules. Costs has a row per node of a graph, for
+views, pages and exports, which add rows up along scopes and lines of code.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class OpStats:
 
     @property
     def runs(self) -> int:
-        """Return how many nodes were executed: rows of the host, or kernels without any."""
+        """Return the number of executions: on the host, or if there are none there, of kernels."""
         return self.cpu_runs or self.accelerator_runs
 
     @property
@@ -57,7 +57,7 @@ class OpStats:
 class OpTable:
     """Op types by time, longest first, over `captures` traced steps.
 
-    `has_bytes`: the recording has sizes; without, all `bytes` are 0.
+    If not `has_bytes`, the recording has no sizes and all `bytes` are 0.
     """
 
     types: tuple[OpStats, ...]
@@ -122,7 +122,7 @@ def sums(rows: Executions, group: Int64s | Int32s, count: int) -> OpSums:
 
 
 def by_type(rows: Executions) -> tuple[OpStats, ...]:
-    """Return the op types of executions, longest first; copies are no ops."""
+    """Return the op types of executions, longest first; copies are not ops."""
     types = np.flatnonzero(np.bincount(rows.op_type))
     number = np.zeros(int(types.max(initial=0)) + 1, dtype=np.int64)
     number[types] = np.arange(len(types))
@@ -184,8 +184,8 @@ def _longest_first(types: Iterable[OpStats]) -> tuple[OpStats, ...]:
     return tuple(sorted(types, key=lambda op: (-op.time_ns, op.type)))
 
 
-# The columns of a row of costs. `definitions` counts nodes, and the scopes above them;
-# `known_float_ops` nodes that ran and of which float operations are known.
+# The columns of Costs. `definitions` counts nodes, and the scopes above them; `known_float_ops`
+# counts nodes that ran and have known float operations.
 COLUMNS: tuple[str, ...] = (
     "bytes",
     "peak_bytes",
@@ -201,7 +201,7 @@ COLUMNS: tuple[str, ...] = (
     "known_float_ops",
 )
 AT: Mapping[str, int] = {name: at for at, name in enumerate(COLUMNS)}
-# The metrics of tfprof's options that are no columns of ours by the same name.
+# The metrics of tfprof's options whose columns have another name.
 _COLUMN_OF: Mapping[str, str] = {
     "micros": "time_ns",
     "accelerator_micros": "accelerator_ns",
@@ -216,16 +216,16 @@ _TABLE_BYTES = 2**26
 
 @dataclass(frozen=True, slots=True)
 class Costs:
-    """One row for each node of a graph, by node id; columns are COLUMNS."""
+    """The costs of the nodes of a graph, one row per node id; columns are COLUMNS."""
 
     rows: Int64s
 
 
 def step_costs(traced: TracedLoop, step: int, float_ops: FloatOps | None = None) -> Costs:
-    """Return what each node cost in a traced step; of -1, on average over those in which it ran.
+    """Return the cost of each node in a traced step; for -1, the average over those it ran in.
 
-    `runs` are rows of the host, or of kernels where there are none; peak and residual memory are
-    not in these rows and stay 0, and so do float operations unless they are given.
+    `runs` are executions on the host, or if there are none, of kernels. Peak and residual memory
+    are not recorded and stay 0, and so do float operations unless they are given.
     """
     rows = traced.executions
     captures = [capture.index for capture in traced.captures if step in (AVERAGE, capture.step)]
@@ -239,13 +239,13 @@ def step_costs(traced: TracedLoop, step: int, float_ops: FloatOps | None = None)
 
 
 def total_costs(traced: TracedLoop, float_ops: FloatOps | None = None) -> Costs:
-    """Return what each node cost in all traced steps together, in columns as `step_costs`."""
+    """Return the cost of each node in all traced steps together, as `step_costs`."""
     everywhere = np.ones(len(traced.executions), dtype=np.bool_)
     return _defined(traced, _sums(traced, everywhere, float_ops), float_ops)
 
 
 def _sums(traced: TracedLoop, chosen: Flags, float_ops: FloatOps | None) -> Int64s:
-    """Return what the rows chosen come to for each node, in those columns that rows tell of."""
+    """Sum the chosen rows by node, in the columns that come from executions."""
     count = len(traced.graph.nodes)
     by_node = sums(traced.executions, np.where(chosen, traced.node, count), count)
     found = np.zeros((count, len(COLUMNS)), dtype=np.int64)
@@ -261,7 +261,7 @@ def _sums(traced: TracedLoop, chosen: Flags, float_ops: FloatOps | None) -> Int6
 
 
 def _defined(traced: TracedLoop, found: Int64s, float_ops: FloatOps | None) -> Costs:
-    """Complete sums by what follows from them, and by what the graph says."""
+    """Fill the columns that derive from others and those that come from the graph."""
     count = len(found)
     found[:, AT["time_ns"]] = found[:, AT["cpu_ns"]] + found[:, AT["accelerator_ns"]]
     found[:, AT["params"]] = [
@@ -275,7 +275,7 @@ def _defined(traced: TracedLoop, found: Int64s, float_ops: FloatOps | None) -> C
 
 
 def known_columns(traced: TracedLoop, float_ops: FloatOps | None) -> tuple[str, ...]:
-    """Return the columns of `step_costs` that the recording tells of; the others are 0."""
+    """Return the columns of `step_costs` that the recording has; the others are 0."""
     unknown = {"peak_bytes", "residual_bytes"}
     if not traced.has_memory:
         unknown |= {"bytes", "output_bytes"}
@@ -287,14 +287,14 @@ def known_columns(traced: TracedLoop, float_ops: FloatOps | None) -> tuple[str, 
 
 
 def has_float_ops(row: Int64s) -> bool:
-    """Say whether float operations are known of anything in a row of costs, or nothing ran."""
+    """Return whether a row has known float operations, or nothing in it ran."""
     return bool(row[AT["known_float_ops"]] > 0 or row[AT["runs"]] == 0)
 
 
 def _steps_of_each(node: Int32s, capture: Int32s, count: int) -> Int64s:
-    """Return in how many captures each of `count` nodes has rows."""
+    """Return in how many captures each of `count` nodes ran."""
     steps = np.zeros(count, dtype=np.int64)
-    # A table of nodes and captures, some captures at once: sorting ten million pairs takes longer.
+    # A table of nodes and captures, some captures at once: faster than sorting ten million pairs.
     captures = int(capture.max(initial=-1)) + 1
     width = max(1, min(captures, _TABLE_BYTES // max(count, 1)))
     for first in range(0, captures, width):
@@ -306,7 +306,7 @@ def _steps_of_each(node: Int32s, capture: Int32s, count: int) -> Int64s:
 
 
 def column(metric: str) -> int:
-    """Return where in a row of costs a metric of tfprof's options stands."""
+    """Return the column of a metric of tfprof's options."""
     return AT[_COLUMN_OF.get(metric, metric)]
 
 
@@ -322,7 +322,7 @@ def nothing() -> Int64s:
 
 
 def summable(amount: int, count: int) -> int:
-    """Return an amount that `count` of can be added up in 64 bits."""
+    """Return `amount` if `count` such amounts can be added up in 64 bits."""
     if abs(amount) * count > _MOST:
         raise UnreadableInput(
             f"A node has {amount:,} of something that no machine has: the profile is damaged."

@@ -1,7 +1,7 @@
-"""The nodes of a graph by op: one entry for each, in order, with what follows it in the list.
+"""The op view: the nodes of a graph grouped by op, in order, each with the sum of the rest.
 
-tfprof calls the sum over an entry and all that come after it "total": of a list by falling cost, it
-is what would be left after everything before had been made free.
+tfprof calls the sum over an entry and all after it "total": in a list by descending cost, it is
+what would remain if everything before it were free.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tfprobe.profile.tables import Int64s
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """The shapes of the inputs of some nodes of an op, and what those nodes cost together."""
+    """The input shapes of some nodes of an op, and the cost of these nodes together."""
 
     shapes: tuple[tuple[int, tuple[int, ...]], ...]
     runs: int
@@ -32,7 +32,7 @@ class Signature:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class OpEntry:
-    """An op and the nodes that count for it; `own` is what they cost, `rest` with all after."""
+    """An op and its accounted nodes; `own` is their cost, `rest` includes all entries after it."""
 
     name: str
     members: tuple[int, ...]
@@ -42,33 +42,33 @@ class OpEntry:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class OpView:
-    """The entries that are shown, and the costs their shares are of."""
+    """The entries that are shown, and the total that shares refer to."""
 
     entries: tuple[OpEntry, ...]
     total: Int64s
 
 
-def as_executed(sampled: TracedLoop) -> TracedLoop:
-    """Return traced steps whose nodes have the op that ran, where the graph has another.
+def as_executed(traced: TracedLoop) -> TracedLoop:
+    """Return traced steps whose nodes have the op that ran, if the graph has another.
 
     The graph optimizer fuses a Conv2D, a BiasAdd and a Relu into one op with the name of the last,
-    which a library may bring a kernel for: `_FusedConv2D`, `_MklNativeFusedConv2D`. The report, the
-    findings and the tables, which read no graph, name what ran; so does everything else. The
-    graph's own op stays among the types of the node.
+    for which a library can have its own kernel: `_FusedConv2D`, `_MklNativeFusedConv2D`. The
+    report, the findings and the tables, which read no graph, show what ran; so does everything
+    else. The op of the graph stays among the types of the node.
     """
-    rows = sampled.executions
+    rows = traced.executions
     ran: dict[int, int] = {}
     for place in (Place.HOST, Place.ACCELERATOR):
-        pairs = np.stack((sampled.node, rows.op_type))[:, rows.place == place]
+        pairs = np.stack((traced.node, rows.op_type))[:, rows.place == place]
         found, runs = np.unique(pairs, axis=1, return_counts=True)
         most = {int(found[0, at]): int(found[1, at]) for at in np.argsort(runs, kind="stable")}
         ran = {**most, **ran}
     return replace(
-        sampled,
+        traced,
         graph=Graph(
             tuple(
                 _named(node, rows.strings[ran[at]] if at in ran else "")
-                for at, node in enumerate(sampled.graph.nodes)
+                for at, node in enumerate(traced.graph.nodes)
             )
         ),
     )
@@ -82,13 +82,13 @@ def _named(node: Node, op_type: str) -> Node:
 
 
 def in_graph(nodes: Iterable[Node]) -> list[str]:
-    """Return what the graph calls nodes that ran as another op."""
+    """Return the ops in the graph of nodes that ran as another op."""
     return sorted({node.in_graph for node in nodes if node.in_graph})
 
 
 def op(profile: Placed, costs: Costs, choice: ViewOptions) -> OpView:
     """Return the ops that `choice` shows, in its order."""
-    entries = [each for each in _entries(profile, costs, choice) if each.members]
+    entries = [entry for entry in _entries(profile, costs, choice) if entry.members]
     entries.sort(key=lambda entry: entry.name)
     if choice.order_by in METRICS:
         entries.sort(key=lambda entry: -_rank(entry, choice.order_by))
@@ -100,7 +100,7 @@ def op(profile: Placed, costs: Costs, choice: ViewOptions) -> OpView:
 
 
 def signatures(profile: Placed, costs: Costs, members: tuple[int, ...]) -> list[Signature]:
-    """Return the input shapes of these nodes, those that ran most first."""
+    """Return the input shapes of these nodes, in the order of the nodes."""
     ids = {node.name: at for at, node in enumerate(profile.graph.nodes)}
     by_shapes: dict[tuple[tuple[int, tuple[int, ...]], ...], list[int]] = {}
     for at in members:
@@ -119,7 +119,7 @@ def signatures(profile: Placed, costs: Costs, members: tuple[int, ...]) -> list[
 def input_shapes(
     profile: Placed, ids: dict[str, int], at: int
 ) -> tuple[tuple[int, tuple[int, ...]], ...]:
-    """Return the shape of each input of a node, () where it is unknown."""
+    """Return the shape of each input of a node, () if unknown."""
     nodes = profile.graph.nodes
     sources = nodes[at].sources if profile.graph.minds_outputs else {}
     shapes = []
@@ -146,14 +146,14 @@ def _entries(profile: Placed, costs: Costs, choice: ViewOptions) -> list[OpEntry
 
 
 def _accounted(profile: Placed, nodes: list[int], patterns: Patterns) -> list[int]:
-    """Return the nodes that count, one as often as patterns match it."""
+    """Return the accounted nodes, each once for every pattern that matches it."""
     if patterns.takes_all:
         return nodes
     return [
         at
-        for each in patterns.compiled
+        for pattern in patterns.compiled
         for at in nodes
-        if any(each.fullmatch(text) for text in types_of(profile, at))
+        if any(pattern.fullmatch(text) for text in types_of(profile, at))
     ]
 
 
@@ -171,8 +171,8 @@ def _with_rests(entries: list[OpEntry]) -> tuple[list[OpEntry], Int64s]:
 
 
 def _first(entries: list[OpEntry], choice: ViewOptions) -> int:
-    """Return where the list starts: behind its end if no entry matches."""
-    # To the engine no patterns are no restriction here, though in the other views nothing starts.
+    """Return the index where the list starts: its length if no entry matches."""
+    # In the engine, no patterns mean no restriction here; in the other views nothing starts then.
     if choice.as_engine and not choice.start_name_regexes:
         return 0
     starts = compile_patterns(choice.start_name_regexes)
@@ -185,13 +185,13 @@ def _shown(entries: list[OpEntry], choice: ViewOptions) -> list[OpEntry]:
     hides = compile_patterns(choice.hide_name_regexes)
     trims = compile_patterns(choice.trim_name_regexes)
     shown = []
-    # The engine's depth counts from 0, so it shows one more than it is asked for.
+    # The engine counts the depth from 0, so it shows one entry more than requested.
     most = choice.max_depth + (1 if choice.as_engine else 0)
     for depth, entry in enumerate(entries):
         if depth >= most or trims.any_matches(entry.name):
             break
         if (
-            _is_dear_enough(entry, choice)
+            _is_large_enough(entry, choice)
             and shows.any_matches(entry.name)
             and not hides.any_matches(entry.name)
         ):
@@ -199,7 +199,7 @@ def _shown(entries: list[OpEntry], choice: ViewOptions) -> list[OpEntry]:
     return shown
 
 
-def _is_dear_enough(entry: OpEntry, choice: ViewOptions) -> bool:
+def _is_large_enough(entry: OpEntry, choice: ViewOptions) -> bool:
     row = entry.rest if choice.as_engine else entry.own
     return all(
         (len(entry.members) if metric == "occurrence" else value(row, metric)) >= least

@@ -1,4 +1,4 @@
-"""Find the variables of a graph, each once: how many numbers it holds, and what it is for."""
+"""Find the variables of a graph, each once, with their number of elements and their use."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from math import prod
 from tfprobe.profile.graph import Node, Shape
 
 _DEFINITIONS = frozenset({"Variable", "VariableV2", "VarHandleOp"})
-# What hands a variable to a function that was made elsewhere. A function's own arguments are no
-# nodes at all.
+# They pass a variable to a function that was made elsewhere. The arguments of a function itself are
+# not nodes.
 _ARGUMENTS = frozenset({"Placeholder", "_Arg"})
 _READ = "ReadVariableOp"
 _OPTIMIZERS = (
     r"adam|adamw|adamax|nadam|adagrad|adadelta|adafactor|rmsprop|momentum|sgd|ftrl|lamb|lion|muon"
 )
-# Slots of TensorFlow 1 stand below their variable: "dense/kernel/Adam_1"; Keras' optimizers have a
+# Slots in TensorFlow 1 are below their variable: "dense/kernel/Adam_1"; Keras optimizers have a
 # scope: "adam/dense/kernel/momentum".
 _SLOT = re.compile(rf"/(?:{_OPTIMIZERS})(?:_\d+)?\Z|(?:\A|/)beta[12]_power\Z", re.IGNORECASE)
 _SCOPE = re.compile(
@@ -28,7 +28,7 @@ GRADIENT = re.compile(r"(?:\A|/)(?:gradient_tape|gradients(?:_\d+)?)/|_grad/")
 _APPLY = re.compile(r"(?:Resource)?(?:Sparse)?Apply")
 _CHANGE = re.compile(r"Assign|ResourceScatter")
 _SUMS = frozenset({"Add", "AddV2"})
-# The update of a slot or of a sum takes a few ops; what goes on is a computation.
+# The update of a slot or sum takes a few ops; longer chains are computations.
 _LONGEST_UPDATE = 50
 
 
@@ -37,15 +37,15 @@ class Use(Enum):
 
     PARAMETERS = "parameters"
     OPTIMIZER_STATE = "optimizer_state"
-    # What a step keeps for the next and no layer computes with: counters, metrics, random seeds.
+    # Kept from step to step, but not used by layers: counters, metrics, random seeds.
     STATE = "state"
 
 
 @dataclass(frozen=True, slots=True)
 class ParameterSum:
-    """A variable: `at` is the node that it counts at, `count` how many numbers it holds, 0 unknown.
+    """A variable: `at` is the node it is counted at, `count` its number of elements, 0 if unknown.
 
-    `shaped` is the node that tells its shape and type.
+    `shaped` is the node with its shape and type.
     """
 
     at: int
@@ -55,19 +55,19 @@ class ParameterSum:
 
 
 def is_optimizers(name: str) -> bool:
-    """Say whether an op or a variable of this name belongs to an optimizer."""
+    """Return whether an op or a variable of this name belongs to an optimizer."""
     return bool(_SLOT.search(name) or _SCOPE.search(name))
 
 
 def is_of_optimizer_scope(name: str) -> bool:
-    """Say whether an op of this name stands in an optimizer's scope."""
+    """Return whether an op of this name is in the scope of an optimizer."""
     return bool(_SCOPE.search(name))
 
 
 def parameters(nodes: Sequence[Node]) -> list[int]:
-    """Return how many parameters each node holds; 0 where it is no variable or its shape is open.
+    """Return the number of parameters of each node, 0 if it is no variable or has an unknown shape.
 
-    They are those of a model: neither what an optimizer keeps nor metrics nor what is fed counts.
+    Only parameters of the model count: no optimizer state, metrics or feeds.
     """
     found = [0] * len(nodes)
     for variable in variables(nodes):
@@ -77,16 +77,16 @@ def parameters(nodes: Sequence[Node]) -> list[int]:
 
 
 def variables(nodes: Sequence[Node]) -> Iterator[ParameterSum]:
-    """Give the variables of a graph.
+    """Yield the variables of a graph.
 
-    A variable of TensorFlow 1 counts where it is defined. In a function of TensorFlow 2 it is an
-    argument without a shape, and counts at the first node that reads it, which stands in the scope
+    A variable of TensorFlow 1 is counted at its definition. In a function of TensorFlow 2 it is an
+    argument without a shape, and is counted at the first node that reads it, which is in the scope
     of its layer.
     """
     by_name = {node.name: at for at, node in enumerate(nodes)}
     for at, node in enumerate(nodes):
         if node.op in _DEFINITIONS:
-            yield ParameterSum(at, at, held(node.shape), _use_by_name(node))
+            yield ParameterSum(at, at, element_count(node.shape), _use_by_name(node))
     users: dict[str, list[int]] = {}
     for at, node in enumerate(nodes):
         for name in node.variables or _read_by(node):
@@ -98,20 +98,20 @@ def variables(nodes: Sequence[Node]) -> Iterator[ParameterSum]:
             yield from _of_handle(nodes, using, readers)
 
 
-def held(shape: Shape) -> int:
-    """Return how many numbers a shape holds; 0 where it is unknown, or open."""
+def element_count(shape: Shape) -> int:
+    """Return the number of elements of a shape, 0 if it is not fully known."""
     return prod(shape) if shape and min(shape) >= 0 else 0
 
 
 def _read_by(node: Node) -> tuple[str, ...]:
-    """Return the variable that a node reads where its graph says no more than its input."""
+    """Return the variable that a node reads, if its input is all that is known."""
     return (node.inputs[0],) if node.op == _READ and 0 in node.inputs else ()
 
 
 def _use_by_name(node: Node) -> Use:
     if is_optimizers(node.name):
         return Use.OPTIMIZER_STATE
-    # Parameters are no whole numbers but where a model is quantized, to eight bits or fewer.
+    # Parameters are integers only in quantized models, with eight bits or fewer.
     return Use.STATE if _is_counter(node) else Use.PARAMETERS
 
 
@@ -125,7 +125,7 @@ def _of_handle(
     changes = [at for at in using if _CHANGE.match(nodes[at].op)]
     reads = [at for at in using if at not in changes and not _APPLY.match(nodes[at].op)]
     outside = [at for at in reads if not is_of_optimizer_scope(nodes[at].name)]
-    # The layer is where it is read on the way forward.
+    # It belongs to the layer that reads it in the forward pass.
     places = [at for at in outside if not GRADIENT.search(nodes[at].name)] or outside or reads
     if not places:
         return
@@ -136,11 +136,13 @@ def _of_handle(
 
 
 def _known(node: Node) -> int:
-    return 0 if node.op.startswith("ResourceGather") else held(node.output_shapes.get(0, ()))
+    return (
+        0 if node.op.startswith("ResourceGather") else element_count(node.output_shapes.get(0, ()))
+    )
 
 
 def _assigned(nodes: Sequence[Node], changes: Sequence[int]) -> list[int]:
-    """Return the nodes whose output a variable takes, or takes off or adds, as large as itself."""
+    """Return the nodes whose output is assigned to, added to or subtracted from a variable."""
     names = {nodes[at].inputs.get(1) for at in changes if nodes[at].op.startswith("Assign")}
     return [at for at, node in enumerate(nodes) if node.name in names] if names else []
 
@@ -152,12 +154,12 @@ def _use(
     count: int,
     readers: Mapping[str, Sequence[int]],
 ) -> Use:
-    """Say what a variable is for, by the ops that read it outside of optimizers' scopes."""
+    """Return the use of a variable, by the ops that read it outside the scopes of optimizers."""
     if not outside:
         return Use.OPTIMIZER_STATE
     has_layer = any(nodes[at].name.count("/") > 1 for at in outside)
     if not changes:
-        # A learning rate has no scope in TensorFlow 2.11 and 2.12, nor have slots.
+        # Learning rates and slots have no scope in TensorFlow 2.11 and 2.12.
         is_rate = count == 1 and not has_layer and _are_variables_changed(nodes)
         return Use.OPTIMIZER_STATE if is_rate else Use.PARAMETERS
     if any(_is_counter(nodes[at]) for at in outside):
@@ -168,7 +170,7 @@ def _use(
     between = {op for ops in path if ops is not None for op in ops}
     if between <= _SUMS:
         return Use.STATE
-    # Layers keep moving averages, too, which are parameters of the model.
+    # Layers also keep moving averages, which are parameters of the model.
     return Use.PARAMETERS if has_layer else Use.OPTIMIZER_STATE
 
 
@@ -179,9 +181,9 @@ def _are_variables_changed(nodes: Sequence[Node]) -> bool:
 def _until_changed(
     nodes: Sequence[Node], at: int, changes: Sequence[int], readers: Mapping[str, Sequence[int]]
 ) -> set[str] | None:
-    """Return the ops between a read of a variable and its own change, None if it leads elsewhere.
+    """Return the ops between a read of a variable and its update, None if it is used elsewhere.
 
-    What reads it after the change waits for that, and leads nowhere.
+    A read that waits for the update comes after it, and has none.
     """
     changing = {nodes[change].name for change in changes}
     node = nodes[at]
@@ -205,7 +207,7 @@ def _until_changed(
 
 
 def _readers(nodes: Sequence[Node]) -> dict[str, list[int]]:
-    """Return the nodes that read a tensor of each node, by its name."""
+    """Return the nodes that read an output of each node, by its name."""
     found: dict[str, list[int]] = {}
     for at, node in enumerate(nodes):
         for number, name in node.inputs.items():

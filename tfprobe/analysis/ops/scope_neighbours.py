@@ -1,4 +1,4 @@
-"""The graph of the scopes directly below a scope: what flows between them, and to and from it."""
+"""The data flow between the scopes directly below a scope, and to and from its outside."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from dataclasses import dataclass, field
 from tfprobe.analysis.core.tensor_sizes import output_bytes, shape_text
 from tfprobe.profile.graph import Node, TracedLoop
 
-# What the arguments of functions belong to of which nobody knows where they come from.
+# The group of function arguments of unknown origin.
 ARGUMENTS = "(arguments)"
-_SHAPES_TOLD = 4
-# A function is called in a function; what says it is its own caller is damaged.
+_MOST_SHAPES = 4
+# Calls can be nested, but not without end: the file is damaged then.
 _MOST_CALLS = 16
 
 
 @dataclass(slots=True, eq=False)
 class ScopeGroup:
-    """A scope or an op directly below the scope, or what lies outside; `path` is its name.
+    """A scope or op directly below the chosen scope, or one outside; `path` is its name.
 
-    `members` are its nodes. An op may have others below it, and then is a scope, too.
+    `members` are its nodes. An op that has others below it is also a scope.
     """
 
     path: str
@@ -30,10 +30,10 @@ class ScopeGroup:
 
 @dataclass(slots=True, eq=False)
 class Edge:
-    """What flows from one group to another: tensors, each once however many ops take it.
+    """The tensors that flow from one group to another, each once however many ops read it.
 
-    `known_bytes` are those of the `known` tensors whose sizes are known. `waits` are the pairs of
-    ops of which one only runs after the other. `is_bridge`: it flows through groups left out.
+    `known_bytes` are those of the `known` tensors with known sizes. `waits` counts control edges.
+    `is_bridge`: the data flows through groups that are left out.
     """
 
     tensors: int = 0
@@ -46,7 +46,7 @@ class Edge:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ScopeFlow:
-    """One input of one node, by its name; `producer` is -1 where no node is known to make it."""
+    """One input of one node, by name; `producer` is -1 if it is unknown."""
 
     name: str
     producer: int
@@ -57,28 +57,28 @@ class ScopeFlow:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Neighbours:
-    """Groups by path, and edges by the paths of their ends; an edge never leads to its own end."""
+    """Groups by path, and edges by the paths of their ends, which differ."""
 
     groups: Mapping[str, ScopeGroup]
     edges: Mapping[tuple[str, str], Edge]
 
 
-def flows(sampled: TracedLoop) -> tuple[ScopeFlow, ...]:
-    """Return all inputs of all nodes; arguments of functions lead to what is passed for them."""
-    ids = {node.name: at for at, node in enumerate(sampled.graph.nodes)}
+def flows(traced: TracedLoop) -> tuple[ScopeFlow, ...]:
+    """Return all inputs of all nodes; arguments of functions are replaced by what is passed."""
+    ids = {node.name: at for at, node in enumerate(traced.graph.nodes)}
     return tuple(
         flow
-        for at, node in enumerate(sampled.graph.nodes)
-        for flow in _inputs(sampled, ids, at, node)
+        for at, node in enumerate(traced.graph.nodes)
+        for flow in _inputs(traced, ids, at, node)
     )
 
 
-def neighbours(sampled: TracedLoop, inputs: Iterable[ScopeFlow], scope: str) -> Neighbours:
-    """Return what stands directly below `scope`, "" for the whole graph, and around it.
+def neighbours(traced: TracedLoop, inputs: Iterable[ScopeFlow], scope: str) -> Neighbours:
+    """Return the groups directly below `scope`, "" for the whole graph, and those around it.
 
-    What lies outside is grouped by the outermost scopes that do not hold `scope`.
+    Nodes outside are grouped by the outermost scopes that do not contain `scope`.
     """
-    names = [node.name for node in sampled.graph.nodes]
+    names = [node.name for node in traced.graph.nodes]
     paths = [_place(name, scope) for name in names]
     groups: dict[str, ScopeGroup] = {}
     for at, (path, is_outside) in enumerate(paths):
@@ -99,19 +99,19 @@ def neighbours(sampled: TracedLoop, inputs: Iterable[ScopeFlow], scope: str) -> 
         key = (source, target, flow.name, flow.output, flow.consumer if flow.is_wait else -1)
         if key not in counted:
             counted.add(key)
-            _add(edges.setdefault((source, target), Edge()), flow, sampled)
+            _add(edges.setdefault((source, target), Edge()), flow, traced)
     return Neighbours(groups, edges)
 
 
 def without(found: Neighbours, left_out: Collection[str]) -> Neighbours:
-    """Return the groups but those left out; what flowed through these is an edge that says so."""
+    """Return the groups without those left out; flows through these become bridges."""
     groups = {path: group for path, group in found.groups.items() if path not in left_out}
     edges = {ends: edge for ends, edge in found.edges.items() if groups.keys() >= set(ends)}
     after: dict[str, list[str]] = {}
     for source, target in found.edges:
         after.setdefault(source, []).append(target)
     for source, group in groups.items():
-        # From outside to outside is not of the scope.
+        # Flows between groups outside do not concern the scope.
         for target in _beyond(source, after, left_out):
             if target != source and not (group.is_outside and groups[target].is_outside):
                 edges.setdefault((source, target), Edge(is_bridge=True))
@@ -119,7 +119,7 @@ def without(found: Neighbours, left_out: Collection[str]) -> Neighbours:
 
 
 def _beyond(source: str, after: Mapping[str, list[str]], left_out: Collection[str]) -> set[str]:
-    """Return what can be reached from a group through those left out alone."""
+    """Return the groups that can be reached from a group only through those left out."""
     seen: set[str] = set()
     waiting = [path for path in after.get(source, ()) if path in left_out]
     found: set[str] = set()
@@ -133,14 +133,12 @@ def _beyond(source: str, after: Mapping[str, list[str]], left_out: Collection[st
     return found
 
 
-def _inputs(
-    sampled: TracedLoop, ids: Mapping[str, int], at: int, node: Node
-) -> Iterator[ScopeFlow]:
+def _inputs(traced: TracedLoop, ids: Mapping[str, int], at: int, node: Node) -> Iterator[ScopeFlow]:
     for index, name in sorted(node.inputs.items()):
         output = node.sources.get(index, 0)
         passed = 0
-        while name not in ids and name in sampled.arguments and passed < _MOST_CALLS:
-            name, output = sampled.arguments[name]
+        while name not in ids and name in traced.arguments and passed < _MOST_CALLS:
+            name, output = traced.arguments[name]
             passed += 1
         yield ScopeFlow(name, ids.get(name, -1), output, at, is_wait=index in node.waits)
 
@@ -153,7 +151,7 @@ def _place(name: str, scope: str) -> tuple[str, bool]:
         return name, False
     if name.startswith(f"{scope}/"):
         return _first_part(name, len(scope) + 1), False
-    # The outermost scope around the node that is not around `scope`, too.
+    # The outermost scope around the node that is not also around `scope`.
     start = 0
     while (end := name.find("/", start)) >= 0 and f"{scope}/".startswith(name[: end + 1]):
         start = end + 1
@@ -161,23 +159,23 @@ def _place(name: str, scope: str) -> tuple[str, bool]:
 
 
 def _first_part(name: str, start: int) -> str:
-    """Return a name up to the end of the part that starts there; a first one may be empty."""
+    """Return a name up to the end of the part that starts at `start`, which can be empty."""
     end = name.find("/", start + 1)
     return name if end < 0 else name[:end]
 
 
-def _add(edge: Edge, flow: ScopeFlow, sampled: TracedLoop) -> None:
+def _add(edge: Edge, flow: ScopeFlow, traced: TracedLoop) -> None:
     if flow.is_wait:
         edge.waits += 1
         return
     edge.tensors += 1
     if flow.producer < 0:
         return
-    node = sampled.graph.nodes[flow.producer]
-    size = output_bytes(node, flow.output, sampled.shapes)
+    node = traced.graph.nodes[flow.producer]
+    size = output_bytes(node, flow.output, traced.shapes)
     if size is not None:
         edge.known += 1
         edge.known_bytes += size
-    text = shape_text(node, flow.output, sampled.shapes)
-    if text and (text in edge.shapes or len(edge.shapes) < _SHAPES_TOLD):
+    text = shape_text(node, flow.output, traced.shapes)
+    if text and (text in edge.shapes or len(edge.shapes) < _MOST_SHAPES):
         edge.shapes[text] = edge.shapes.get(text, 0) + 1

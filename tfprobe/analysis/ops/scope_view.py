@@ -1,4 +1,4 @@
-"""The nodes of a graph by their names, which are paths, and along its edges."""
+"""The scope view and the graph view: the nodes of a graph by their names, and along its edges."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tfprobe.analysis.ops.op_stats import AT, Costs, nothing
 from tfprobe.profile.graph import Placed
 
 ROOT = "_TFProfRoot"
-# The type of a scope that is no node itself.
+# The type of a scope that is not a node.
 SCOPE_TYPE = "_kTFScopeParent"
 RULES = Rules(
     below_missed="keep",
@@ -38,7 +38,7 @@ def scope(profile: Placed, costs: Costs, choice: ViewOptions) -> TreeNode:
     """Return the scopes and nodes that `choice` shows, below one root."""
     branches: dict[str, Branch] = {}
     for at, node in enumerate(profile.graph.nodes):
-        # Below their layers, gradients of two tapes may have one name.
+        # Below their layers, gradients of two tapes can have the same name.
         same = branches.get(node.name)
         branches[node.name] = Branch(
             name=node.name,
@@ -58,7 +58,7 @@ def scope(profile: Placed, costs: Costs, choice: ViewOptions) -> TreeNode:
 
 
 def types_of(profile: Placed, at: int) -> frozenset[str]:
-    """Return the types of a node: its op, what the op log says, and the devices it ran on."""
+    """Return the types of a node: its op, those in the op log, and the devices it ran on."""
     device = profile.devices[at]
     return profile.graph.nodes[at].types | frozenset(device.split("|") if device else ())
 
@@ -78,7 +78,7 @@ GRAPH_RULES = Rules(below_missed="lift", trims_itself=False, least_of_total=RULE
 
 
 def graph(profile: Placed, costs: Costs, choice: ViewOptions) -> TreeNode:
-    """Return the nodes that `choice` shows, each below the first consumer that leads to it."""
+    """Return the nodes that `choice` shows, each below the first consumer that reaches it."""
     root = Branch(name=ROOT, own=nothing(), types=frozenset({ROOT_TYPE}))
     root.children = account(
         _tree(profile, costs), type_matcher(choice), GRAPH_RULES, as_engine=choice.as_engine
@@ -87,7 +87,7 @@ def graph(profile: Placed, costs: Costs, choice: ViewOptions) -> TreeNode:
 
 
 def _tree(profile: Placed, costs: Costs) -> list[Branch]:
-    """Make a tree of the graph, depth first, without the cycles that nothing leads to."""
+    """Make a tree of the graph, depth first, without unreachable cycles."""
     nodes = profile.graph.nodes
     ids = {node.name: at for at, node in enumerate(nodes)}
     inputs = [

@@ -1,8 +1,8 @@
-"""Arrange the traced steps of a work as tfprof's records, so that its engine can load them.
+"""Convert between traced steps and tfprof's records: the costs they hold, and records to write.
 
-What tfprof has no word for is put into its own: times are whole µs, at least one, and a device of
-a profiler window is named as TensorFlow names it, without the job. What the recording does not hold
-is 0 there, peak and residual memory among it: the records cannot say that it is unknown.
+tfprof's format limits what can be expressed: times are whole µs, at least one, and a device of a
+profiler window has the name TensorFlow gives it, without the job. What was not recorded, such as
+peak and residual memory, is 0: the records cannot say that it is unknown.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 import numpy as np
 
 from tfprobe.analysis.ops.op_stats import AT, AVERAGE, COLUMNS, NS_PER_US, Costs, summable
-from tfprobe.analysis.ops.parameters import held
+from tfprobe.analysis.ops.parameters import element_count
 from tfprobe.profile.capture_tables import Executions, Place
 from tfprobe.profile.graph import Node, TracedLoop
 from tfprobe.profile.profile import Capture
@@ -26,11 +26,11 @@ _PLANES = (_HOST_PLANE, "/device:gpu:")
 
 
 _OF_RECORD: Mapping[str, Callable[[Record], int]] = {
-    # Times in µs here: averages are cut to those.
-    "bytes": lambda record: sum(each.requested_bytes for each in record.memory),
-    "peak_bytes": lambda record: sum(each.peak_bytes for each in record.memory),
-    "residual_bytes": lambda record: sum(each.residual_bytes for each in record.memory),
-    "output_bytes": lambda record: sum(each.output_bytes for each in record.memory),
+    # Times in µs: averages are truncated to those.
+    "bytes": lambda record: sum(use.requested_bytes for use in record.memory),
+    "peak_bytes": lambda record: sum(use.peak_bytes for use in record.memory),
+    "residual_bytes": lambda record: sum(use.residual_bytes for use in record.memory),
+    "output_bytes": lambda record: sum(use.output_bytes for use in record.memory),
     "accelerator_ns": lambda record: _sum_us(record.accelerator.values()),
     "cpu_ns": lambda record: _sum_us(record.cpu.values()),
     "time_ns": lambda record: _sum_us(record.accelerator.values()) + _sum_us(record.cpu.values()),
@@ -39,17 +39,19 @@ _OF_RECORD: Mapping[str, Callable[[Record], int]] = {
 
 
 def costs(profile: GraphProfile, step: int) -> Costs:
-    """Return what each node cost in `step`; of -1, on average over the steps in which it ran.
+    """Return the cost of each node in `step`; for -1, the average over the steps in which it ran.
 
-    Averages are cut to whole numbers, those of times to whole µs, each by itself, as tfprof's are.
-    Raises UnreadableInput where they are too large to be added up.
+    Averages are truncated to integers, times to whole µs, each separately, as in tfprof. Raises
+    UnreadableInput if they are too large to be added up.
     """
     count = len(profile.graph.nodes)
     rows = np.zeros((count, len(COLUMNS)), dtype=np.int64)
-    rows[:, AT["params"]] = [summable(held(node.shape), count) for node in profile.graph.nodes]
+    rows[:, AT["params"]] = [
+        summable(element_count(node.shape), count) for node in profile.graph.nodes
+    ]
     rows[:, AT["float_ops"]] = [summable(node.float_ops, count) for node in profile.graph.nodes]
     rows[:, AT["definitions"]] = 1
-    # Most nodes of a large graph never run: they are variables' initializers, savers and the like.
+    # Most nodes of a large graph never run, such as initializers and savers.
     ran = [at for at, records in enumerate(profile.records) if records]
     for at in ran:
         records = profile.records[at]
@@ -61,31 +63,31 @@ def costs(profile: GraphProfile, step: int) -> Costs:
     return Costs(rows)
 
 
-def graph_profile(sampled: TracedLoop) -> GraphProfile:
-    """Return the traced steps as a profile of the loop's graph; a node stays on one device."""
-    rows = sampled.executions
-    steps = {capture.index: capture.step for capture in sampled.captures}
-    devices: list[str | None] = [None] * len(sampled.graph.nodes)
-    records: tuple[dict[int, Record], ...] = tuple({} for _ in sampled.graph.nodes)
-    for node, capture, group in _by_node_and_capture(sampled):
+def graph_profile(traced: TracedLoop) -> GraphProfile:
+    """Return the traced steps as a profile of the graph of the loop; each node has one device."""
+    rows = traced.executions
+    steps = {capture.index: capture.step for capture in traced.captures}
+    devices: list[str | None] = [None] * len(traced.graph.nodes)
+    records: tuple[dict[int, Record], ...] = tuple({} for _ in traced.graph.nodes)
+    for node, capture, group in _by_node_and_capture(traced):
         home = devices[node] = devices[node] or _home(rows, group)
         records[node][steps[capture]] = _record(rows, group, home)
-    has_kernels = any(record.accelerator for each in records for record in each.values())
+    has_kernels = any(record.accelerator for by_step in records for record in by_step.values())
     return GraphProfile(
-        graph=sampled.graph,
+        graph=traced.graph,
         steps=tuple(sorted(steps.values())),
         devices=tuple(devices),
         records=records,
-        covered=sum(1 for each in records if each),
+        covered=sum(1 for by_step in records if by_step),
         lacks_stream=any("gpu" in (device or "") for device in devices) and not has_kernels,
     )
 
 
-def _by_node_and_capture(sampled: TracedLoop) -> list[tuple[int, int, list[int]]]:
-    """Return which rows belong to each node in each capture, by start; tfprof counts no copies."""
-    rows, node = sampled.executions, sampled.node
+def _by_node_and_capture(traced: TracedLoop) -> list[tuple[int, int, list[int]]]:
+    """Return the rows of each node in each capture, by start; tfprof does not count copies."""
+    rows, node = traced.executions, traced.node
     capture = rows.capture
-    chosen = np.isin(capture, [each.index for each in sampled.captures])
+    chosen = np.isin(capture, [capture.index for capture in traced.captures])
     chosen &= np.isin(rows.place, (Place.HOST, Place.ACCELERATOR))
     order = np.lexsort((rows.start_ns, capture, node))
     order = order[chosen[order]]
@@ -116,7 +118,7 @@ def _on(device: str, spans: list[Span]) -> dict[str, tuple[Span, ...]]:
 
 
 def _span(rows: Executions, at: int) -> Span:
-    # Cut, as TensorFlow cuts its own ns; what is shorter than one counts as one, as in tfprof.
+    # Truncated, as TensorFlow truncates ns; shorter times count as one, as in tfprof.
     duration_us = max(int(rows.duration_ns[at]) // NS_PER_US, 1)
     return Span(int(rows.start_ns[at]) // NS_PER_US, duration_us)
 
@@ -139,7 +141,7 @@ def _memory(rows: Executions, at: int, span: Span, home: str) -> MemoryUse:
 
 
 def _home(rows: Executions, group: list[int]) -> str:
-    """Return the device of a node: that which scheduled it, or in a window that of its kernel."""
+    """Return the device of a node: where it was scheduled, or in a profiler window its kernel's."""
     names = [rows.strings[rows.device[at]].lower() for at in group]
     scheduled = (name for name in names if _STREAM not in name and not name.startswith(_PLANES))
     kernels = (name for name in names if not name.startswith(_HOST_PLANE))
@@ -152,20 +154,20 @@ def _stream(rows: Executions, kernels: list[int], home: str) -> str:
     return next((name for name in names if _STREAM in name), f"{home}{_STREAM}")
 
 
-def recorded_step_stats(sampled: TracedLoop, capture: Capture) -> tuple[DeviceStats, ...]:
-    """Return what each device did in one of the captures, by start; times are whole µs."""
-    rows = sampled.executions
+def recorded_step_stats(traced: TracedLoop, capture: Capture) -> tuple[DeviceStats, ...]:
+    """Return what each device ran in a capture, by start; times are whole µs."""
+    rows = traced.executions
     chosen = np.flatnonzero(rows.capture == capture.index)
     by_device: dict[str, list[NodeStats]] = {}
     for at in chosen[np.argsort(rows.start_ns[chosen], kind="stable")].tolist():
-        node = sampled.graph.nodes[sampled.node[at]]
+        node = traced.graph.nodes[traced.node[at]]
         device = rows.strings[rows.device[at]]
         is_kernel = rows.place[at] != Place.HOST
         if is_kernel and "/stream:" not in device and "/memcpy" not in device:
             stream = "stream:all" if rows.place[at] == Place.ACCELERATOR else "memcpy"
             device = f"{device}/{stream}"
         stats = NodeStats(
-            # As in StepStats, where only the name of a kernel's row tells the op.
+            # As in StepStats, where only the name of a kernel contains the op.
             name=f"{node.name}:{node.op}" if is_kernel else node.name,
             label=_label(node),
             start_us=int(rows.start_ns[at]) // NS_PER_US,
@@ -195,7 +197,7 @@ def _in_step(records: Mapping[int, Record], step: int, of_record: Callable[[Reco
 
 
 def _cut(total: int, count: int) -> int:
-    """Divide as C++ does: towards 0."""
+    """Divide as in C++: towards 0."""
     return total // count if total >= 0 else -(-total // count)
 
 

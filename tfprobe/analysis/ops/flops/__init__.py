@@ -1,1 +1,1 @@
-"""Float operations of ops, computed from shapes: as tfprof does, and better."""
+"""Float operations of ops, computed from shapes."""

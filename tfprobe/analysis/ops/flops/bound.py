@@ -1,7 +1,7 @@
-"""Say which sizes an op makes equal, so that one known size tells another.
+"""Rules about which sizes an op makes equal, so that unknown sizes follow from known ones.
 
-A rule gets the shapes of one node and completes them in place. Where shapes contradict each other
-it leaves them alone.
+A rule gets the shapes of one node and completes them in place. It leaves contradictory shapes as
+they are.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tfprobe.profile.graph import Attribute, Shape
 
 @dataclass(slots=True)
 class BoundTensors:
-    """The shapes of a node's inputs and outputs, () of unknown rank; rules write into the lists."""
+    """The shapes of the inputs and outputs of a node, () if unknown; rules modify the lists."""
 
     inputs: list[Shape]
     outputs: list[Shape]
@@ -28,7 +28,7 @@ Rule = Callable[[BoundTensors], None]
 
 
 def _same(inputs: Sequence[int] = (0,), outputs: Sequence[int] = (0,)) -> Rule:
-    """Return the rule that these inputs and outputs have one shape."""
+    """Return the rule that these inputs and outputs have the same shape."""
 
     def rule(tensors: BoundTensors) -> None:
         places = [(tensors.inputs, at) for at in inputs if at < len(tensors.inputs)]
@@ -46,7 +46,7 @@ def _same(inputs: Sequence[int] = (0,), outputs: Sequence[int] = (0,)) -> Rule:
 
 
 def _met(one: Shape, other: Shape) -> Shape | None:
-    """Return what two views of one shape tell together; None where they contradict."""
+    """Combine two partial versions of one shape; None if they contradict."""
     if not one or not other:
         return one or other
     if len(one) != len(other):
@@ -79,14 +79,14 @@ def broadcast(one: Shape, other: Shape) -> Shape:
 
 
 def _broadcast_size(a: int, b: int) -> int:
-    """Of an open size and one above 1 the result is the latter; of an open one and 1 it is open."""
+    """An unknown size and one above 1 give the latter; an unknown size and 1 stay unknown."""
     if -1 in (a, b):
         return max(a, b) if max(a, b) != 1 else -1
     return b if a == 1 else a
 
 
 def _same_count(tensors: BoundTensors) -> None:
-    """The output has the elements of the input: of one open size the others tell it."""
+    """The output has as many elements as the input: one unknown size follows from the others."""
     if not tensors.inputs:
         return
     given, made = tensors.inputs[0], tensors.outputs[0]
@@ -104,7 +104,7 @@ def _filled(shape: Shape, whole: Shape) -> Shape:
 
 
 def _labelled(inputs: Mapping[int, str], output: str) -> Rule:
-    """Return the rule that dimensions with the same label have the same size; `.` is no label."""
+    """Return the rule that dimensions with the same label have the same size, except for `.`."""
 
     def rule(tensors: BoundTensors) -> None:
         places = [
@@ -157,10 +157,10 @@ def _einsum(tensors: BoundTensors) -> None:
 
 
 def _images(inputs: Mapping[int, str], output: str) -> Rule:
-    """Return a labelled rule for images: `n` is the batch, `c` a channel, and so are other letters.
+    """Return a labelled rule for images: `n` is the batch, `c` and other letters are channels.
 
-    A text of two letters is an image, of batch and channels, in the layout of the op; one of more
-    is written out.
+    A text of two letters is an image with batch and channels, in the layout of the op; longer texts
+    have a letter per dimension.
     """
 
     def rule(tensors: BoundTensors) -> None:
@@ -183,7 +183,7 @@ def _laid_out(text: str, layout: str) -> str:
 
 
 def _rows_loss(tensors: BoundTensors) -> None:
-    """The loss is one for each row; the gradient has the shape of the logits."""
+    """The loss has one value per row; the gradient has the shape of the logits."""
     _same((0,), (1,))(tensors)
     _labelled({0: "r."}, "r")(tensors)
 
@@ -195,7 +195,7 @@ def _max_pool_gradient(tensors: BoundTensors) -> None:
 
 
 def _divided(tensors: BoundTensors) -> None:
-    """Parts are as large as the whole but along one axis: that where their sizes differ."""
+    """Parts have the size of the whole except along one axis, where their sizes differ."""
     at = max(range(len(tensors.inputs)), key=lambda at: len(tensors.inputs[at]), default=0)
     if tensors.inputs:
         _share_all_axes_but_one(tensors.inputs, at, tensors.outputs, range(len(tensors.outputs)))
@@ -216,12 +216,12 @@ def _share_all_axes_but_one(
     sizes = [[shapes[part][axis] for part in parts] for axis in range(len(whole))]
     along = [
         axis
-        for axis, each in enumerate(sizes)
-        if whole[axis] >= 0 and any(size >= 0 and size != whole[axis] for size in each)
+        for axis, of_parts in enumerate(sizes)
+        if whole[axis] >= 0 and any(size >= 0 and size != whole[axis] for size in of_parts)
     ]
     if len(along) != 1:
         return
-    known = tuple(max(size, *each) for size, each in zip(whole, sizes, strict=True))
+    known = tuple(max(size, *of_parts) for size, of_parts in zip(whole, sizes, strict=True))
     wholes[at] = tuple(whole[axis] if axis in along else size for axis, size in enumerate(known))
     for part in parts:
         shapes[part] = tuple(
@@ -230,7 +230,7 @@ def _share_all_axes_but_one(
 
 
 def _carried(tensors: BoundTensors) -> None:
-    """What a loop carries is as large as what it begins with, and as what a turn makes of it."""
+    """A loop variable has the shape of its initial value and of its value after an iteration."""
     met = tensors.outputs[0]
     for shape in tensors.inputs:
         both = _met(met, shape)
@@ -241,7 +241,7 @@ def _carried(tensors: BoundTensors) -> None:
 
 
 def _stacked(lists: Sequence[Shape], rows: Sequence[Shape]) -> tuple[Shape, Shape]:
-    """Return the element of a list and the tensor of all of its elements, by each other."""
+    """Complete the shape of a list's elements and that of the tensor of all elements."""
     element, whole = lists[0], rows[0]
     if not whole:
         return element, whole
@@ -264,7 +264,7 @@ def _to_tensor(tensors: BoundTensors) -> None:
 
 
 def _linked(tensors: BoundTensors) -> None:
-    """One size of the input is one of the output: `LINK` says which."""
+    """One size of the input equals one of the output; `LINK` has their axes."""
     link = tensors.attributes.get(LINK)
     if not isinstance(link, tuple) or not tensors.inputs[0] or not tensors.outputs[0]:
         return
@@ -278,16 +278,16 @@ def _linked(tensors: BoundTensors) -> None:
         tensors.inputs[0], tensors.outputs[0] = tuple(given), tuple(made)
 
 
-# The op of nodes that say what a loop carries.
+# The op of nodes that stand for loop variables.
 CARRIED = "_Carried"
-# A list's handle stands here with the shape of the list's elements: ops that make one, by output.
+# Ops whose output is a list handle, which has the shape of the elements here.
 LISTS = (
     *("EmptyTensorList", "TensorListFromTensor", "TensorListPopBack", "TensorListPushBack"),
     *("TensorListReserve", "TensorListResize", "TensorListSetItem"),
 )
-# The op and the attribute of nodes that only say that two sizes are one.
+# The op and the attribute of nodes that only state that two sizes are equal.
 LINKED, LINK = "_Linked", "link"
-# What they leave of their input keeps its sizes.
+# The remaining dimensions of their input keep their sizes.
 REDUCTIONS = (
     "All",
     "Any",
@@ -345,8 +345,8 @@ RULES: Mapping[str, Rule] = {
     "TensorListStack": _to_tensor,
     "XlaEinsum": _einsum,
 }
-# Which input says, as a list of numbers, the shape of the output.
-TOLD: Mapping[str, int] = {
+# The input whose value is the shape of the output.
+SHAPE_INPUTS: Mapping[str, int] = {
     "AvgPoolGrad": 0,
     "BroadcastTo": 1,
     "Conv2DBackpropInput": 0,

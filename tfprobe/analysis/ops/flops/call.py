@@ -1,4 +1,4 @@
-"""Hold what a formula may look at: the shapes that one run of an op met, and its attributes."""
+"""The input of a formula: the shapes of one execution of an op, and its attributes."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from tfprobe.profile.graph import Attribute, Shape
 
 
 class UnknownOperands(Exception):
-    """A formula needs something of an op that is not known; the text says what."""
+    """A formula needs something about an op that is unknown; the text says what."""
 
 
 @dataclass(frozen=True, slots=True)
 class OpCall:
-    """One run of an op. Shapes are as in a Node: () unknown, (1,) of a scalar, -1 unknown size.
+    """One execution of an op. Shapes are as in a Node: () unknown, (1,) a scalar, -1 unknown size.
 
-    `inputs` and `outputs` are by index; the former are those of all inputs, control inputs too.
+    `inputs` and `outputs` are by index; `inputs` includes control inputs.
     """
 
     inputs: tuple[Shape, ...]
@@ -25,52 +25,52 @@ class OpCall:
     attributes: Mapping[str, Attribute]
 
     def input(self, index: int) -> Shape:
-        """Return the shape of an input. Raises UnknownOperands where it is not complete."""
+        """Return the shape of an input. Raises UnknownOperands if it is incomplete."""
         return _complete(self.inputs, index, "input")
 
     def output(self, index: int = 0) -> Shape:
-        """Return the shape of an output. Raises UnknownOperands where it is not complete."""
+        """Return the shape of an output. Raises UnknownOperands if it is incomplete."""
         return _complete(self.outputs, index, "output")
 
     def size_in(self, index: int = 0) -> int:
-        """Return how many elements an input has."""
+        """Return the number of elements of an input."""
         return prod(self.input(index))
 
     def size_out(self, index: int = 0) -> int:
-        """Return how many elements an output has."""
+        """Return the number of elements of an output."""
         return prod(self.output(index))
 
     def number(self, name: str, default: int = 0) -> int:
-        """Return an attribute that is a whole number."""
+        """Return an integer attribute."""
         found = self.attributes.get(name, default)
         return found if isinstance(found, int) else default
 
     def numbers(self, name: str) -> tuple[int, ...]:
-        """Return an attribute that is a list of numbers; an empty one where it is not there."""
+        """Return an attribute that is a list of numbers, empty if it is absent."""
         found = self.attributes.get(name, ())
         return found if isinstance(found, tuple) else ()
 
     def text(self, name: str, default: str = "") -> str:
-        """Return an attribute that is text."""
+        """Return a text attribute."""
         found = self.attributes.get(name, default)
         return found if isinstance(found, str) else default
 
     def flag(self, name: str) -> bool:
-        """Return an attribute that is a truth, false where it is not there."""
+        """Return a boolean attribute, false if it is absent."""
         return bool(self.attributes.get(name, False))
 
 
 Formula = Callable[[OpCall], float]
 
 
-def per_input(each: int = 1, index: int = 0) -> Formula:
-    """Return the formula of so many operations for each element of an input."""
-    return lambda call: each * call.size_in(index)
+def per_input(factor: int = 1, index: int = 0) -> Formula:
+    """Return the formula of `factor` operations per element of an input."""
+    return lambda call: factor * call.size_in(index)
 
 
-def per_output(each: int = 1) -> Formula:
-    """Return the formula of so many operations for each element of the output."""
-    return lambda call: each * call.size_out()
+def per_output(factor: int = 1) -> Formula:
+    """Return the formula of `factor` operations per element of the output."""
+    return lambda call: factor * call.size_out()
 
 
 def _complete(shapes: tuple[Shape, ...], index: int, what: str) -> Shape:

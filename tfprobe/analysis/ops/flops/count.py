@@ -1,4 +1,4 @@
-"""Count the float operations of what ran, and tell why those of other nodes are unknown."""
+"""Count the float operations of what ran, with the reasons where they are unknown."""
 
 from __future__ import annotations
 
@@ -13,12 +13,13 @@ from tfprobe.analysis.ops.flops import formulas, products
 from tfprobe.analysis.ops.flops.call import Formula, OpCall, UnknownOperands
 from tfprobe.analysis.ops.flops.formulas import NORMALIZATION, OPTIMIZERS, RECURRENT, REDUCTIONS
 from tfprobe.analysis.ops.flops.solve import inputs_of, shapes_of
+from tfprobe.analysis.ops.op_stats import sums
 from tfprobe.errors import Missing
 from tfprobe.profile.capture_tables import Place
 from tfprobe.profile.graph import Graph, Node, Output, Shape, TracedLoop
+from tfprobe.profile.tables import Flags, Int64s
 
-Int64s = npt.NDArray[np.int64]
-# Above this, some thousands of rows could not be added up in 64 bits.
+# Thousands of larger numbers could not be added up in 64 bits.
 _MOST = 2**50
 
 
@@ -27,69 +28,69 @@ class FloatOps:
     """Float operations of traced steps.
 
     `of_rows` are those of each row of the executions, 0 for rows that do not count: kernels of a
-    node that the host's rows tell of. `unknown` are, by node, the op that ran and the reason, of
-    those that ran and of which they are not known.
+    node that also has rows on the host. `unknown` has, for each node that ran and whose float
+    operations are unknown, the op that ran and the reason.
     """
 
     of_rows: Int64s
     unknown: Mapping[int, tuple[str, str]]
 
 
-def count(sampled: TracedLoop) -> FloatOps:
-    """Return the float operations of each row, from what an op log says, formulas and shapes."""
-    rows = sampled.executions
-    nodes = [_defined(node, sampled.optimized) for node in sampled.graph.nodes]
-    shapes = shapes_of(replace(sampled, graph=Graph(tuple(nodes))))
-    scopes = _scopes(sampled)
-    counted = counted_rows(sampled)
+def count(traced: TracedLoop) -> FloatOps:
+    """Return the float operations of each row, from the op log, or from formulas and shapes."""
+    rows = traced.executions
+    nodes = [_defined(node, traced.optimized) for node in traced.graph.nodes]
+    shapes = shapes_of(replace(traced, graph=Graph(tuple(nodes))))
+    scopes = _scopes(traced)
+    counted = counted_rows(traced)
     of_rows = np.zeros(len(rows), dtype=np.int64)
     unknown: dict[int, tuple[str, str]] = {}
     width = len(rows.strings.values) or 1
-    pairs = sampled.node.astype(np.int64) * width + rows.op_type
+    pairs = traced.node.astype(np.int64) * width + rows.op_type
     found, places = np.unique(pairs[counted], return_inverse=True)
     of_pairs = np.zeros(len(found), dtype=np.int64)
     for at, pair in enumerate(found.tolist()):
         number, op = pair // width, rows.strings[pair % width]
-        of_run = _of_run(sampled, nodes[number], op, shapes, scopes)
+        of_run = _of_run(traced, nodes[number], op, shapes, scopes)
         if isinstance(of_run, Missing):
             unknown.setdefault(number, (op, of_run.reason))
         else:
             of_pairs[at] = of_run
     of_rows[counted] = of_pairs[places.reshape(-1)]
     if unknown:
-        of_rows[np.isin(sampled.node, list(unknown))] = 0
+        of_rows[np.isin(traced.node, list(unknown))] = 0
     return FloatOps(of_rows, unknown)
 
 
 def _defined(node: Node, optimized: Mapping[tuple[str, str], Node]) -> Node:
-    """Return what the optimizer made of a node of which the graph only knows that it ran."""
+    """Return the optimized definition of a node that has none in the graph."""
     if node.inputs or node.output_shapes:
         return node
     return optimized.get((node.name, node.op), node)
 
 
-def counted_rows(sampled: TracedLoop) -> npt.NDArray[np.bool_]:
-    """Return which rows are a run of a node: those of the host, or kernels where there are none."""
-    on_host = sampled.executions.place == Place.HOST
-    launched = np.zeros(len(sampled.graph.nodes), dtype=np.bool_)
-    launched[sampled.node[on_host]] = True
-    counted: npt.NDArray[np.bool_] = on_host | ~launched[sampled.node]
+def counted_rows(traced: TracedLoop) -> Flags:
+    """Return which rows are executions of a node: those on the host, or if none, its kernels."""
+    on_host = traced.executions.place == Place.HOST
+    launched = np.zeros(len(traced.graph.nodes), dtype=np.bool_)
+    launched[traced.node[on_host]] = True
+    counted: Flags = on_host | ~launched[traced.node]
     return counted
 
 
-def _scopes(sampled: TracedLoop) -> set[str]:
-    """Return the scopes in which something ran, and the nodes whose functions ran beside them."""
-    rows = sampled.executions
+def _scopes(traced: TracedLoop) -> set[str]:
+    """Return the scopes in which something ran, and the nodes whose functions ran."""
+    rows = traced.executions
     scopes: set[str] = set()
     for position in np.unique(rows.name).tolist():
         scopes.update(scopes_around(rows.strings[position]))
-    ran = {sampled.graph.nodes[at].name for at in np.unique(sampled.node).tolist()}
-    scopes.update(name for name, inside in sampled.insides.items() if inside & ran)
+    ran = {traced.graph.nodes[at].name for at in np.unique(traced.node).tolist()}
+    scopes.update(name for name, inside in traced.insides.items() if inside & ran)
     return scopes
 
 
 def _of_run(
-    sampled: TracedLoop, node: Node, op: str, shapes: Mapping[Output, Shape], scopes: set[str]
+    traced: TracedLoop, node: Node, op: str, shapes: Mapping[Output, Shape], scopes: set[str]
 ) -> int | Missing:
     if node.float_ops:
         return node.float_ops
@@ -98,12 +99,12 @@ def _of_run(
             return 0
         return Missing("it runs a function whose ops were not recorded")
     if node.op in COPIES:
-        return 0  # its rows are named by the driver
-    if node.name in sampled.shared_names and plain(op) not in MOVEMENT:
+        return 0  # its rows are those of the driver
+    if node.name in traced.shared_names and plain(op) not in MOVEMENT:
         return Missing("several functions have a node of this name")
     definition: Node | None = node
     if plain(op).removesuffix("WithBias") != plain(node.op):
-        definition = sampled.optimized.get((node.name, op))
+        definition = traced.optimized.get((node.name, op))
     if definition is None:
         return Missing("the graph optimizer made it, and the optimized graph does not contain it")
     try:
@@ -116,7 +117,7 @@ def _of_run(
 def _call(definition: Node, node: Node, shapes: Mapping[Output, Shape]) -> OpCall:
     outputs = max((*node.output_shapes, *definition.output_shapes), default=0) + 1
     return OpCall(
-        tuple(shapes.get(each, ()) if each else () for each in inputs_of(definition)),
+        tuple(shapes.get(output, ()) if output else () for output in inputs_of(definition)),
         tuple(shapes.get((node.name, number), ()) for number in range(outputs)),
         definition.attributes,
     )
@@ -129,7 +130,7 @@ _AVERAGE = -1
 
 @dataclass(frozen=True, slots=True)
 class UnknownOp:
-    """An op whose float operations are not known, why, and its part of the time (0..1)."""
+    """An op with unknown float operations, the reason, and its share of the time (0..1)."""
 
     op: str
     reason: str
@@ -138,11 +139,11 @@ class UnknownOp:
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """How much is known, each 0..1: of the FLOPs, of the ops run, and of the time of ops.
+    """How much is known, each 0..1: of the FLOPs, of the executed ops, and of the time of ops.
 
-    How many FLOPs are not known is an estimate: as many as known ops of the same type compute in
-    the same time, or known ops of all types that compute anything. `unknown` are the ops whose
-    FLOPs are not known, those with most time first.
+    The unknown FLOPs are estimated: as many as known ops of the same type compute in the same time,
+    or if there are none, known ops of all types that compute. `unknown` are the ops with unknown
+    FLOPs, those with most time first.
     """
 
     float_ops_ratio: float
@@ -151,16 +152,15 @@ class Coverage:
     unknown: tuple[UnknownOp, ...]
 
 
-def coverage(sampled: TracedLoop, float_ops: FloatOps, step: int) -> Coverage:
-    """Return the coverage of a traced step; of -1, of all of them together."""
-    rows = sampled.executions
-    captures = [capture.index for capture in sampled.captures if step in (_AVERAGE, capture.step)]
+def coverage(traced: TracedLoop, float_ops: FloatOps, step: int) -> Coverage:
+    """Return the coverage of a traced step; for -1, of all together."""
+    rows = traced.executions
+    captures = [capture.index for capture in traced.captures if step in (_AVERAGE, capture.step)]
     in_step = np.isin(rows.capture, captures)
-    count = len(sampled.graph.nodes)
-    runs = np.bincount(sampled.node[in_step & counted_rows(sampled)], minlength=count)
-    times_ns = np.bincount(
-        sampled.node[in_step], rows.duration_ns[in_step].astype(np.float64), minlength=count
-    ).astype(np.float64)
+    count = len(traced.graph.nodes)
+    runs = np.bincount(traced.node[in_step & counted_rows(traced)], minlength=count)
+    by_node = sums(rows, np.where(in_step, traced.node, count), count)
+    times_ns = by_node.time_ns.astype(np.float64)
     nodes = [at for at in float_ops.unknown if runs[at]]
     whole_ns = float(times_ns.sum())
     by_op: dict[tuple[str, str], float] = {}
@@ -170,12 +170,12 @@ def coverage(sampled: TracedLoop, float_ops: FloatOps, step: int) -> Coverage:
     unknown = [
         UnknownOp(op, reason, _ratio(time_ns, whole_ns)) for (op, reason), time_ns in by_op.items()
     ]
-    unknown.sort(key=lambda each: (-each.time_ratio, each.op, each.reason))
-    by_node = np.zeros(count)
-    np.add.at(by_node, sampled.node[in_step], float_ops.of_rows[in_step].astype(np.float64))
-    lacking = _estimated(sampled, by_node, times_ns, {at: float_ops.unknown[at][0] for at in nodes})
+    unknown.sort(key=lambda op: (-op.time_ratio, op.op, op.reason))
+    known = np.zeros(count)
+    np.add.at(known, traced.node[in_step], float_ops.of_rows[in_step].astype(np.float64))
+    lacking = _estimated(traced, known, times_ns, {at: float_ops.unknown[at][0] for at in nodes})
     return Coverage(
-        float_ops_ratio=1 - _ratio(lacking, lacking + float(by_node.sum())),
+        float_ops_ratio=1 - _ratio(lacking, lacking + float(known.sum())),
         ops_ratio=1 - _ratio(float(runs[nodes].sum()), float(runs.sum())),
         time_ratio=1 - _ratio(sum(by_op.values()), whole_ns),
         unknown=tuple(unknown),
@@ -183,22 +183,22 @@ def coverage(sampled: TracedLoop, float_ops: FloatOps, step: int) -> Coverage:
 
 
 def _estimated(
-    sampled: TracedLoop, known: Floats, times_ns: Floats, unknown: Mapping[int, str]
+    traced: TracedLoop, known: Floats, times_ns: Floats, unknown: Mapping[int, str]
 ) -> float:
-    """Return how many FLOPs the nodes with unknown ones may have, by their time.
+    """Estimate the FLOPs of the nodes with unknown ones by their time.
 
-    Without any that are known there is no rate: then all time counts alike.
+    If none are known there is no rate, and all time counts alike.
     """
     computing = np.flatnonzero(known)
     rates: dict[str, list[float]] = {}
     for at in computing.tolist():
-        of_type = rates.setdefault(plain(sampled.graph.nodes[at].op), [0.0, 0.0])
+        of_type = rates.setdefault(plain(traced.graph.nodes[at].op), [0.0, 0.0])
         of_type[0] += float(known[at])
         of_type[1] += float(times_ns[at])
     every = [float(known.sum()), float(times_ns[computing].sum())]
     found = 0.0
     for at, op in unknown.items():
-        names = (plain(op), plain(sampled.graph.nodes[at].op))
+        names = (plain(op), plain(traced.graph.nodes[at].op))
         amount, time_ns = next((rates[name] for name in names if name in rates), every)
         found += float(times_ns[at]) * (_ratio(amount, time_ns) or 1.0)
     return found
@@ -218,14 +218,14 @@ FORMULAS: Mapping[str, Formula] = {
     **RECURRENT,
     **REDUCTIONS,
 }
-# Kernels of oneDNN, and ops that only TensorFlow itself makes.
+# Kernels of oneDNN, and internal ops of TensorFlow.
 _PREFIXES = ("_MklNative", "_Mkl", "_")
 
 
 def float_ops(op: str, call: OpCall) -> int:
-    """Return the float operations of one run of an op.
+    """Return the float operations of one execution of an op.
 
-    Raises UnknownOperands, with the reason, where there is no formula or a shape is missing.
+    Raises UnknownOperands with the reason if there is no formula or a shape is missing.
     """
     name = plain(op)
     if name in MOVEMENT:
@@ -239,14 +239,14 @@ def float_ops(op: str, call: OpCall) -> int:
 
 
 def plain(op: str) -> str:
-    """Return the op that a kernel of another name computes."""
+    """Return the op that a kernel with a prefixed name computes."""
     for prefix in _PREFIXES:
         if op.startswith(prefix):
             return op.removeprefix(prefix)
     return op
 
 
-# A number that says how much, where or when is no result of a model, nor are random integers.
+# Ops without float operations: sizes, indices, times and random integers do not count.
 MOVEMENT: frozenset[str] = frozenset(
     (
         *("Arg", "DeviceArg", "DeviceRetval", "Retval", "HostCast", "HostRecv", "HostSend"),
@@ -295,12 +295,12 @@ MOVEMENT: frozenset[str] = frozenset(
         *("StatelessRandomUniformIntV2",),
     )
 )
-# They run a function, whose ops count by themselves.
+# They call functions, whose ops are counted on their own.
 CALLS: frozenset[str] = frozenset(
     (
         *("Case", "For", "If", "PartitionedCall", "RemoteCall", "StatefulPartitionedCall"),
         *("StatelessCase", "StatelessIf", "StatelessWhile", "SymbolicGradient", "While"),
     )
 )
-# The nodes for which a recording's copies between host and device count.
+# The nodes that recorded copies between host and device belong to.
 COPIES: frozenset[str] = frozenset(("CopyDeviceToDevice", "CopyDeviceToHost", "CopyHostToDevice"))

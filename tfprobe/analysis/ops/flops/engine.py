@@ -1,7 +1,7 @@
-"""Compute float operations with the formulas of tfprof, its omissions included.
+"""Compute float operations with the formulas of tfprof, including its omissions.
 
 The reference is TensorFlow's python/profiler/internal/flops_registry.py and the statistics of
-python/ops/math_ops.py and nn_ops.py. Ops that are not in the table have none there.
+python/ops/math_ops.py and nn_ops.py. Ops missing here have no formula there.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from tfprobe.profile.graph import Graph, Node
 
 
 def float_ops(graph: Graph) -> Mapping[str, int]:
-    """Return the float operations of one run of each node by its name, as tfprof logs them.
+    """Return the float operations of one execution of each node by name, as tfprof logs them.
 
-    A node is not there where its op has no formula, a shape is incomplete, or they come to 0.
+    Nodes whose op has no formula, whose shapes are incomplete or whose result is 0 are left out.
     """
     nodes = {node.name: node for node in graph.nodes}
     found = {node.name: _of_node(node, nodes) for node in graph.nodes if node.op in _FORMULAS}
@@ -27,11 +27,11 @@ def _of_node(node: Node, nodes: Mapping[str, Node]) -> int:
     try:
         return int(_FORMULAS[node.op](static_call(node, nodes)))
     except (UnknownOperands, ArithmeticError, IndexError):
-        return 0  # shapes that are incomplete, or that no such op can have
+        return 0  # incomplete shapes, or shapes that the op cannot have
 
 
 def static_call(node: Node, nodes: Mapping[str, Node]) -> OpCall:
-    """Return a run of a node with the shapes that the graph tells."""
+    """Return an execution of a node with the shapes in the graph."""
     inputs = []
     for index in range(max(node.inputs, default=-1) + 1):
         producer = nodes.get(node.inputs.get(index, ""))
@@ -51,7 +51,7 @@ def _reduction(call: OpCall) -> float:
 
 
 def _mean(call: OpCall) -> float:
-    call.output()  # not in the formula, and yet it must be known
+    call.output()  # not in the formula, but must be known
     return call.size_in()
 
 
@@ -104,7 +104,7 @@ def _check_channels_last(call: OpCall) -> None:
 
 
 def _add_n(call: OpCall) -> float:
-    # Control inputs count there as well.
+    # tfprof counts control inputs as well.
     return call.size_in() * (len(call.inputs) - 1)
 
 
@@ -114,7 +114,7 @@ def _matrix_product(call: OpCall) -> float:
 
 
 def _batch_matrix_product(call: OpCall) -> float:
-    # The op's attribute is adj_x, and tfprof looks at transpose_a: mostly the last dimension.
+    # The attribute of the op is adj_x, but tfprof reads transpose_a: mostly the last dimension.
     depth = call.input(0)[-2 if call.flag("transpose_a") else -1]
     return 2 * depth * call.size_out()
 

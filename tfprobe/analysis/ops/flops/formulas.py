@@ -24,7 +24,7 @@ ACTIVATIONS: Mapping[str, int] = {
     "Swish": 5,  # x sigmoid(x)
     "Tanh": 1,
 }
-# Of the gradient of an activation: with the output, or the input, of the activation.
+# Gradients of activations, with the output or the input of the activation.
 GRADIENTS: Mapping[str, int] = {
     "EluGrad": 3,
     "InvGrad": 3,  # -dy y y
@@ -68,10 +68,10 @@ BINARY = (
     *("Mul", "MulNoNan", "NextAfter", "NotEqual", "Polygamma", "Pow", "RealDiv", "RightShift"),
     *("Sub", "TruncateDiv", "TruncateMod", "Xdivy", "Xlog1py", "Xlogy"),
 )
-# Of which each output is one of the operands: a choice counts as a comparison does.
+# Each output is one of the operands: a choice counts like a comparison.
 CHOICES = ("Select", "SelectV2")
-# A random number from random bits: one operation; a normal one by the method of Box and Muller: a
-# root, a logarithm and a sine of two such, and three products.
+# A random number from random bits is one operation; a normal one by the Box-Muller method is a
+# root, a logarithm and a sine of two such numbers, and three products.
 _UNIFORM = ("RandomUniform", "StatelessRandomUniform", "StatelessRandomUniformV2")
 _NORMAL = ("RandomStandardNormal", "StatelessRandomNormal", "StatelessRandomNormalV2")
 
@@ -87,7 +87,7 @@ def _sum_of_inputs(call: OpCall) -> float:
 
 
 def _composition(call: OpCall) -> float:
-    """Return those of several ops that the optimizer joined."""
+    """Sum over the ops that the optimizer joined."""
     names = [name for name in call.text("op_names").split(",") if name]
     unknown = [name for name in names if name not in UNARY]
     if unknown or not names:
@@ -134,7 +134,7 @@ def _batch_norm(call: OpCall) -> float:
 
 
 def _batch_norm_with_activation(call: OpCall) -> float:
-    """One more for the activation, a Relu, that is fused into it."""
+    """Add the fused activation, a Relu."""
     return _batch_norm(call) + call.size_in()
 
 
@@ -149,7 +149,7 @@ def _batch_norm_gradient_with_activation(call: OpCall) -> float:
 
 
 def _sparse_cross_entropy(call: OpCall) -> float:
-    """Return those of a softmax; for each row, of the loss 2 and of the label's gradient 1."""
+    """A softmax; per row, the loss takes 2 and the gradient of the label 1."""
     return _SOFTMAX * call.size_in() + 3 * prod(call.input(0)[:-1])
 
 
@@ -179,12 +179,12 @@ def _fold(call: OpCall) -> float:
 
 
 def _mean(call: OpCall) -> float:
-    """Return those of the sum and of one division for each result."""
+    """The sum, and one division per result."""
     return call.size_in()
 
 
 def _sparse_segments(call: OpCall) -> float:
-    """Return those of adding up the rows that the second input names."""
+    """The sum of the rows that the second input selects."""
     return call.size_in(1) * prod(call.input(0)[1:])
 
 
@@ -251,12 +251,12 @@ def _lstm(call: OpCall, *, rows: int, weights: int) -> float:
 
 
 def _lstm_cell_gradient(call: OpCall) -> float:
-    """Return those of the gates alone: their products are ops of their own."""
+    """The gates only: their products are ops of their own."""
     return _LSTM_GRADIENT * call.input(0)[0] * (call.input(3)[1] // 4)
 
 
 def _lstm_sequence_gradient(call: OpCall) -> float:
-    """Return those of two products, to the input and to the weights, of the gates and of biases."""
+    """The products for the input and the weights, the gates and the biases."""
     rows, weights = prod(call.input(1)[:2]), call.input(4)
     return 4 * rows * prod(weights) + (_LSTM_GRADIENT + 4) * rows * (weights[1] // 4)
 
@@ -267,7 +267,7 @@ def _gru_cell(call: OpCall) -> float:
 
 
 def _gru_cell_gradient(call: OpCall) -> float:
-    """Return those of the product to the input, and of the gates."""
+    """The product for the input, and the gates."""
     return _gru(call, _GRU_GRADIENT)
 
 
@@ -277,7 +277,7 @@ def _gru(call: OpCall, each: int) -> float:
 
 
 def _cudnn(call: OpCall) -> float:
-    """Return those of the products. Inputs: input (of width as last), input_h, input_c, params."""
+    """The products. Inputs: input (with its width last), input_h, input_c, params."""
     gates = _GATES.get(call.text("rnn_mode", "lstm"))
     if gates is None or call.number("num_proj"):
         raise UnknownOperands("no formula for this kind of recurrent layer")
@@ -290,7 +290,7 @@ def _cudnn(call: OpCall) -> float:
 
 
 def _cudnn_gradient(call: OpCall) -> float:
-    """Return those of the products to the inputs and to the weights."""
+    """The products for the inputs and the weights."""
     return 2 * _cudnn(call)
 
 
@@ -309,7 +309,7 @@ RECURRENT: Mapping[str, Formula] = {
 
 
 class _Update(NamedTuple):
-    """Which input is the gradient, operations for each element of it, and more with Nesterov."""
+    """The input that is the gradient, operations per element of it, and more with Nesterov."""
 
     gradient: int
     each: int
@@ -338,7 +338,7 @@ _UPDATES: Mapping[str, _Update] = {
     # mean square 4, momentum 6, var 1.
     "RMSProp": _Update(7, 11),
 }
-# Gradients of some rows only; the gradient is the same input.
+# Sparse updates, with the gradient as the same input.
 _SPARSE = ("Adadelta", "Adagrad", "AdagradV2", "CenteredRMSProp", "Ftrl", "KerasMomentum")
 _SPARSE_TOO = (*_SPARSE, "Momentum", "RMSProp")
 

@@ -1,4 +1,4 @@
-"""Formulas of products of matrices: a multiplication and its addition are two operations."""
+"""Formulas of matrix products and convolutions: a multiply-add is two operations."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _PER_OUTPUT: Mapping[str, int] = {
 
 
 def with_fused(product: Formula) -> Formula:
-    """Return the formula of a product and what is fused behind it."""
+    """Return the formula of a product and the ops fused with it."""
 
     def formula(call: OpCall) -> float:
         names = [name for name in call.text("fused_ops").split(",") if name]
@@ -44,7 +44,7 @@ _EQUATION = re.compile(r"[^,>-]*(?:,[^,>-]*)?->[^,>-]*\Z")
 
 
 def _matrix_product(call: OpCall) -> float:
-    """Return 2 x inner dimension x elements of the output; either operand tells the former."""
+    """Return 2 x inner dimension, from either operand, x elements of the output."""
     transposed_a = call.flag("transpose_a") or call.flag("adj_x")
     transposed_b = call.flag("transpose_b") or call.flag("adj_y")
     try:
@@ -83,7 +83,7 @@ def _einsum(call: OpCall) -> float:
 
 
 def _label(text: str, shape: Shape, sizes: dict[str, int], broadcast: Shape) -> Shape:
-    """Note the size of each label of an operand; return what all ellipses so far span."""
+    """Add the label sizes of an operand to `sizes`; return the shape of all ellipses so far."""
     before, dots, after = text.partition("...")
     # A scalar has no labels, and the shape (1,).
     rank = 0 if not text else len(shape)
@@ -152,7 +152,7 @@ def _with_bias(call: OpCall) -> float:
 
 
 def _dilation_gradient(call: OpCall) -> float:
-    """The window is searched again for its maximum, and the gradient added there."""
+    """The maximum of the window is searched again, and the gradient added there."""
     return call.size_in(2) * (2 * prod(call.input(1)[:2]) + 1)
 
 

@@ -1,6 +1,6 @@
-"""Find shapes that a graph leaves open: from those that ran, through ops whose shapes are bound.
+"""Find shapes that are unknown in a graph, from those that ran, by rules about ops.
 
-Nothing is guessed: a size goes from one tensor to another only where an op makes them equal.
+Nothing is guessed: a size is passed from one tensor to another only if an op makes them equal.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tfprobe.analysis.ops.flops.bound import (
     LISTS,
     REDUCTIONS,
     RULES,
-    TOLD,
+    SHAPE_INPUTS,
     BoundTensors,
 )
 from tfprobe.profile.graph import LoopVariable, Node, Output, Shape, TracedLoop
@@ -24,10 +24,10 @@ from tfprobe.profile.graph import LoopVariable, Node, Output, Shape, TracedLoop
 _LIST_TYPE = "DT_VARIANT"
 
 
-def shapes_of(sampled: TracedLoop) -> dict[Output, Shape]:
-    """Return the shape of each output of traced steps, as complete as it can be known."""
-    sure = (node for node in sampled.graph.nodes if node.name not in sampled.shared_names)
-    return solved(sure, sampled.shapes, sampled.arguments, sampled.loop_variables)
+def shapes_of(traced: TracedLoop) -> dict[Output, Shape]:
+    """Return the shape of each output of traced steps, as complete as possible."""
+    sure = (node for node in traced.graph.nodes if node.name not in traced.shared_names)
+    return solved(sure, traced.shapes, traced.arguments, traced.loop_variables)
 
 
 def solved(
@@ -36,10 +36,10 @@ def solved(
     arguments: Mapping[str, Output] = MappingProxyType({}),
     loops: Sequence[LoopVariable] = (),
 ) -> dict[Output, Shape]:
-    """Return the shape of each output, as complete as it can be told; recorded ones come first.
+    """Return the shape of each output, as complete as possible; recorded ones have precedence.
 
-    `arguments` are outputs that functions read under another name, `loops` what loops carry. The
-    handle of a list has the shape of the list's elements.
+    `arguments` are outputs that functions read under another name, `loops` the loop variables. The
+    handle of a list has the shape of its elements.
     """
     nodes = tuple(nodes)
     names = {node.name for node in nodes}
@@ -48,7 +48,7 @@ def solved(
         Node(name, "Identity", inputs={0: producer}, sources={0: number})
         for name, (producer, number) in passed.items()
     )
-    nodes += (*_told_by_shape(nodes), *_linked_by_reduction(nodes))
+    nodes += (*_shaped_like(nodes), *_linked_by_reduction(nodes))
     static = {
         (node.name, number): () if _is_list(node, number) else shape
         for node in nodes
@@ -76,7 +76,7 @@ def _is_list(node: Node, number: int) -> bool:
 
 
 def _carried(loops: Sequence[LoopVariable], names: set[str]) -> Iterator[Node]:
-    """Give nodes that say what loops carry: their arguments inside, and what they give on."""
+    """Yield nodes that stand for loop variables: arguments of the body, and final values."""
     for loop in loops:
         if loop.argument not in names:
             (first, at_first), (last, at_last) = loop.initial, loop.result
@@ -87,17 +87,17 @@ def _carried(loops: Sequence[LoopVariable], names: set[str]) -> Iterator[Node]:
 
 
 def _keeps_its_shape(variable: LoopVariable, shapes: Mapping[Output, Shape]) -> bool:
-    """Say whether a turn makes of a variable one of the same shape, as far as that is known.
+    """Return whether an iteration keeps the shape of a variable, as far as known.
 
-    The first turn has the shape that the loop begins with; by induction so have all others.
+    The first iteration has the initial shape; by induction so have all others.
     """
     return shapes.get((variable.argument, 0), ()) == shapes.get(variable.result, ())
 
 
 def _contradicted(shapes: Mapping[Output, Shape], recorded: Mapping[Output, Shape]) -> set[int]:
-    """Return the sizes that a graph has where others ran, as of another trace of a function.
+    """Return the sizes in the graph that differ from those that ran, as in another trace.
 
-    A layout of images that the optimizer changed has the same sizes in another order.
+    Not if only their order differs: the optimizer can change the layout of images.
     """
     wrong: set[int] = set()
     for output, ran in recorded.items():
@@ -113,28 +113,28 @@ def _without(shape: Shape, sizes: set[int]) -> Shape:
     return tuple(-1 if size in sizes else size for size in shape)
 
 
-def _told_by_shape(nodes: tuple[Node, ...]) -> Iterator[Node]:
-    """Give, for each node whose output is to be as large as another tensor, one that says so."""
+def _shaped_like(nodes: tuple[Node, ...]) -> Iterator[Node]:
+    """Yield a node for each one whose output takes its shape from another tensor."""
     by_name = {node.name: node for node in nodes}
     for node in nodes:
-        teller = by_name.get(node.inputs.get(TOLD.get(node.op, -1), ""))
-        if teller is None or teller.op not in ("Shape", "ShapeN"):
+        shape_node = by_name.get(node.inputs.get(SHAPE_INPUTS.get(node.op, -1), ""))
+        if shape_node is None or shape_node.op not in ("Shape", "ShapeN"):
             continue
-        which = node.sources.get(TOLD[node.op], 0)
-        if which in teller.inputs:
+        which = node.sources.get(SHAPE_INPUTS[node.op], 0)
+        if which in shape_node.inputs:
             yield Node(
                 node.name,
                 "Identity",
-                inputs={0: teller.inputs[which]},
-                sources={0: teller.sources.get(which, 0)},
+                inputs={0: shape_node.inputs[which]},
+                sources={0: shape_node.sources.get(which, 0)},
             )
 
 
 def _linked_by_reduction(nodes: tuple[Node, ...]) -> Iterator[Node]:
-    """Give, for each reduction, a node that says which size of its input is left in its output.
+    """Yield for each reduction a node that links the remaining unknown size of input and output.
 
-    Where the graph leaves one size open on either side they are one, for a size that was folded
-    away is none or 1. Not where it cannot tell which were: then more are open, or the rank is.
+    If each side has one unknown size, they are equal, as a reduced size is removed or 1. If more
+    are unknown, or the rank is, they cannot be linked.
     """
     by_name = {node.name: node for node in nodes}
     for node in nodes:
@@ -155,12 +155,12 @@ def _linked_by_reduction(nodes: tuple[Node, ...]) -> Iterator[Node]:
 
 
 def is_complete(shape: Shape) -> bool:
-    """Say whether every size of a shape is known."""
+    """Return whether every size of a shape is known."""
     return bool(shape) and min(shape) >= 0
 
 
 def inputs_of(node: Node) -> list[Output | None]:
-    """Return which output of which node each input is; None where the graph does not tell."""
+    """Return which output of which node each input is, None if unknown."""
     count = max(node.inputs, default=-1) + 1
     return [
         (node.inputs[at], node.sources.get(at, 0)) if at in node.inputs else None
@@ -169,7 +169,7 @@ def inputs_of(node: Node) -> list[Output | None]:
 
 
 def _propagate(nodes: tuple[Node, ...], shapes: dict[Output, Shape]) -> None:
-    """Apply the rules until none of them tells more: a size once known stays as it is."""
+    """Apply the rules until nothing changes: a known size stays as it is."""
     names = {node.name for node in nodes}
     readers: dict[str, list[int]] = {}
     for at, node in enumerate(nodes):
@@ -191,14 +191,14 @@ def _propagate(nodes: tuple[Node, ...], shapes: dict[Output, Shape]) -> None:
 
 
 def _learn(node: Node, shapes: dict[Output, Shape], names: set[str]) -> list[str]:
-    """Apply the rule of a node; return the nodes of whose outputs more is known."""
+    """Apply the rule of a node; return the nodes whose outputs became better known."""
     rule = RULES.get(node.op)
     if rule is None:
         return []
-    # An input that no node makes is an argument of a function: of which, names do not tell.
-    inputs = [each if each and each[0] in names else None for each in inputs_of(node)]
+    # An input without a node is an argument of a function, which the name does not identify.
+    inputs = [made if made and made[0] in names else None for made in inputs_of(node)]
     outputs: list[Output | None] = [(node.name, at) for at in sorted(node.output_shapes) or (0,)]
-    before = [shapes.get(each, ()) if each else () for each in (*inputs, *outputs)]
+    before = [shapes.get(output, ()) if output else () for output in (*inputs, *outputs)]
     if all(map(is_complete, before)):
         return []
     tensors = BoundTensors(before[: len(inputs)], before[len(inputs) :], node.attributes)
