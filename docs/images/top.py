@@ -19,10 +19,10 @@ from pathlib import Path
 
 from tfprobe.analysis.jobs.fleet import ProcessRow
 from tfprobe.analysis.jobs.job_totals import is_live
-from tfprobe.cli.live.top import LiveSource
 from tfprobe.errors import Missing
 from tfprobe.live.breakdown_cache import BreakdownCache
 from tfprobe.live.top.app import TopPage
+from tfprobe.live.top.run_source import LiveSource
 from tfprobe.live.watched_runs import Fleet
 from tfprobe.runs.liveness import this_machine
 

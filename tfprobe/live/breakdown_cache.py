@@ -234,3 +234,18 @@ def _size(path: Path) -> int:
         return os.stat(path).st_size
     except OSError:
         return 0
+
+
+def within(
+    limit_s: float, time_use: Callable[[ProcessFolder], TimeUse]
+) -> Callable[[ProcessFolder], TimeUse]:
+    """Return `time_use`, which answers for `limit_s` from now; for one snapshot that is enough."""
+    until_s = time.monotonic() + limit_s
+
+    def limited(folder: ProcessFolder) -> TimeUse:
+        if time.monotonic() < until_s:
+            return time_use(folder)
+        why = Missing("its captures were not read: those of other processes took too long")
+        return TimeUse(why, why)
+
+    return limited

@@ -18,10 +18,10 @@ from tests.support.rundir import (
     regular_steps,
     write_run,
 )
-from tfprobe.cli.live.top import LiveSource
 from tfprobe.cli.main import main
 from tfprobe.errors import Missing, TfprobeError
 from tfprobe.live.breakdown_cache import BreakdownCache
+from tfprobe.live.top.run_source import LiveSource
 from tfprobe.live.top.source import Key
 from tfprobe.live.watched_runs import Fleet
 from tfprobe.runs.liveness import this_machine
