@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tests.support.priced import PricedRun, Ran
+from tests.support.op_runs import Ran, RunOfOps
 from tests.support.profiles import Span, Step, durations, loop, op, process, profile, timed_loop
 from tests.support.rundir import MONO_NS, UNIX_NS
 from tests.support.subjects import account
@@ -541,12 +541,12 @@ def test_a_time_without_ops_that_is_too_long_for_an_executor_is_a_pause() -> Non
 
 def test_lines_and_layers_do_not_compute_while_their_ops_wait() -> None:
     """A line that takes elements from an iterator or a queue is no hot spot."""
-    run = PricedRun(
+    run = RunOfOps(
         Ran("next", "IteratorGetNext", 900, trace=(("/home/ada/data.py", 3),)),
         Ran("net/product", "MatMul", 100, trace=(("/home/ada/net.py", 5),)),
     )
 
-    lines = graph_costs.costliest_lines(run.told)
+    lines = graph_costs.costliest_lines(run.traced)
 
     assert not isinstance(lines, Missing)
     assert lines[0].source == "/home/ada/net.py:5"
@@ -556,7 +556,7 @@ def test_lines_and_layers_do_not_compute_while_their_ops_wait() -> None:
 def test_nodes_are_those_that_may_run_in_a_step() -> None:
     """Of two branches one runs; and a Session records all ops that ran, whatever its graph has."""
     nodes = (Ran("a"), Ran("b"), Ran("choice", "StatelessIf"), Ran("choice/then/c", us=0))
-    told = replace(PricedRun(*nodes).told, insides={"choice": frozenset({"choice/then/c"})})
+    told = replace(RunOfOps(*nodes).traced, insides={"choice": frozenset({"choice/then/c"})})
     of_session = [replace(each, file="3.run_metadata.pb") for each in told.captures]
 
     assert graph_costs.computing_nodes(told) == 3
@@ -610,12 +610,12 @@ def test_what_began_after_the_last_step_held_none_up() -> None:
 
 def test_ops_in_64_bits_are_known_by_the_type_of_their_results() -> None:
     """With the line that made most of them."""
-    run = PricedRun(
+    run = RunOfOps(
         Ran("a", us=30, more={"dtypes": ("DT_DOUBLE",)}, trace=(("/home/ada/net.py", 5),)),
         Ran("b", us=20, more={"dtypes": ("DT_FLOAT",)}),
     )
 
-    found = graph_costs.double_precision(run.told)
+    found = graph_costs.double_precision(run.traced)
 
     assert not isinstance(found, Missing)
     assert (found.busy_ns, found.source) == (30_000, "/home/ada/net.py:5")
@@ -623,7 +623,7 @@ def test_ops_in_64_bits_are_known_by_the_type_of_their_results() -> None:
 
 def test_what_is_computed_on_a_whole_table_is_known_by_the_graph() -> None:
     """Before its rows are taken, and after their gradients were made one tensor."""
-    run = PricedRun(
+    run = RunOfOps(
         Ran("read", "ReadVariableOp", 1),
         Ran("norm", "Mul", 10, inputs=("read",)),
         Ran("rows", "GatherV2", 2, inputs=("norm",), trace=(("/home/ada/net.py", 5),)),
@@ -631,9 +631,12 @@ def test_what_is_computed_on_a_whole_table_is_known_by_the_graph() -> None:
         Ran("sum", "UnsortedSegmentSum", 4, inputs=("loss",)),
         Ran("update", "AssignSubVariableOp", 5, inputs=("read", "sum")),
     )
-    sparse = PricedRun(*(Ran(name, us=1) for name in ("a", "b")))
+    sparse = RunOfOps(*(Ran(name, us=1) for name in ("a", "b")))
 
-    found, none = graph_costs.dense_gradients(run.told), graph_costs.dense_gradients(sparse.told)
+    found, none = (
+        graph_costs.dense_gradients(run.traced),
+        graph_costs.dense_gradients(sparse.traced),
+    )
 
     assert not isinstance(found, Missing)
     assert not isinstance(none, Missing)
@@ -642,15 +645,18 @@ def test_what_is_computed_on_a_whole_table_is_known_by_the_graph() -> None:
 
 def test_products_with_one_hot_vectors_are_known_by_the_graph() -> None:
     """Their gradients, too; a loss that multiplies labels element by element is none."""
-    run = PricedRun(
+    run = RunOfOps(
         Ran("hot", "OneHot", 10),
         Ran("cast", "Cast", 10, inputs=("hot",)),
         Ran("rows", "MatMul", 30, inputs=("cast", "table"), trace=(("/home/ada/net.py", 5),)),
         Ran("loss", "Mul", 70, inputs=("hot", "rows")),
     )
-    labels = PricedRun(Ran("hot", "OneHot", 10), Ran("loss", "Mul", 70, inputs=("hot",)))
+    labels = RunOfOps(Ran("hot", "OneHot", 10), Ran("loss", "Mul", 70, inputs=("hot",)))
 
-    found, none = graph_costs.one_hot_products(run.told), graph_costs.one_hot_products(labels.told)
+    found, none = (
+        graph_costs.one_hot_products(run.traced),
+        graph_costs.one_hot_products(labels.traced),
+    )
 
     assert not isinstance(found, Missing)
     assert not isinstance(none, Missing)
@@ -660,7 +666,7 @@ def test_products_with_one_hot_vectors_are_known_by_the_graph() -> None:
 def test_a_loop_of_the_graph_lasts_until_its_result_is_taken() -> None:
     """Large ops meanwhile are not its doing. In the second step none of its ops was traced: there
     it begins no earlier than the op before its result ended."""
-    run = PricedRun(
+    run = RunOfOps(
         Ran("features", us=5),
         Ran("while", "StatelessWhile", us=0, trace=(("/home/ada/net.py", 5),)),
         Ran("while/Less", "Less", us=1),
@@ -669,9 +675,9 @@ def test_a_loop_of_the_graph_lasts_until_its_result_is_taken() -> None:
     )
     starts = UNIX_NS + 1000 * np.array([0, 5, 100, 205] * 2)
     was_traced = np.array([True] * 5 + [False] + [True] * 2)
-    rows = replace(run.told.executions, start_ns=starts).only(was_traced)
+    rows = replace(run.traced.executions, start_ns=starts).only(was_traced)
 
-    told = replace(run.told, executions=rows, node=run.told.node[was_traced])
+    told = replace(run.traced, executions=rows, node=run.traced.node[was_traced])
 
     found = graph_loop(told, tiny_ns=10_000)
 
@@ -682,7 +688,7 @@ def test_a_loop_of_the_graph_lasts_until_its_result_is_taken() -> None:
 
 def test_a_loop_none_of_whose_ops_was_traced_lies_in_the_dark() -> None:
     """From the op before to the one that takes its result."""
-    run = PricedRun(
+    run = RunOfOps(
         Ran("features", us=5),
         Ran("while", "StatelessWhile", us=0, trace=(("/home/ada/net.py", 5),)),
         Ran("while/Less", "Less", us=1),
@@ -690,10 +696,10 @@ def test_a_loop_none_of_whose_ops_was_traced_lies_in_the_dark() -> None:
     )
     starts = UNIX_NS + 1000 * np.array([0, 5, 105] * 2)
     was_traced = np.array([True, False, True] * 2)
-    rows = replace(run.told.executions, start_ns=starts).only(was_traced)
+    rows = replace(run.traced.executions, start_ns=starts).only(was_traced)
 
     found = graph_loop(
-        replace(run.told, executions=rows, node=run.told.node[was_traced]), tiny_ns=10_000
+        replace(run.traced, executions=rows, node=run.traced.node[was_traced]), tiny_ns=10_000
     )
 
     assert not isinstance(found, Missing)
@@ -702,14 +708,14 @@ def test_a_loop_none_of_whose_ops_was_traced_lies_in_the_dark() -> None:
 
 def test_a_loop_over_steps_is_no_loop_within_one() -> None:
     """As that of Keras' steps_per_execution, whose turns each take a batch."""
-    run = PricedRun(
+    run = RunOfOps(
         Ran("while", "While", us=0, trace=(("/home/ada/net.py", 5),)),
         Ran("while/next", "IteratorGetNextAsOptional", us=1),
         Ran("while/product", "MatMul", us=1),
         Ran("stack", us=50, inputs=("while",)),
     )
 
-    found = graph_loop(run.told, tiny_ns=10_000)
+    found = graph_loop(run.traced, tiny_ns=10_000)
 
     assert not isinstance(found, Missing)
     assert (found.name, found.small_ns) == ("", 0)
@@ -718,11 +724,11 @@ def test_a_loop_over_steps_is_no_loop_within_one() -> None:
 def test_the_line_that_makes_most_ops_is_known_by_the_graph() -> None:
     """Of more than half of them, or none."""
     trace = (("/home/ada/net.py", 5),)
-    most = PricedRun(Ran("a", trace=trace), Ran("b", trace=trace), Ran("c"))
-    half = PricedRun(Ran("a", trace=trace), Ran("b"))
+    most = RunOfOps(Ran("a", trace=trace), Ran("b", trace=trace), Ran("c"))
+    half = RunOfOps(Ran("a", trace=trace), Ran("b"))
 
-    assert graph_costs.main_source_line(most.told) == "/home/ada/net.py:5"
-    assert graph_costs.main_source_line(half.told) == ""
+    assert graph_costs.main_source_line(most.traced) == "/home/ada/net.py:5"
+    assert graph_costs.main_source_line(half.traced) == ""
 
 
 def test_the_line_that_saves_between_steps_is_the_jobs_own() -> None:

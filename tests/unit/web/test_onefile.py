@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.priced import PricedRun, Ran
+from tests.support.op_runs import Ran, RunOfOps
 from tests.support.rundir import (
     LAYOUT,
     WrittenLoop,
@@ -238,7 +238,7 @@ def test_every_page_is_asked_for_first(run):
 
 def test_the_graph_is_there_where_the_dearest_ops_are():
     """The page of ops leads into their scopes, however deep."""
-    ran = PricedRun(Ran("a/b/c/x", us=90), Ran("d/y"), Ran("z"))
+    ran = RunOfOps(Ran("a/b/c/x", us=90), Ran("d/y"), Ran("z"))
 
     asked = [arguments for name, arguments in questions(ran) if name == "graph"]
 

@@ -18,7 +18,6 @@ from tfprobe.errors import Missing
 from tfprobe.profile.activities import ResourceSample
 from tfprobe.profile.capture_tables import Place
 from tfprobe.profile.profile import UNTOLD, Loop, Profile, Run
-from tfprobe.report.documents.comparison_document import document
 
 MS = 1_000_000
 
@@ -426,16 +425,6 @@ def test_the_gate_looks_at_memory():
 
     assert answer.fails
     assert "session_run loss: requested by ops in a step grew by 100.0 %" in answer.why
-
-
-def test_the_document_says_what_is_missing():
-    """Each number that is not there has its reason, and none is NaN."""
-    found = compared(profile(loops=[loop([MS] * 3)]), profile(loops=[loop([MS] * 3)]))
-
-    (told,) = document(found, [])["works"]
-
-    assert told["step"] == {"missing": "too few to decide"}
-    assert told["ops"] == {"missing": "no step was traced in A and B"}
 
 
 def test_a_busy_machine_is_told_beside_the_failure():

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.priced import PricedRun, Ran
+from tests.support.op_runs import Ran, RunOfOps
 from tfprobe.errors import UsageError
 
 LIBRARY = "/usr/lib/python3/site-packages/keras/layer.py"
@@ -19,7 +19,7 @@ RUN = (
 
 def test_calls_are_a_tree_of_lines() -> None:
     """Each place knows its file and line, and the number by which it is asked for."""
-    found = PricedRun(*RUN).ask("code")
+    found = RunOfOps(*RUN).ask("code")
 
     places = found["places"]
     assert places["name"] == ["", "train.py:9:f", "layer.py:100:f", "model.py:3:f"]
@@ -30,7 +30,7 @@ def test_calls_are_a_tree_of_lines() -> None:
 
 def test_libraries_can_be_left_out() -> None:
     """What they made is then made by the line that called them."""
-    places = PricedRun(*RUN).ask("code", frames="job")["places"]
+    places = RunOfOps(*RUN).ask("code", frames="job")["places"]
 
     assert places["name"] == ["", "train.py:9:f", "model.py:3:f"]
     assert places["own_time_ns"] == [0, 30_000, 10_000]
@@ -38,7 +38,7 @@ def test_libraries_can_be_left_out() -> None:
 
 def test_a_place_is_asked_for_by_its_number() -> None:
     """And tells the way to it."""
-    run = PricedRun(*RUN)
+    run = RunOfOps(*RUN)
     number = run.ask("code")["places"]["number"][1]
 
     found = run.ask("code", at=number)
@@ -50,7 +50,7 @@ def test_a_place_is_asked_for_by_its_number() -> None:
 
 def test_lines_of_the_job_pay_for_libraries() -> None:
     """Own are those of the nearest line that its author wrote; files of the job come first."""
-    found = PricedRun(*RUN).ask("code")
+    found = RunOfOps(*RUN).ask("code")
 
     assert [(each["path"], each["own_time_ns"]) for each in found["files"]] == [
         ("/job/train.py", 30_000),
@@ -66,7 +66,7 @@ def test_lines_of_the_job_pay_for_libraries() -> None:
 
 def test_a_line_that_calls_itself_pays_once() -> None:
     """However deep."""
-    run = PricedRun(Ran("a", us=10, trace=(("/job/r.py", 1),) * 5000))
+    run = RunOfOps(Ran("a", us=10, trace=(("/job/r.py", 1),) * 5000))
 
     (line,) = run.ask("code")["lines"]
 
@@ -75,7 +75,7 @@ def test_a_line_that_calls_itself_pays_once() -> None:
 
 def test_without_a_code_map_there_is_no_code() -> None:
     """And the page says what to do."""
-    found = PricedRun(Ran("a")).ask("code")
+    found = RunOfOps(Ran("a")).ask("code")
 
     assert "which code made these ops" in found["nothing"]
     assert (found["work"], len(found["works"])) == (0, 1)
@@ -85,7 +85,7 @@ def test_the_lines_of_a_file_stand_beside_what_they_cost(tmp_path: Path) -> None
     """Read where the recording names it."""
     file = tmp_path / "train.py"
     file.write_text("import tensorflow\nloss = model(x)\n")
-    run = PricedRun(Ran("a", us=10, trace=((str(file), 2),)))
+    run = RunOfOps(Ran("a", us=10, trace=((str(file), 2),)))
 
     found = run.ask("source", file=0)
 
@@ -98,7 +98,7 @@ def test_a_long_file_is_told_around_a_line(tmp_path: Path) -> None:
     """By default around its dearest."""
     file = tmp_path / "train.py"
     file.write_text("\n".join(f"x{at}" for at in range(1, 3001)))
-    run = PricedRun(Ran("a", trace=((str(file), 1500),)))
+    run = RunOfOps(Ran("a", trace=((str(file), 1500),)))
 
     found = run.ask("source")
     end = run.ask("source", line=3000)
@@ -109,7 +109,7 @@ def test_a_long_file_is_told_around_a_line(tmp_path: Path) -> None:
 
 def test_a_question_cannot_name_a_file() -> None:
     """Only a number of the run's own list."""
-    run = PricedRun(*RUN)
+    run = RunOfOps(*RUN)
 
     for wrong in ("/etc/passwd", "../train.py", "3", "-1"):
         with pytest.raises(UsageError):
@@ -118,7 +118,7 @@ def test_a_question_cannot_name_a_file() -> None:
 
 def test_a_file_that_is_not_here_is_told_with_its_costs() -> None:
     """The lines are known all the same."""
-    found = PricedRun(*RUN).ask("source", file=0)
+    found = RunOfOps(*RUN).ask("source", file=0)
 
     assert found["unreadable"] == "it is not on this machine, or no longer there"
     assert found["lines"] == []

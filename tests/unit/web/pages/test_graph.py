@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from tests.support.priced import PricedRun, Ran
+from tests.support.op_runs import Ran, RunOfOps
 from tfprobe.errors import NoAnswer
 from tfprobe.web.pages.costs import scopes
 
@@ -30,7 +30,7 @@ def _edges(found: dict) -> dict[tuple[str, str], tuple[int, int | None, int]]:
 
 def test_the_whole_graph_is_its_outermost_scopes() -> None:
     """A tensor counts once, however many take it; one that is only waited for is no tensor."""
-    found = PricedRun(*RUN).ask("graph")
+    found = RunOfOps(*RUN).ask("graph")
 
     groups = {each["name"]: (each["kind"], each["time_ns"]) for each in found["groups"]}
     assert groups == {
@@ -48,7 +48,7 @@ def test_the_whole_graph_is_its_outermost_scopes() -> None:
 
 def test_a_scope_is_entered() -> None:
     """What it has to do with the rest stands around it."""
-    found = PricedRun(*RUN).ask("graph", at="net")
+    found = RunOfOps(*RUN).ask("graph", at="net")
 
     assert [(each["name"], each["kind"]) for each in found["groups"]] == [
         ("a", "scope"),
@@ -68,7 +68,7 @@ def test_a_scope_is_entered() -> None:
 
 def test_what_is_outside_is_named_by_where_the_ways_part() -> None:
     """A neighbour of the scope by its own name."""
-    run = PricedRun(Ran("n/a/x", us=1), Ran("n/b/y", us=1, inputs=("n/a/x",)))
+    run = RunOfOps(Ran("n/a/x", us=1), Ran("n/b/y", us=1, inputs=("n/a/x",)))
 
     found = run.ask("graph", at="n/b")
 
@@ -77,7 +77,7 @@ def test_what_is_outside_is_named_by_where_the_ways_part() -> None:
 
 def test_an_op_with_others_below_it_is_a_scope_that_holds_itself() -> None:
     """And tells what it is."""
-    run = PricedRun(Ran("m", us=3), Ran("m/read", "Read", 1))
+    run = RunOfOps(Ran("m", us=3), Ran("m/read", "Read", 1))
 
     (whole,) = run.ask("graph")["groups"]
     inside = run.ask("graph", at="m")["groups"]
@@ -88,15 +88,15 @@ def test_an_op_with_others_below_it_is_a_scope_that_holds_itself() -> None:
 
 def test_a_loop_is_edges_both_ways() -> None:
     """And an op that feeds itself has none."""
-    run = PricedRun(Ran("a", inputs=("b", "a")), Ran("b", inputs=("a",)))
+    run = RunOfOps(Ran("a", inputs=("b", "a")), Ran("b", inputs=("a",)))
 
     assert _edges(run.ask("graph")).keys() == {("a", "b"), ("b", "a")}
 
 
 def test_an_argument_of_a_function_is_what_is_passed_for_it() -> None:
     """Even if a damaged graph passes it to itself."""
-    run = PricedRun(Ran("a"), Ran("f/b", inputs=("arg", "loop")))
-    object.__setattr__(run.told, "arguments", {"arg": ("a", 0), "loop": ("loop", 0)})
+    run = RunOfOps(Ran("a"), Ran("f/b", inputs=("arg", "loop")))
+    object.__setattr__(run.traced, "arguments", {"arg": ("a", 0), "loop": ("loop", 0)})
 
     assert _edges(run.ask("graph")).keys() == {("a", "f"), ("(arguments)", "f")}
 
@@ -105,7 +105,7 @@ def test_the_cheapest_are_left_out_and_told(monkeypatch) -> None:
     """With what they cost together."""
     monkeypatch.setattr(scopes, "MOST_GROUPS", 2)
 
-    found = PricedRun(*(Ran(f"n{at}", us=at + 1) for at in range(5))).ask("graph")
+    found = RunOfOps(*(Ran(f"n{at}", us=at + 1) for at in range(5))).ask("graph")
 
     assert [each["name"] for each in found["groups"]] == ["n4", "n3"]
     assert found["left"] == {"groups": 3, "time_ns": 6_000}
@@ -113,7 +113,7 @@ def test_the_cheapest_are_left_out_and_told(monkeypatch) -> None:
 
 def test_what_never_ran_is_hidden_at_first() -> None:
     """A graph of TensorFlow 1 is full of savers and initializers."""
-    run = PricedRun(Ran("a"), Ran("save/x", us=0))
+    run = RunOfOps(Ran("a"), Ran("save/x", us=0))
 
     assert [each["name"] for each in run.ask("graph")["groups"]] == ["a"]
     assert run.ask("graph")["idle_groups"] == 1
@@ -122,7 +122,7 @@ def test_what_never_ran_is_hidden_at_first() -> None:
 
 def test_what_flows_through_what_never_ran_is_an_edge() -> None:
     """The optimizer makes one op of several: what stood between two of them is no gap."""
-    run = PricedRun(
+    run = RunOfOps(
         Ran("a"),
         Ran("fused", us=0, inputs=("a", "fused2")),
         Ran("fused2", us=0, inputs=("fused",)),
@@ -137,15 +137,15 @@ def test_what_flows_through_what_never_ran_is_an_edge() -> None:
 def test_a_scope_that_is_not_there_has_no_answer() -> None:
     """A recording without a graph has a page that says so."""
     with pytest.raises(NoAnswer, match="No op of this loop"):
-        PricedRun(*RUN).ask("graph", at="nett")
+        RunOfOps(*RUN).ask("graph", at="nett")
 
-    assert "no graph" in PricedRun(*RUN, has_graph=False).ask("graph")["nothing"]
+    assert "no graph" in RunOfOps(*RUN, has_graph=False).ask("graph")["nothing"]
 
 
 @pytest.mark.parametrize("name", ["<script>", "a/../../b", "//", "x" * 2**20])
 def test_hostile_names_are_text_of_a_bounded_length(name: str) -> None:
     """Those that are too long cannot be entered."""
-    found = PricedRun(Ran(name, inputs=(name,))).ask("graph")
+    found = RunOfOps(Ran(name, inputs=(name,))).ask("graph")
 
     assert len(json.dumps(found)) < 10_000
     if len(name) > 1000:

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from tests.support.priced import CPU, GPU, PricedRun, Ran
+from tests.support.op_runs import CPU, GPU, Ran, RunOfOps
 from tfprobe.errors import Missing, UsageError
 from tfprobe.web.pages.costs import ops
 
@@ -20,7 +20,7 @@ RUN = (
 
 def test_types_are_told_dearest_first_for_a_mean_step() -> None:
     """`total_ns` is that of all traced steps; what never ran has no row."""
-    found = PricedRun(*RUN).ask("ops")
+    found = RunOfOps(*RUN).ask("ops")
 
     columns = ("type", "nodes", "time_ns", "total_ns")
     assert [tuple(row[each] for each in columns) for row in found["rows"]] == [
@@ -33,7 +33,7 @@ def test_types_are_told_dearest_first_for_a_mean_step() -> None:
 
 def test_a_type_opens_into_its_nodes() -> None:
     """Each with its scope, to which the page links."""
-    found = PricedRun(*RUN).ask("ops", by="name", type="MatMul")
+    found = RunOfOps(*RUN).ask("ops", by="name", type="MatMul")
 
     assert [(row["name"], row["scope"], row["time_ns"]) for row in found["rows"]] == [
         ("a/x", "a", 30_000),
@@ -43,13 +43,13 @@ def test_a_type_opens_into_its_nodes() -> None:
 
 def test_ops_say_whether_there_is_a_graph_to_see_them_in() -> None:
     """Without one, the page links to scopes and code alone."""
-    assert PricedRun(*RUN).ask("ops")["has_graph"]
-    assert not PricedRun(*RUN, has_graph=False).ask("ops")["has_graph"]
+    assert RunOfOps(*RUN).ask("ops")["has_graph"]
+    assert not RunOfOps(*RUN, has_graph=False).ask("ops")["has_graph"]
 
 
 def test_a_device_can_be_looked_at_alone() -> None:
     """The list of devices is that of all of them all the same."""
-    run = PricedRun(Ran("x", us=10), Ran("y", us=30, device=GPU))
+    run = RunOfOps(Ran("x", us=10), Ran("y", us=30, device=GPU))
 
     found = run.ask("ops", by="name", device=1)
 
@@ -65,12 +65,12 @@ def test_a_device_can_be_looked_at_alone() -> None:
 def test_a_device_that_is_not_there_is_refused() -> None:
     """With a sentence."""
     with pytest.raises(UsageError):
-        PricedRun(*RUN).ask("ops", device=7)
+        RunOfOps(*RUN).ask("ops", device=7)
 
 
 def test_what_is_not_recorded_is_null_with_its_reason() -> None:
     """Neither bytes nor float operations become 0."""
-    found = PricedRun(*RUN).ask("ops")
+    found = RunOfOps(*RUN).ask("ops")
 
     row = found["rows"][0]
     assert (row["bytes"], row["float_ops"], row["float_ops_per_s"]) == (None, None, None)
@@ -80,8 +80,8 @@ def test_what_is_not_recorded_is_null_with_its_reason() -> None:
 @pytest.mark.parametrize("page", ["ops", "scopes", "code", "graph"])
 def test_a_work_that_was_not_sampled_says_so(page: str) -> None:
     """Beside the loops that one may choose instead."""
-    run = PricedRun(*RUN)
-    run.told = Missing("no step of this loop was traced")
+    run = RunOfOps(*RUN)
+    run.traced = Missing("no step of this loop was traced")
 
     found = run.ask(page)
 
@@ -93,7 +93,7 @@ def test_rows_beyond_the_most_are_summed(monkeypatch) -> None:
     """The dearest stay, and nothing is lost."""
     monkeypatch.setattr(ops, "MOST_ROWS", 1)
 
-    found = PricedRun(*RUN).ask("ops", by="name")
+    found = RunOfOps(*RUN).ask("ops", by="name")
 
     assert [row["name"] for row in found["rows"]] == ["a/x"]
     assert found["left"] == {"rows": 2, "time_ns": 30_000}
@@ -101,7 +101,7 @@ def test_rows_beyond_the_most_are_summed(monkeypatch) -> None:
 
 def test_ten_thousand_nodes_of_one_type_are_one_row() -> None:
     """And two thousand by themselves."""
-    run = PricedRun(*(Ran(f"n/{at}", us=1) for at in range(10_000)), steps=1)
+    run = RunOfOps(*(Ran(f"n/{at}", us=1) for at in range(10_000)), steps=1)
 
     assert [row["nodes"] for row in run.ask("ops")["rows"]] == [10_000]
     assert run.ask("ops", by="name")["left"]["rows"] == 8_000
@@ -112,7 +112,7 @@ def test_ten_thousand_nodes_of_one_type_are_one_row() -> None:
 )
 def test_hostile_names_are_text_of_a_bounded_length(name: str) -> None:
     """As they are, but not longer than a page can show."""
-    run = PricedRun(Ran(name, op=name))
+    run = RunOfOps(Ran(name, op=name))
 
     for by in ("type", "name"):
         text = json.dumps(run.ask("ops", by=by))
@@ -123,7 +123,7 @@ def test_hostile_names_are_text_of_a_bounded_length(name: str) -> None:
 
 def test_the_treemap_holds_all_time() -> None:
     """Types, their dearest nodes and what is left of each."""
-    (matmul, relu) = PricedRun(*RUN).ask("ops")["treemap"]
+    (matmul, relu) = RunOfOps(*RUN).ask("ops")["treemap"]
 
     assert [node["time_ns"] for node in matmul["nodes"]] == [30_000, 10_000]
     assert (matmul["others"], matmul["others_ns"]) == (0, 0)

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from tests.support.priced import PricedRun, Ran
+from tests.support.op_runs import Ran, RunOfOps
 from tfprobe.errors import NoAnswer
 from tfprobe.web.code_tree import MOST_LEVELS, fold
 from tfprobe.web.pages.costs import scopes
@@ -27,7 +27,7 @@ def _tree(found: dict) -> list[tuple[str, int, int]]:
 
 def test_a_place_stands_behind_its_parent_with_what_is_below_it() -> None:
     """Dearest first; what it cost itself stands beside it."""
-    found = PricedRun(*RUN).ask("scopes", at="net")
+    found = RunOfOps(*RUN).ask("scopes", at="net")
 
     assert _tree(found) == [
         ("net", -1, 45_000),
@@ -43,7 +43,7 @@ def test_a_place_stands_behind_its_parent_with_what_is_below_it() -> None:
 
 def test_layers_have_their_gradients() -> None:
     """In a scope of their own."""
-    found = PricedRun(*RUN).ask("scopes", by="layer", at="net/dense")
+    found = RunOfOps(*RUN).ask("scopes", by="layer", at="net/dense")
 
     assert _tree(found)[:2] == [("dense", -1, 75_000), ("(backward)", 0, 40_000)]
 
@@ -52,14 +52,14 @@ def test_gradients_that_come_to_one_name_both_pay() -> None:
     """Two tapes may have differentiated the same layer."""
     again = Ran("gradients/net/dense/MatMul", us=7)
 
-    places = PricedRun(*RUN, again).ask("scopes", by="layer", at="net/dense/(backward)")["places"]
+    places = RunOfOps(*RUN, again).ask("scopes", by="layer", at="net/dense/(backward)")["places"]
 
     assert (places["name"], places["time_ns"]) == (["(backward)", "MatMul"], [47_000, 47_000])
 
 
 def test_the_path_of_a_place_is_made_of_names() -> None:
     """What a page joins, a question finds: a name that begins with a slash, too."""
-    run = PricedRun(Ran("/odd//name", us=10))
+    run = RunOfOps(Ran("/odd//name", us=10))
 
     names = run.ask("scopes")["places"]["name"]
 
@@ -70,7 +70,7 @@ def test_the_path_of_a_place_is_made_of_names() -> None:
 def test_what_is_too_small_to_be_seen_is_counted(monkeypatch) -> None:
     """And comes when one looks closer."""
     small = [Ran(f"a/s{at}", us=1) for at in range(3)]
-    run = PricedRun(Ran("a/big", us=9_000), *small, Ran("b", us=1_000))
+    run = RunOfOps(Ran("a/big", us=9_000), *small, Ran("b", us=1_000))
 
     places = run.ask("scopes")["places"]
 
@@ -81,7 +81,7 @@ def test_what_is_too_small_to_be_seen_is_counted(monkeypatch) -> None:
 
 def test_a_tree_is_told_up_to_a_number_of_places(monkeypatch) -> None:
     """The dearest of them."""
-    run = PricedRun(*(Ran(f"n{at}", us=100 + at) for at in range(20)))
+    run = RunOfOps(*(Ran(f"n{at}", us=100 + at) for at in range(20)))
     folds = fold
     monkeypatch.setattr(scopes, "fold", lambda top, column: folds(top, column, most=5))
 
@@ -93,7 +93,7 @@ def test_a_tree_is_told_up_to_a_number_of_places(monkeypatch) -> None:
 
 def test_a_tree_ten_thousand_deep_is_told_to_where_one_can_look() -> None:
     """Level by level a page asks for more."""
-    run = PricedRun(Ran("/".join("a" * 1200), us=10))
+    run = RunOfOps(Ran("/".join("a" * 1200), us=10))
 
     found = run.ask("scopes")
 
@@ -104,12 +104,12 @@ def test_a_tree_ten_thousand_deep_is_told_to_where_one_can_look() -> None:
 def test_a_scope_that_is_not_there_has_no_answer() -> None:
     """Not an empty tree."""
     with pytest.raises(NoAnswer, match="No op of this loop"):
-        PricedRun(*RUN).ask("scopes", at="nett")
+        RunOfOps(*RUN).ask("scopes", at="nett")
 
 
 def test_a_name_of_a_megabyte_is_cut_and_says_so() -> None:
     """It cannot be asked for."""
-    found = PricedRun(Ran("m" * 2**20)).ask("scopes")
+    found = RunOfOps(Ran("m" * 2**20)).ask("scopes")
 
     assert found["places"]["is_whole"] == [True, False]
     assert len(json.dumps(found)) < 10_000
@@ -118,6 +118,6 @@ def test_a_name_of_a_megabyte_is_cut_and_says_so() -> None:
 @pytest.mark.parametrize("metric", ["bytes", "float_ops", "params"])
 def test_other_costs_make_other_trees(metric: str) -> None:
     """A tree of what nobody knows is its root."""
-    found = PricedRun(*RUN).ask("scopes", metric=metric)
+    found = RunOfOps(*RUN).ask("scopes", metric=metric)
 
     assert found["places"]["name"] == [""]

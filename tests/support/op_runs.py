@@ -1,4 +1,4 @@
-"""Make up runs whose ops have graphs, times and code: for tests of pages that say what costs."""
+"""Runs whose ops have graphs, times and code, for tests of pages about costs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ CPU, GPU = "/device:CPU:0", "/device:GPU:0"
 
 @dataclass(frozen=True)
 class Ran:
-    """A node that ran once in each step, for so long; `us` 0 stands for one that did not."""
+    """A node that ran once in each step, for `us` microseconds; with 0, it did not run."""
 
     name: str
     op: str = "MatMul"
@@ -34,34 +34,34 @@ class Ran:
     more: Any = None
 
 
-class PricedRun(ToldRun):
-    """A run of one loop, of which these nodes ran in each of two steps."""
+class RunOfOps(ToldRun):
+    """A run of one loop with two steps, each of which ran these nodes."""
 
     def __init__(self, *nodes: Ran, steps: int = 2, has_graph: bool = True) -> None:
-        """Have all of it read already."""
-        ran = [each for each in nodes if each.us]
-        rows = [_row(each) for each in ran]
+        """Build the profile and the traced loop."""
+        ran = [node for node in nodes if node.us]
+        rows = [_row(node) for node in ran]
         found = profile([Step(rows) for _ in range(steps)], loops=[loop(sampled=steps)])
         super().__init__(found)
-        ids = {each.name: at for at, each in enumerate(nodes)}
-        self.told = TracedLoop(
+        ids = {node.name: index for index, node in enumerate(nodes)}
+        self.traced = TracedLoop(
             loop=found.loops[0],
             graph=Graph(tuple(map(_node, nodes))),
-            devices=tuple(each.device if each.us else None for each in nodes),
+            devices=tuple(node.device if node.us else None for node in nodes),
             captures=found.captures,
             executions=found.executions,
-            node=np.array([ids[each.name] for each in ran] * steps, dtype=np.int32),
+            node=np.array([ids[node.name] for node in ran] * steps, dtype=np.int32),
             has_graph=has_graph,
             has_memory=False,
         )
 
     def sampled(self, loop: Loop, *, with_shapes: bool = False) -> TracedLoop | Missing:
-        """Return what was told."""
-        return self.told
+        """Return the traced loop."""
+        return self.traced
 
     def ask(self, name: str, **arguments: object) -> dict[str, Any]:
         """Return a document."""
-        return answer(self, name, Params({key: str(each) for key, each in arguments.items()}))
+        return answer(self, name, Params({key: str(value) for key, value in arguments.items()}))
 
 
 def _row(ran: Ran) -> Row:

@@ -1,4 +1,4 @@
-"""The op table sums executions by type, as tfprof does."""
+"""The cost of ops, summed by type, as tfprof does, and by node."""
 
 from __future__ import annotations
 
@@ -7,14 +7,17 @@ import json
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from tests.support.golden import golden
-from tests.support.profiles import Step, op, profile
-from tfprobe.analysis.ops.op_stats import OpTable, op_table
+from tests.support.profiles import Step, loop, op, profile
+from tfprobe.analysis.ops import op_stats
+from tfprobe.analysis.ops.op_stats import AT, OpTable, op_table, step_costs, sums
 from tfprobe.errors import Missing
 from tfprobe.formats import run_metadata
 from tfprobe.profile.capture_tables import Place
+from tfprobe.profile.graph import Graph, Node, TracedLoop
 
 
 def test_types_are_ordered_by_total_time():
@@ -53,9 +56,61 @@ def test_transfers_are_no_ops():
     assert [item.type for item in table.types] == ["Relu"]
 
 
-def test_without_a_sample_there_is_a_reason():
+def test_copies_alone_are_no_table():
+    """Steps that only moved memory ran no op."""
+    rows = [op("MEMCPYHtoD", 0, 9, Place.HOST_TO_DEVICE)]
+
+    assert op_table(profile([Step(rows)])) == Missing("the traced steps hold no execution of an op")
+
+
+def test_executions_are_summed_by_any_group():
+    """Rows beyond the last group are left out; copies count as time of the accelerator."""
+    rows = [
+        op("MatMul", 0, 5, bytes=64),
+        op("MatMul", 9, 7, Place.ACCELERATOR),
+        op("MEMCPYHtoD", 20, 2, Place.HOST_TO_DEVICE, bytes=32),
+        op("Relu", 30, 90),
+    ]
+
+    found = sums(profile([Step(rows)]).executions, np.array([0, 0, 1, 2]), 2)
+
+    assert (found.cpu_ns.tolist(), found.accelerator_ns.tolist()) == ([5_000, 0], [7_000, 2_000])
+    assert (found.requested_bytes.tolist(), found.moved_bytes.tolist()) == ([64, 0], [0, 32])
+    assert (found.runs.tolist(), found.time_ns.tolist()) == ([1, 1], [12_000, 2_000])
+
+
+def test_without_a_traced_step_there_is_a_reason():
     """A run without captures has no op table, and says so."""
     assert op_table(profile()) == Missing("no step was traced")
+
+
+@pytest.mark.parametrize("table_bytes", [1, 2**26])
+def test_an_average_is_over_the_steps_in_which_a_node_ran(monkeypatch, table_bytes) -> None:
+    """However many captures are looked at together; several runs in one step count as one."""
+    monkeypatch.setattr(op_stats, "_TABLE_BYTES", table_bytes)
+    always = [Step([op("Relu", 0, 10), op("Relu", 20, 10)]) for _ in range(3)]
+    once = Step([op("Relu", 0, 20), op("Assign", 50, 7)])
+    traced = _traced(profile([*always, once]), ["Relu", "Assign"])
+
+    rows = step_costs(traced, -1).rows
+
+    assert rows[:, AT["cpu_ns"]].tolist() == [20_000, 7_000]
+    assert rows[:, AT["runs"]].tolist() == [1, 1]
+
+
+def _traced(found, op_types: list[str]) -> TracedLoop:
+    rows = found.executions
+    types = [rows.strings[at] for at in rows.op_type.tolist()]
+    return TracedLoop(
+        loop=loop(),
+        graph=Graph(tuple(Node(name=op_type, op=op_type) for op_type in op_types)),
+        devices=(None,) * len(op_types),
+        captures=found.captures,
+        executions=rows,
+        node=np.array([op_types.index(op_type) for op_type in types], dtype=np.int32),
+        has_graph=True,
+        has_memory=False,
+    )
 
 
 @pytest.mark.parametrize("case", ["tfprof_testdata", "syn_gpu_loop", "syn_devices", "syn_op"])
