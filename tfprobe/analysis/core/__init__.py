@@ -1,1 +1,1 @@
-"""Hold what several questions need: intervals, statistics, names, lines of code, kinds of op."""
+"""Shared by all analyses: intervals, statistics, names, lines of code, kinds of ops."""

@@ -1,7 +1,7 @@
-"""Tell of each copy and memset what its record says: direction, memory, size, who waited for it.
+"""Parse the records of copies and memsets: direction, memory, size, and whether the caller waited.
 
 Texts are those of TensorFlow's tracers ("kind_src:pageable kind_dst:device size:1024 dest:0
-async:1", "MEMCPYHtoD") and of Kineto's ("Memcpy HtoD (Pageable -> Device)").
+async:1", "MEMCPYHtoD") and of Kineto ("Memcpy HtoD (Pageable -> Device)").
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tfprobe.profile.tables import Int8s, Int32s, Int64s
 
 
 class Move(IntEnum):
-    """What a row moves, and where to."""
+    """The direction of a copy, or a memset."""
 
     HOST_TO_DEVICE = 0
     DEVICE_TO_HOST = 1
@@ -29,8 +29,9 @@ class Move(IntEnum):
 
 
 class CopyMemory(IntEnum):
-    """The host's memory at one end of a copy. From pageable memory the driver copies it once more,
-    to a buffer of its own, while the caller waits.
+    """The host's memory at one end of a copy.
+
+    Pageable memory is copied once more, to a buffer of the driver, while the caller waits.
     """
 
     UNKNOWN = 0
@@ -49,9 +50,9 @@ class CopyWaits(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Copies:
-    """The rows of executions that are copies or memsets, and what each says; same length all.
+    """The copies and memsets among executions, as columns of the same length.
 
-    `row` are positions in the executions. `bytes` is 0 where a row does not tell its size.
+    `row` are positions in the executions. `bytes` is 0 where the size is not recorded.
     """
 
     row: Int64s
@@ -67,7 +68,7 @@ _MOVES = {
     Place.DEVICE_TO_DEVICE: Move.DEVICE_TO_DEVICE,
 }
 _MEMSET = re.compile(r"memset", re.IGNORECASE)
-# The end of the copy that is the host, by direction: in TensorFlow's words and in Kineto's.
+# The memory at the host's end of a copy, by direction, as TensorFlow and Kineto write it.
 _ENDS = {
     Move.HOST_TO_DEVICE: re.compile(r"kind_src:(\w+)|\((\w+) ->", re.IGNORECASE),
     Move.DEVICE_TO_HOST: re.compile(r"kind_dst:(\w+)|-> (\w+)\)", re.IGNORECASE),
@@ -79,20 +80,19 @@ _MEMORIES = {
     "managed_static": CopyMemory.MANAGED,
 }
 _SIZE = re.compile(r"(?:size|num_bytes|bytes): ?(\d+)")
-# "aync" is how TensorFlow's tracer of 1.14 to 2.3 writes it, and its absence the contrary.
-_ASYNC = re.compile(r"\basync: ?(?P<told>\d|true|false)|bytes:\d+(?P<flag> a?s?ync)?")
+# TensorFlow 1.14 to 2.3 write "aync" for asynchronous copies, and nothing for others.
+_ASYNC = re.compile(r"\basync: ?(?P<value>\d|true|false)|bytes:\d+(?P<flag> a?s?ync)?")
 _DEVICE = re.compile(r".*?gpu:\d+")
 
 
 def copies(rows: Executions, spans: Spans) -> Copies:
     """Return the copies and memsets among the rows, in their order."""
-    is_memset = _told(rows, rows.op_type, _is_memset) | _told(rows, rows.detail, _is_memset)
+    is_memset = _parsed(rows, rows.op_type, _is_memset) | _parsed(rows, rows.detail, _is_memset)
     on_device = rows.place != Place.HOST
     at = np.flatnonzero((on_device & is_memset) | (on_device & (rows.place != Place.ACCELERATOR)))
-    found = rows.place[at]
     move = np.full(len(at), Move.MEMSET, dtype=np.int8)
-    for place, each in _MOVES.items():
-        move[(found == place) & ~is_memset[at]] = each
+    for place, direction in _MOVES.items():
+        move[(rows.place[at] == place) & ~is_memset[at]] = direction
     detail, op_type = rows.detail[at], rows.op_type[at]
     size = rows.bytes[at]
     return Copies(
@@ -100,14 +100,14 @@ def copies(rows: Executions, spans: Spans) -> Copies:
         move=move,
         memory=_memory(rows, move, detail, op_type),
         waits=_waits(rows, at, spans),
-        bytes=np.where(size > 0, size, _told(rows, detail, _size)),
+        bytes=np.where(size > 0, size, _parsed(rows, detail, _size)),
     )
 
 
 def accelerators(rows: Executions) -> Int32s:
-    """Return for each row a number of its accelerator, the same for its streams and its copies.
+    """Return for each row a number of its accelerator, the same for all its streams and copies.
 
-    Numbers are positions of a device's text in the rows' strings; -1 where a row has no GPU.
+    Numbers are positions of a device's name in the rows' strings; -1 where a row has no GPU.
     """
     first: dict[str, int] = {}
     numbers = np.full(len(rows.strings.values), -1, dtype=np.int32)
@@ -119,33 +119,33 @@ def accelerators(rows: Executions) -> Int32s:
 
 
 def device_of(text: str) -> str:
-    """Return the GPU that a device's text names, "" for none.
+    """Return the GPU in a device's name, "" for none.
 
-    "/gpu:0/stream:all" and "/gpu:0/memcpy" are one, and so are "/device:GPU:0" and "/gpu:0".
+    "/gpu:0/stream:all" and "/gpu:0/memcpy" are the same, and so are "/device:GPU:0" and "/gpu:0".
     """
-    found = _DEVICE.match(text.lower().replace("device:", ""))
-    return found[0] if found else ""
+    match = _DEVICE.match(text.lower().replace("device:", ""))
+    return match[0] if match else ""
 
 
 def _memory(rows: Executions, move: Int8s, detail: Int32s, op_type: Int32s) -> Int8s:
     memory = np.zeros(len(move), dtype=np.int8)
-    for each, end in _ENDS.items():
-        chosen = move == each
+    for direction, end in _ENDS.items():
+        chosen = move == direction
         for column in (op_type, detail):
 
             def of_text(text: str, end: re.Pattern[str] = end) -> int:
-                found = end.search(text)
-                word = (found[1] or found[2]) if found else ""
+                match = end.search(text)
+                word = (match[1] or match[2]) if match else ""
                 return int(_MEMORIES.get((word or "").lower(), CopyMemory.UNKNOWN))
 
-            told = _told(rows, column[chosen], of_text)
-            memory[chosen] = np.where(told != CopyMemory.UNKNOWN, told, memory[chosen])
+            parsed = _parsed(rows, column[chosen], of_text)
+            memory[chosen] = np.where(parsed != CopyMemory.UNKNOWN, parsed, memory[chosen])
     return memory
 
 
 def _waits(rows: Executions, at: Int64s, spans: Spans) -> Int8s:
-    """Return who waits: as the copy's record says, else as the call's name says."""
-    waits = _told(rows, rows.detail[at], _waits_of_detail).astype(np.int8)
+    """Return whether the caller waited: from the copy's record, else from the call's name."""
+    waits = _parsed(rows, rows.detail[at], _waits_of_detail).astype(np.int8)
     calls = spans.only(spans.kind == SpanKind.COPY_CALL)
     unknown = np.flatnonzero((waits == CopyWaits.UNKNOWN) & (rows.correlation[at] > 0))
     if not len(calls) or not len(unknown):
@@ -154,30 +154,30 @@ def _waits(rows: Executions, at: Int64s, spans: Spans) -> Int8s:
         rows.capture[at[unknown]], rows.correlation[at[unknown]], calls.capture, calls.correlation
     )
     is_async = np.array([_waits_of_call(text) for text in calls.strings.values], dtype=np.int8)
-    found = call >= 0
-    waits[unknown[found]] = is_async[calls.name[call[found]]]
+    known = call >= 0
+    waits[unknown[known]] = is_async[calls.name[call[known]]]
     return waits
 
 
 def matching(capture: Int32s, number: Int64s, captures: Int32s, numbers: Int64s) -> Int64s:
-    """Return for each (capture, number) the last position that has both, -1 where there is none."""
+    """Return for each (capture, number) the last position with the same pair, -1 for none."""
     if not len(numbers):
         return np.full(len(number), -1, dtype=np.int64)
-    # Numbers of drivers may fill 64 bits: by their rank, a capture fits in front of them.
+    # Drivers' numbers may fill 64 bits: their ranks leave room for the capture.
     ranks = np.unique(np.concatenate((numbers, number)), return_inverse=True)[1].reshape(-1)
     count = int(ranks.max()) + 1
     keys = captures.astype(np.int64) * count + ranks[: len(numbers)]
-    asked = capture.astype(np.int64) * count + ranks[len(numbers) :]
+    wanted = capture.astype(np.int64) * count + ranks[len(numbers) :]
     order = np.argsort(keys, kind="stable")
-    at = np.maximum(np.searchsorted(keys[order], asked, side="right") - 1, 0)
-    found: Int64s = np.where(keys[order][at] == asked, order[at], -1)
-    return found
+    at = np.maximum(np.searchsorted(keys[order], wanted, side="right") - 1, 0)
+    position: Int64s = np.where(keys[order][at] == wanted, order[at], -1)
+    return position
 
 
-def _told(
+def _parsed(
     rows: Executions, column: Int32s, of_text: Callable[[str], Any]
 ) -> npt.NDArray[Any]:  # Any: whatever of_text returns
-    """Return what a text says, for each row of a column: each text is looked at once."""
+    """Return the parsed text of each row of a column; each text is parsed once."""
     positions, inverse = np.unique(column, return_inverse=True)
     values = np.array([of_text(rows.strings[position]) for position in positions.tolist()])
     if not len(values):
@@ -190,15 +190,15 @@ def _is_memset(text: str) -> bool:
 
 
 def _size(text: str) -> int:
-    found = _SIZE.search(text)
-    return int(found[1]) if found else 0
+    match = _SIZE.search(text)
+    return int(match[1]) if match else 0
 
 
 def _waits_of_detail(text: str) -> int:
-    found = _ASYNC.search(text)
-    if found is None:
+    match = _ASYNC.search(text)
+    if match is None:
         return CopyWaits.UNKNOWN
-    is_async = found["told"] not in ("0", "false") if found["told"] else bool(found["flag"])
+    is_async = match["value"] not in ("0", "false") if match["value"] else bool(match["flag"])
     return CopyWaits.ASYNCHRONOUS if is_async else CopyWaits.SYNCHRONOUS
 
 

@@ -1,4 +1,4 @@
-"""Do arithmetic with sets of moments: each set is disjoint intervals, sorted, in ns."""
+"""Set arithmetic on time: a set is disjoint intervals, sorted, in ns."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from tfprobe.profile.tables import Int64s
 
 
 class Intervals(NamedTuple):
-    """Disjoint intervals by start; each goes from `start_ns` up to, without, `end_ns`."""
+    """Disjoint intervals by start; each goes from `start_ns` up to `end_ns`, exclusive."""
 
     start_ns: Int64s
     end_ns: Int64s
 
     @property
     def length_ns(self) -> int:
-        """Return how long they are together."""
+        """Return their total length."""
         return int((self.end_ns - self.start_ns).sum())
 
 
@@ -25,7 +25,7 @@ NONE = Intervals(np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64))
 
 
 def one(start_ns: int, end_ns: int) -> Intervals:
-    """Return one interval, or none where it is empty."""
+    """Return a set of one interval, or the empty set where the interval is empty."""
     if end_ns <= start_ns:
         return NONE
     return Intervals(np.array([start_ns], dtype=np.int64), np.array([end_ns], dtype=np.int64))
@@ -47,8 +47,8 @@ def union(start_ns: Int64s, end_ns: Int64s) -> Intervals:
 def joined(*sets: Intervals) -> Intervals:
     """Return the moments that lie in any of these sets."""
     return union(
-        np.concatenate([each.start_ns for each in sets]),
-        np.concatenate([each.end_ns for each in sets]),
+        np.concatenate([intervals.start_ns for intervals in sets]),
+        np.concatenate([intervals.end_ns for intervals in sets]),
     )
 
 
@@ -63,54 +63,54 @@ def difference(one_set: Intervals, other: Intervals) -> Intervals:
 
 
 def clipped(intervals: Intervals, start_ns: int, end_ns: int) -> Intervals:
-    """Return the moments of a set from one time up to another."""
+    """Return the moments of a set between two times."""
     return union(
         np.clip(intervals.start_ns, start_ns, end_ns), np.clip(intervals.end_ns, start_ns, end_ns)
     )
 
 
 def within_ns(intervals: Intervals, start_ns: Int64s, end_ns: Int64s) -> Int64s:
-    """Return how much of each interval from `start_ns` to `end_ns` the moments of a set fill."""
+    """Return how much of each interval from `start_ns` to `end_ns` a set covers."""
     lengths_ns = np.concatenate([[0], np.cumsum(intervals.end_ns - intervals.start_ns)])
     before_ns, after_ns = (_until_ns(intervals, at, lengths_ns) for at in (start_ns, end_ns))
-    filled: Int64s = after_ns - before_ns
-    return filled
+    covered: Int64s = after_ns - before_ns
+    return covered
 
 
 def _until_ns(intervals: Intervals, at_ns: Int64s, lengths_ns: Int64s) -> Int64s:
-    """Return how much is filled before each time; the first n intervals last `lengths_ns[n]`."""
+    """Return how much is covered before each time; the first n intervals last `lengths_ns[n]`."""
     begun = np.searchsorted(intervals.start_ns, at_ns, side="right")
-    found: Int64s = lengths_ns[begun]
-    # The last that has begun by then may not be over.
+    covered: Int64s = lengths_ns[begun]
+    # The last interval that began before a time may end after it.
     inside = np.flatnonzero(begun)
-    found[inside] -= np.maximum(intervals.end_ns[begun[inside] - 1] - at_ns[inside], 0)
-    return found
+    covered[inside] -= np.maximum(intervals.end_ns[begun[inside] - 1] - at_ns[inside], 0)
+    return covered
 
 
 def lasting(intervals: Intervals, least_ns: int) -> Intervals:
-    """Return the intervals that last so long."""
+    """Return the intervals of at least this length."""
     long = intervals.end_ns - intervals.start_ns >= least_ns
     return Intervals(intervals.start_ns[long], intervals.end_ns[long])
 
 
 def _where_depth(one_set: Intervals, other: Intervals, *, weight: int, depth: int) -> Intervals:
-    """Return where the number of sets that hold a moment, the other weighted, is `depth`."""
+    """Return the moments where the number of sets that cover them, `other` weighted, is `depth`."""
     if not len(one_set.start_ns):
         return NONE
     if not len(other.start_ns):
         return one_set if depth == 1 else NONE
-    mine, theirs = len(one_set.start_ns), len(other.start_ns)
+    count, others = len(one_set.start_ns), len(other.start_ns)
     at = np.concatenate([*one_set, *other])
-    change = np.repeat([1, -1, weight, -weight], [mine, mine, theirs, theirs])
+    change = np.repeat([1, -1, weight, -weight], [count, count, others, others])
     order = np.argsort(at, kind="stable")
-    at, held = at[order], np.cumsum(change[order])
+    at, covering = at[order], np.cumsum(change[order])
     # Of several changes at one moment, only the state after the last lasts any time.
-    chosen = (held[:-1] == depth) & (at[1:] > at[:-1])
+    chosen = (covering[:-1] == depth) & (at[1:] > at[:-1])
     return union(at[:-1][chosen], at[1:][chosen])
 
 
 class Nesting(NamedTuple):
-    """By interval: how long it was the innermost, and which one was so when it began, -1 for none.
+    """For each interval, how long it was the innermost, and which interval it began in (-1: none).
 
     The `own_ns` of all intervals sum to the length of their union.
     """
@@ -120,58 +120,58 @@ class Nesting(NamedTuple):
 
 
 def nest(start_ns: Int64s, end_ns: Int64s) -> Nesting:
-    """Charge each moment to the interval that started last; of two that start as one, the shorter.
+    """Charge each moment to the interval that started last; of equal starts, to the shorter.
 
-    Intervals may overlap without one being inside the other, as those of a generator do.
+    Intervals may overlap without one containing the other, as those of a generator do.
     """
     moments = np.unique(np.concatenate([start_ns, end_ns]))
     firsts, lasts = np.searchsorted(moments, start_ns), np.searchsorted(moments, end_ns)
     owner = np.full(max(len(moments) - 1, 0), -1, dtype=np.int64)
     parent = np.full(len(start_ns), -1, dtype=np.int64)
-    # Each covers what those that started before it have painted: a loop, but of activities and
-    # remembered steps, not of the rows of captures.
-    for at in np.lexsort((-end_ns, start_ns)).tolist():
-        first, last = int(firsts[at]), int(lasts[at])
+    # Each overwrites those that started before it. A Python loop is fast enough for activities and
+    # remembered steps.
+    for index in np.lexsort((-end_ns, start_ns)).tolist():
+        first, last = int(firsts[index]), int(lasts[index])
         if first < last:
-            parent[at] = owner[first]
-            owner[first:last] = at
+            parent[index] = owner[first]
+            owner[first:last] = index
     return Nesting(_sums(owner, np.diff(moments), len(start_ns)), parent)
 
 
 def innermost(lane: Int64s, start_ns: Int64s, end_ns: Int64s) -> tuple[Int64s, Int64s, Int64s]:
-    """Return the stretches in which each interval was the innermost of its lane: whose, from, to.
+    """Return when each interval was the innermost of its lane: its index, start and end.
 
-    Intervals are sorted by lane and start, the longer of two that start as one first. One that
-    ends after the one around it is cut there.
+    Intervals are sorted by lane and start; of equal starts, the longer comes first. One that ends
+    after the one around it is cut there.
     """
-    found: list[tuple[int, int, int]] = []
-    # The intervals that are open: which, and until when.
+    rows: list[tuple[int, int, int]] = []
+    # The index and the end of each open interval.
     stack: list[tuple[int, int]] = []
     moment = 0
     columns = zip(lane.tolist(), start_ns.tolist(), end_ns.tolist(), strict=True)
     current = None
-    for at, (where, start, end) in enumerate(columns):
+    for index, (where, start, end) in enumerate(columns):
         if where != current:
-            _close(stack, found, moment, None)
+            _close(stack, rows, moment, None)
             current, moment = where, start
-        moment = _close(stack, found, moment, start)
+        moment = _close(stack, rows, moment, start)
         if stack and start > moment:
-            found.append((stack[-1][0], moment, start))
+            rows.append((stack[-1][0], moment, start))
         moment = max(moment, start)
-        stack.append((at, min(end, stack[-1][1]) if stack else end))
-    _close(stack, found, moment, None)
-    columns_found = np.array(found, dtype=np.int64).reshape(-1, 3)
-    return columns_found[:, 0], columns_found[:, 1], columns_found[:, 2]
+        stack.append((index, min(end, stack[-1][1]) if stack else end))
+    _close(stack, rows, moment, None)
+    which, starts, ends = np.array(rows, dtype=np.int64).reshape(-1, 3).T
+    return which, starts, ends
 
 
 def _close(
-    stack: list[tuple[int, int]], found: list[tuple[int, int, int]], moment: int, until: int | None
+    stack: list[tuple[int, int]], rows: list[tuple[int, int, int]], moment: int, until: int | None
 ) -> int:
-    """Close what has ended by a time, None for all; return up to when time is told."""
+    """Close the intervals that end by a time, or all; return the time up to which rows reach."""
     while stack and (until is None or stack[-1][1] <= until):
-        at, end = stack.pop()
+        index, end = stack.pop()
         if end > moment:
-            found.append((at, moment, end))
+            rows.append((index, moment, end))
             moment = end
     return moment
 
@@ -188,9 +188,9 @@ def busy_ns_by_group(group: Int64s, count: int, start_ns: Int64s, end_ns: Int64s
 
     One sort handles all groups, which are put on one time axis, one after another.
     """
-    found = np.zeros(count, dtype=np.int64)
+    busy_ns = np.zeros(count, dtype=np.int64)
     if not len(group):
-        return found
+        return busy_ns
     base_ns = int(start_ns.min())
     span_ns = int(end_ns.max()) - base_ns + 1
     used = np.flatnonzero(np.bincount(group))
@@ -202,5 +202,5 @@ def busy_ns_by_group(group: Int64s, count: int, start_ns: Int64s, end_ns: Int64s
     order = np.argsort(start, kind="stable")
     start, end, rank = start[order], end[order], rank[order]
     reached = np.concatenate([start[:1], np.maximum.accumulate(end)[:-1]])
-    np.add.at(found, used[rank], np.maximum(end - np.maximum(start, reached), 0))
-    return found
+    np.add.at(busy_ns, used[rank], np.maximum(end - np.maximum(start, reached), 0))
+    return busy_ns

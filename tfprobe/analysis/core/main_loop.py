@@ -1,4 +1,4 @@
-"""The order in which pages show loops, and with which of them they open: the main loop first."""
+"""Find the main loop of a process: the order in which reports and pages show loops."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from collections.abc import Iterable
 
 from tfprobe.profile.profile import Loop
 
-# TensorFlow 1 fills its queues from threads of its own, by runs of such ops.
+# TensorFlow 1 fills its queues from threads of its own, which run such ops.
 RUNNER_THREAD = "QueueRunnerThread"
 _ENQUEUES = re.compile(r"_enqueue(_?many)?(_\d+)?\Z", re.IGNORECASE)
 
 
 def main_loop_first(loops: Iterable[Loop]) -> tuple[Loop, ...]:
-    """Return loops by the time of their steps without the longest, the main loop first.
+    """Return loops by the total time of their steps without the longest, the main loop first.
 
-    The longest step of a function that runs once or twice traces, compiles or initialises: by its
-    sum alone, `init` would come before the training. Among equals the larger sum comes first.
-    What fills a queue comes last: it waits until the training has taken something out.
+    The longest step of a function that runs once or twice traces, compiles or initialises: by total
+    time alone, `init` could come before the training. Among equals, the larger total comes first.
+    Loops that fill a queue come last: they mostly wait for the training to take elements out.
     """
     return tuple(
         sorted(
@@ -33,9 +33,9 @@ def main_loop_first(loops: Iterable[Loop]) -> tuple[Loop, ...]:
 
 
 def fills_queue(loop: Loop) -> bool:
-    """Say whether the steps of a loop put elements into a queue, or close it in the end.
+    """Return whether the steps of a loop put elements into a queue, or close it.
 
-    A thread of the job's own is known by what it runs.
+    Where the job started the thread itself, the ops that it runs say so.
     """
     return loop.thread.startswith(RUNNER_THREAD) or bool(_ENQUEUES.search(loop.name))
 

@@ -1,4 +1,4 @@
-"""Match names by regexes, and name what computes gradients after its layer."""
+"""Parse the names of ops: scopes, layers, gradients; and match them by regular expressions."""
 
 from __future__ import annotations
 
@@ -12,21 +12,22 @@ import re2
 from tfprobe.profile.graph import Graph, Node
 
 BACKWARD = "(backward)"
-# What moves tensors and signals between devices, begins a step or ends it: no layer.
+# Nodes that move tensors and signals between devices, or begin or end a step, belong to no layer.
 RUNTIME = "(runtime)"
-# "edge_185_conv/MatMul" brings what that op made; no name of a program begins with "_" or "^".
+# "edge_185_conv/MatMul" transfers the output of that op; names in programs never begin with "_" or
+# "^".
 _EDGE = re.compile(r"\^?edge_\d+_")
 _MOVES = re.compile(r"_?(?:Host)?(?:Send|Recv)\Z|RecvTensor\Z|MEMCPY|Copy\w+To\w+\Z")
-_MARKS = ("gradient_tape/", "gradients/")
+_MARKERS = ("gradient_tape/", "gradients/")
 
 
 def by_layer(graph: Graph) -> Graph:
-    """Return the graph with the nodes of gradients below their layers, in a scope `(backward)`.
+    """Return the graph with the nodes of gradients moved to a scope `(backward)` of their layers.
 
-    The runtime's own nodes stand in a scope `(runtime)`, with their names as one step of the path.
+    The runtime's own nodes move to a scope `(runtime)`, with their name as a single path component.
 
-    A layer is a scope of the forward pass that is no node itself, the innermost that fits.
-    Gradients of ops outside any scope keep their names, and so do inputs: this graph has no edges.
+    A layer is the innermost matching scope of the forward pass that is no node itself. Gradients of
+    ops outside any scope keep their names, and so do inputs: this graph has no edges.
     """
     nodes = {node.name for node in graph.nodes}
     own = {node.name for node in graph.nodes if _is_runtimes(node)}
@@ -54,29 +55,29 @@ def _placed(node: Node, layers: set[str]) -> Node:
 
 
 def _of_gradient(name: str) -> str | None:
-    """Return the name behind the mark of gradients, which is the forward op's or below it."""
-    for mark in _MARKS:
-        before, found, path = name.rpartition(mark)
-        if found and (not before or before.endswith("/")) and path:
+    """Return the name after the marker of gradients: that of the forward op, or one below it."""
+    for marker in _MARKERS:
+        before, separator, path = name.rpartition(marker)
+        if separator and (not before or before.endswith("/")) and path:
             return path
     return None
 
 
-# No model nests deeper, nor has longer names for its layers.
+# No model nests deeper or has longer layer names.
 MOST_SCOPES = 256
 MOST_CHARACTERS = 4096
-# Looks like the sign between scopes, and is none.
+# Looks like the separator of scopes but is none.
 _NO_SCOPE = "\N{DIVISION SLASH}"
 
 
 def scopes_around(name: str) -> list[str]:
-    """Return the scopes around a name, innermost first; of a name without end the outermost."""
+    """Return the scopes around a name, innermost first; of an overlong name, the outermost ones."""
     parts = name[:MOST_CHARACTERS].split("/", MOST_SCOPES)[:-1]
     return ["/".join(parts[:end]) for end in range(len(parts), 0, -1)]
 
 
 def bounded(name: str) -> str:
-    """Return a name that has no more scopes than are told: what is deeper is one step."""
+    """Return a name with at most MOST_SCOPES scopes: deeper ones become one path component."""
     if len(name) <= MOST_CHARACTERS and name.count("/") <= MOST_SCOPES:
         return name
     around = next(iter(scopes_around(name)), "")
@@ -90,7 +91,7 @@ _QUIET.log_errors = False
 
 @dataclass(frozen=True, slots=True)
 class Patterns:
-    """Compiled regexes. One that does not compile matches nothing; `invalid` says which and why."""
+    """Compiled regexes. Invalid ones match nothing; `invalid` has their texts and errors."""
 
     texts: tuple[str, ...]
     # RE2's objects, which have no public type.
@@ -99,20 +100,20 @@ class Patterns:
 
     @property
     def takes_all(self) -> bool:
-        """Whether these are the one pattern that stands for "no restriction"."""
+        """Return whether these are the one pattern that means "no restriction"."""
         return self.texts == (".*",)
 
     def any_matches(self, name: str) -> bool:
-        """Tell whether one of them is the whole name."""
-        return self.takes_all or any(each.fullmatch(name) for each in self.compiled)
+        """Return whether one of them matches the full name."""
+        return self.takes_all or any(pattern.fullmatch(name) for pattern in self.compiled)
 
     def any_is_in(self, text: str) -> bool:
-        """Tell whether one of them is found anywhere in a text."""
-        return any(each.search(text) for each in self.compiled)
+        """Return whether one of them matches anywhere in a text."""
+        return any(pattern.search(text) for pattern in self.compiled)
 
 
 def compile_patterns(texts: Sequence[str]) -> Patterns:
-    """Compile regexes, keeping apart those that cannot be."""
+    """Compile regexes, separating those that are invalid."""
     compiled, invalid = [], []
     for text in texts:
         try:
@@ -123,5 +124,5 @@ def compile_patterns(texts: Sequence[str]) -> Patterns:
 
 
 def _message(error: Exception) -> str:
-    said = error.args[0] if error.args else ""
-    return said.decode("utf-8", "replace") if isinstance(said, bytes) else str(said)
+    text = error.args[0] if error.args else ""
+    return text.decode("utf-8", "replace") if isinstance(text, bytes) else str(text)

@@ -1,4 +1,4 @@
-"""Explain why a run, or a process of it, holds nothing: which link of the chain was missing."""
+"""Explain why a run, or one of its processes, recorded nothing."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ SERVER_ROLE = "ps"
 
 
 def explain(profile: Profile) -> tuple[str, ...]:
-    """Return one paragraph per reason; none when every process traced steps."""
+    """Return one paragraph per reason; none where every process has steps."""
     if profile.processes:
         return explain_no_steps(profile)
     return explain_no_process(profile.run, profile.interpreters)
@@ -31,12 +31,12 @@ def explain_no_process(run: Run, interpreters: tuple[Interpreter, ...]) -> tuple
 
 
 def explain_no_steps(profile: Profile) -> tuple[str, ...]:
-    """Return why processes have no steps, one paragraph for each that has none and might have."""
+    """Return why processes have no steps, one paragraph for each that should have some."""
     busy = {loop.process for loop in profile.loops if loop.executed}
     reasons = []
     for process in profile.processes:
         if process.index in busy or process.role == SERVER_ROLE:
-            continue  # a parameter server holds what steps of others read and write
+            continue  # a parameter server stores what the steps of other processes read and write
         if process.port is not None:
             reasons.append(f"What was recorded of {process.host}:{process.port} cannot be read.")
             continue

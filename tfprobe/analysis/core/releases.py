@@ -1,7 +1,7 @@
-"""Say what to do in the words of the TensorFlow that the job runs: names have changed since 1.14.
+"""Word advice in the API names of the job's TensorFlow release: names have changed since 1.14.
 
-The names and releases were looked up in TensorFlow 1.14, 1.15, 2.4, 2.12, 2.15 and 2.21, and
-tests/tf asks each TensorFlow of the matrix for them again.
+Names and releases were looked up in TensorFlow 1.14, 1.15, 2.4, 2.12, 2.15 and 2.21, and tests/tf
+checks them with each TensorFlow of the matrix.
 """
 
 from __future__ import annotations
@@ -10,17 +10,17 @@ import re
 
 from tfprobe.errors import Missing
 
-# A release by its first two numbers.
+# The first two numbers of a version.
 Release = tuple[int, int]
 
-# The first release with the name of today, that name, and what it was called before.
+# The first release with today's name, today's name, and the older name.
 RENAMED: tuple[tuple[Release, str, str], ...] = (
     ((2, 3), "tf.config.run_functions_eagerly", "tf.config.experimental_run_functions_eagerly"),
     ((2, 4), "tf.data.AUTOTUNE", "tf.data.experimental.AUTOTUNE"),
     ((2, 5), "jit_compile=True", "experimental_compile=True"),
     ((2, 9), "reduce_retracing=True", "experimental_relax_shapes=True"),
 )
-# The first release of Keras models that run several steps in one call, and of parallel batches.
+# The first releases with Keras models that run several steps per call, and with parallel batches.
 STEPS_PER_EXECUTION: Release = (2, 4)
 PARALLEL_BATCH: Release = (2, 5)
 _PARALLEL_BATCH = "batch(..., num_parallel_calls=tf.data.AUTOTUNE) makes several batches at once"
@@ -39,12 +39,12 @@ def release_of(version: str | Missing) -> Release | Missing:
 
 
 def is_before(release: Release | Missing, first: Release) -> bool:
-    """Say whether a release is known to be older than another one."""
+    """Return whether a release is known to be older than another."""
     return not isinstance(release, Missing) and release < first
 
 
 def in_names_of(release: Release | Missing, text: str) -> str:
-    """Return what to do in the names of a release; of an unknown one those of today."""
+    """Return advice in the names of a release; for an unknown one, in today's names."""
     if is_before(release, PARALLEL_BATCH):
         text = text.replace(_PARALLEL_BATCH, _WITHOUT_IT)
     for first, today, before in RENAMED:

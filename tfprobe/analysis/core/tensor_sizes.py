@@ -1,4 +1,4 @@
-"""Say how many bytes an output of an op takes, from its shape and its type."""
+"""Compute the size of an op's output from its shape and type."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from math import prod
 
 from tfprobe.profile.graph import Node, Shape
 
-# Types of fewer than eight bits are stored one to a byte.
+# Types of less than eight bits take a byte each.
 _BYTES: Mapping[str, int] = {
     "DT_BFLOAT16": 2,
     "DT_BOOL": 1,
@@ -32,7 +32,7 @@ _NUMPY: Mapping[str, str] = {"float": "float32", "double": "float64", "half": "f
 def output_bytes(node: Node, number: int, shapes: Mapping[tuple[str, int], Shape]) -> int | None:
     """Return the bytes of an output of a node, None where its shape or type is not known.
 
-    `shapes` are those that outputs had when they ran, which the graph may leave open.
+    `shapes` are the shapes at run time, which the graph may leave open.
     """
     shape = shapes.get((node.name, number)) or node.output_shapes.get(number, ())
     one_bytes = dtype_bytes(node, number)
@@ -43,10 +43,10 @@ def output_bytes(node: Node, number: int, shapes: Mapping[tuple[str, int], Shape
 
 def outputs_bytes(node: Node, shapes: Mapping[tuple[str, int], Shape]) -> int | None:
     """Return the bytes of all outputs of a node, None where one of them is not known."""
-    numbers = node.output_shapes.keys() | {at for name, at in shapes if name == node.name}
-    found = [output_bytes(node, number, shapes) for number in numbers]
-    known = [each for each in found if each is not None]
-    return sum(known) if known and len(known) == len(found) else None
+    numbers = node.output_shapes.keys() | {number for name, number in shapes if name == node.name}
+    sizes = [output_bytes(node, number, shapes) for number in numbers]
+    known = [size for size in sizes if size is not None]
+    return sum(known) if known and len(known) == len(sizes) else None
 
 
 def dtype_bytes(node: Node, number: int) -> int | None:

@@ -1,4 +1,4 @@
-"""Say what each process did by activity, its steps among them. Knows nothing of ops."""
+"""Divide the time of each process between its activities, steps included. Knows nothing of ops."""
 
 from __future__ import annotations
 
@@ -19,13 +19,12 @@ UNPLACED_STEPS = Missing("the recording has no clock times of its steps")
 
 @dataclass(frozen=True, slots=True)
 class ActivityUse:
-    """All intervals of one kind and name in a process. `is_step`: they are the steps of a loop.
+    """All intervals of one kind and name in a process; with `is_step`, the steps of a loop.
 
-    `total_ns` counts what lies inside them, too; `exclusive_ns` is the time in which nothing else
-    was begun inside them on the same thread, so that those of a thread sum to the time it was in
-    any. `is_estimate`: of these intervals, or of some inside them, not all were kept, and the
-    others are taken to lie as the kept ones do. `share_ratio` is the exclusive time over the wall
-    time of the process; several threads together may have more than 1.
+    `total_ns` includes nested activities. `exclusive_ns` does not: exclusive times of a thread sum
+    to the time that it spent in any activity. With `is_estimate`, not all of these intervals or of
+    those inside them were kept; the others are assumed to nest like the kept ones. `share_ratio` is
+    the exclusive time over the wall time of the process; with several threads it may exceed 1.
     """
 
     kind: str
@@ -40,10 +39,10 @@ class ActivityUse:
 
 @dataclass(frozen=True, slots=True)
 class ProcessActivities:
-    """What a process did, most exclusive time first.
+    """The activities of a process, most exclusive time first.
 
-    `wall_ns` goes from the start of the agent, or of an activity that began before it, to the exit
-    or the last activity. `elsewhere_ns` is the part of it in which no thread was in any of these.
+    `wall_ns` goes from the start of the agent, or of an earlier activity, to the exit or the last
+    activity. `elsewhere_ns` is how much of it no thread spent in any activity.
     """
 
     process: Process
@@ -54,7 +53,7 @@ class ProcessActivities:
 
 @dataclass(frozen=True, slots=True)
 class _Kind:
-    """Intervals of one kind and name: how often and how long in all, and those that were kept."""
+    """Intervals of one kind and name: their count and total time, and those that were kept."""
 
     kind: str
     name: str
@@ -76,7 +75,7 @@ class _Kind:
 
 @dataclass(slots=True)
 class _Exclusive:
-    """Exclusive times by kind, and of the whole union what of it was not kept."""
+    """Exclusive times by kind, and the time of outermost intervals that were not kept."""
 
     own_ns: list[float]
     is_estimate: list[bool]
@@ -84,7 +83,7 @@ class _Exclusive:
 
 
 def activities(profile: Profile) -> tuple[ProcessActivities, ...]:
-    """Return what each process did."""
+    """Return the activities of each process."""
     return tuple(_of_process(profile, process) for process in profile.processes)
 
 
@@ -94,12 +93,12 @@ def _of_process(profile: Profile, process: Process) -> ProcessActivities:
     if any(kind.is_step for kind in kinds) and isinstance(process.unix_minus_monotonic_ns, Missing):
         uses = [_use(kind, UNPLACED_STEPS, False, wall_ns) for kind in kinds]
         return ProcessActivities(process, wall_ns, _by_total(uses), UNPLACED_STEPS)
-    found = _exclusive(kinds)
+    times = _exclusive(kinds)
     uses = [
         _use(kind, round(own_ns), is_estimate, wall_ns)
-        for kind, own_ns, is_estimate in zip(kinds, found.own_ns, found.is_estimate, strict=True)
+        for kind, own_ns, is_estimate in zip(kinds, times.own_ns, times.is_estimate, strict=True)
     ]
-    elsewhere_ns = _elsewhere_ns(wall_ns, kinds, found.lost_outermost_ns)
+    elsewhere_ns = _elsewhere_ns(wall_ns, kinds, times.lost_outermost_ns)
     return ProcessActivities(process, wall_ns, _by_exclusive(uses), elsewhere_ns)
 
 
@@ -108,8 +107,8 @@ def _wall_ns(process: Process, kinds: Iterable[_Kind]) -> int | Missing:
         return process.hooks
     if not process.hooks.wall_ns:
         return Missing("the process recorded no activity to measure against")
-    # The agent starts in the middle of the import of TensorFlow, which it times from its begin. A
-    # process that waits in C++ or was killed may have ended activities since it last noted a time.
+    # The agent starts during the import of TensorFlow, which it times from its beginning. A process
+    # that waits in C++ or was killed may have ended activities after it last noted a time.
     noted = [kind for kind in kinds if not kind.is_step and len(kind.start_ns)]
     started_ns = process.started_unix_ns
     start_ns = min([started_ns, *(int(kind.start_ns.min()) for kind in noted)])
@@ -133,7 +132,7 @@ def _of_activities(rows: Sequence[Activity]) -> _Kind:
     start_ns = np.array([row.start_ns for row in rows], dtype=np.int64)
     end_ns = np.array([row.end_ns for row in rows], dtype=np.int64)
     kept_ns = int(np.maximum(end_ns - start_ns, 0).sum())
-    # One that has not ended is among the rows, but not yet in the counts of the agent.
+    # An activity that has not ended is among the rows, but not in the agent's counts.
     return _Kind(
         kind=rows[0].kind,
         name=rows[0].name,
@@ -161,42 +160,42 @@ def _of_steps(loop: Loop, offset_ns: int) -> _Kind:
 
 
 def _exclusive(kinds: Sequence[_Kind]) -> _Exclusive:
-    """Return exclusive times, those of intervals that were not kept estimated by the kept ones."""
+    """Return exclusive times; those of intervals that were not kept are estimated from the kept."""
     own_ns, inside_ns = _kept(kinds)
-    found = _Exclusive([], [kind.lost_ns > 0 for kind in kinds])
-    for at, kind in enumerate(kinds):
-        ratio = own_ns[at] / kind.kept_ns if kind.kept_ns else 1.0
-        found.own_ns.append(own_ns[at] + kind.lost_ns * ratio)
-    for at, kind in enumerate(kinds):
+    times = _Exclusive([], [kind.lost_ns > 0 for kind in kinds])
+    for index, kind in enumerate(kinds):
+        ratio = own_ns[index] / kind.kept_ns if kind.kept_ns else 1.0
+        times.own_ns.append(own_ns[index] + kind.lost_ns * ratio)
+    for index, kind in enumerate(kinds):
         if kind.lost_ns:
-            _take_out(found, kinds, kind.lost_ns, inside_ns[at])
-    return found
+            _take_out(times, kinds, kind.lost_ns, inside_ns[index])
+    return times
 
 
-def _take_out(found: _Exclusive, kinds: Sequence[_Kind], lost_ns: int, inside: Int64s) -> None:
-    """Take intervals that were not kept out of what is around the kept ones, and in proportion.
+def _take_out(times: _Exclusive, kinds: Sequence[_Kind], lost_ns: int, inside: Int64s) -> None:
+    """Subtract intervals that were not kept from the kinds around the kept ones, in proportion.
 
-    One that has lost intervals itself is left alone: its own are scaled by what its kept ones had.
+    Kinds that lost intervals themselves are skipped: they are scaled from their kept ones already.
     """
-    whole_ns = int(inside.sum())
+    total_ns = int(inside.sum())
     for parent in np.flatnonzero(inside).tolist():
-        part_ns = lost_ns * int(inside[parent]) / whole_ns
+        part_ns = lost_ns * int(inside[parent]) / total_ns
         if parent == len(kinds):
-            found.lost_outermost_ns += part_ns
+            times.lost_outermost_ns += part_ns
         elif not kinds[parent].lost_ns:
-            found.own_ns[parent] = max(found.own_ns[parent] - part_ns, 0.0)
-            found.is_estimate[parent] = True
+            times.own_ns[parent] = max(times.own_ns[parent] - part_ns, 0.0)
+            times.is_estimate[parent] = True
 
 
 def _kept(kinds: Sequence[_Kind]) -> tuple[Int64s, Int64s]:
-    """Return by kind what its kept intervals have for themselves, and how long they were in which.
+    """Return the exclusive time of the kept intervals of each kind, and the time inside each other.
 
-    The last column of the second is being in none.
+    The last column of the second array is the time inside none.
     """
-    kind = np.repeat(np.arange(len(kinds)), [len(each.start_ns) for each in kinds])
-    thread = _numbered(name for each in kinds for name in each.threads)
-    start_ns = _joined(each.start_ns for each in kinds)
-    end_ns = _joined(each.end_ns for each in kinds)
+    kind = np.repeat(np.arange(len(kinds)), [len(row.start_ns) for row in kinds])
+    thread = _numbered(name for row in kinds for name in row.threads)
+    start_ns = _joined(row.start_ns for row in kinds)
+    end_ns = _joined(row.end_ns for row in kinds)
     own_ns = np.zeros(len(kinds), dtype=np.int64)
     inside_ns = np.zeros((len(kinds), len(kinds) + 1), dtype=np.int64)
     for number in np.unique(thread):
@@ -248,9 +247,9 @@ def _share(exclusive_ns: int | Missing, wall_ns: int | Missing) -> float | Missi
 
 
 def _by_exclusive(uses: Iterable[ActivityUse]) -> tuple[ActivityUse, ...]:
-    def order(each: ActivityUse) -> tuple[int, str, str]:
-        exclusive_ns = each.exclusive_ns
-        return (0 if isinstance(exclusive_ns, Missing) else -exclusive_ns, each.kind, each.name)
+    def order(use: ActivityUse) -> tuple[int, str, str]:
+        exclusive_ns = use.exclusive_ns
+        return (0 if isinstance(exclusive_ns, Missing) else -exclusive_ns, use.kind, use.name)
 
     return tuple(sorted(uses, key=order))
 

@@ -1,4 +1,4 @@
-"""Say in words how a process or a run stands, and how it ended."""
+"""Describe the state of a process or a run, and how it ended."""
 
 from __future__ import annotations
 
@@ -17,44 +17,44 @@ _NOBODY = "cannot be determined from here"
 
 
 def process_state(process: Process) -> str:
-    """Return the state of a process, of one that failed or was ended with the cause."""
+    """Return the state of a process, with the cause if it failed or was killed."""
     return _words(process.state, process.ending)
 
 
 def run_state(run: Run, processes: Iterable[Process]) -> str:
-    """Return the state of a run; of one that failed or was killed with the process and the cause.
+    """Return the state of a run, with the process and the cause if it failed or was killed.
 
-    Of several such processes it is the first that ended by an exception, else the first.
+    Of several such processes, the first that ended by an exception is named, else the first.
     """
     if run.state == "stopped":
         return _STOPPED
     known = tuple(processes)
-    same = [each for each in known if each.state == run.state in ("failed", "killed")]
+    same = [process for process in known if process.state == run.state in ("failed", "killed")]
     if not same:
         words = _words(run.state, run.ending, run.why_unknown or _NOBODY)
         return words + _GONE.get(words, "")
-    shown = next((each for each in same if each.ending.exception), same[0])
+    shown = next((process for process in same if process.ending.exception), same[0])
     ending = run.ending if shown.ending == Ending() else shown.ending
     who = "" if len(known) == 1 else f": {_which(shown, same, known)}"
     return f"{run.state}{who}{_cause(run.state, ending) or _GONE.get(run.state, '')}"
 
 
 def ending_document(ending: Ending) -> dict[str, Any]:
-    """Return what documents have of an ending. Any: a JSON document."""
+    """Return an ending as documents have it. Any: a JSON document."""
     raised = ending.exception
-    told = raised and {
+    exception = raised and {
         "type": raised.type,
         "message": raised.message,
         "file": raised.file,
         "line": raised.line,
     }
-    return {"exit_status": ending.status, "exit_signal": ending.signal, "exception": told}
+    return {"exit_status": ending.status, "exit_signal": ending.signal, "exception": exception}
 
 
 def exception_line(raised: Raised) -> str:
-    """Return an exception in one line, with its place."""
-    said = f"{raised.type}: {raised.message}" if raised.message else raised.type
-    return said if raised.file is None else f"{said} ({raised.file}:{raised.line})"
+    """Return an exception in one line, with its file and line."""
+    text = f"{raised.type}: {raised.message}" if raised.message else raised.type
+    return text if raised.file is None else f"{text} ({raised.file}:{raised.line})"
 
 
 def _words(state: str, ending: Ending, why_unknown: str = "") -> str:
@@ -68,7 +68,7 @@ def _words(state: str, ending: Ending, why_unknown: str = "") -> str:
 
 
 def _cause(state: str, ending: Ending) -> str:
-    """Return why a process failed, or what killed it, as it stands behind the state."""
+    """Return why a process failed, or what killed it, as a suffix of its state."""
     if state == "failed" and ending.exception is not None:
         return f": {exception_line(ending.exception)}"
     if state == "failed" and ending.status is not None:

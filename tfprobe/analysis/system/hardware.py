@@ -1,4 +1,4 @@
-"""Say how far processes used their machines and accelerators, from samples of both."""
+"""Compute how far processes used their machines and accelerators, from resource samples."""
 
 from __future__ import annotations
 
@@ -30,18 +30,18 @@ NO_CPU_TIME = Missing("the process used no CPU time between the samples")
 class ProcessHardware:
     """What one process used of its machine, between its first and its last sample.
 
-    `cores_busy` is CPU time (user and system) by wall time: how many CPUs worked for it.
-    `usable_cpus` is the smaller of the CPUs it may run on and what its cgroup allows;
-    `utilization_ratio` is the mean of the one over the other. `throttled_ratio` is, of the CPU time
-    that was used or wanted, what the cgroup held back; the kernel tells it of all that is in the
-    cgroup. `threads` are those of the operating system, `intra_op_threads` and `inter_op_threads`
-    the sizes of TensorFlow's pools as the job set them, 0 where it left them to TensorFlow, which
-    makes them as large as the CPUs. Rates are of context switches, of page faults that read from
-    storage, and of bytes read from or written to it, a second. `run_delay_ratio` is the part of
-    the time in which its first thread was ready to run and had no CPU, `gc_ratio` the part that
-    garbage collections took. `machine_cores_busy`, `_io_wait` and `_stolen` are numbers of CPUs of
-    the whole machine, whoever ran on them: busy, idle while somebody waited for storage, and taken
-    by the hypervisor. `by_thread` is its CPU time by thread.
+    `cores_busy` is CPU time (user and system) over wall time: how many CPUs it kept busy.
+    `usable_cpus` is the smaller of the CPUs it may run on and the limit of its cgroup;
+    `utilization_ratio` is the mean of the former over the latter. `throttled_ratio` is the CPU time
+    that the cgroup withheld, over what was used or withheld; the kernel counts it for the whole
+    cgroup. `threads` are those of the operating system; `intra_op_threads` and `inter_op_threads`
+    are the sizes of TensorFlow's pools as the job set them, 0 where it left them to TensorFlow,
+    which makes them as large as the number of CPUs. Rates are of context switches, of page faults
+    that read from storage, and of bytes read from or written to it, per second. `run_delay_ratio`
+    is the share of the time in which its first thread was ready to run but had no CPU, `gc_ratio`
+    the share of garbage collections. `machine_cores_busy`, `_io_wait` and `_stolen` count CPUs of
+    the whole machine: busy, idle while waiting for storage, and taken by the hypervisor.
+    `by_thread` is its CPU time by thread.
     """
 
     process: Process
@@ -80,7 +80,7 @@ class ProcessHardware:
 
 @dataclass(frozen=True, slots=True)
 class ThrottleReason:
-    """Why clocks were held down, and in what part of the samples."""
+    """Why clocks were throttled, and in which share of the samples."""
 
     reason: str
     ratio: float
@@ -88,7 +88,7 @@ class ThrottleReason:
 
 @dataclass(frozen=True, slots=True)
 class DeviceHardware:
-    """How far one accelerator was used, by all that ran on it. PCIe in bytes a second."""
+    """How far one accelerator was used, by all processes. PCIe rates are in bytes per second."""
 
     host: str
     index: int
@@ -109,7 +109,7 @@ class DeviceHardware:
 
 @dataclass(frozen=True, slots=True)
 class Hardware:
-    """All processes, each with what it used or why that is not known, and all accelerators."""
+    """The use of all processes, or why it is not known, and of all accelerators."""
 
     processes: tuple[ProcessHardware | Missing, ...]
     devices: tuple[DeviceHardware, ...] | Missing
@@ -123,35 +123,29 @@ def hardware(profile: Profile) -> Hardware:
 def processes(profile: Profile) -> tuple[ProcessHardware | Missing, ...]:
     """Return how far each process used its machine."""
     by_process: dict[int | None, list[ResourceSample]] = {}
-    for resource_sample in sorted(
-        profile.resource_samples, key=lambda resource_sample: resource_sample.at_ns
-    ):
-        by_process.setdefault(resource_sample.process, []).append(resource_sample)
+    for sample in sorted(profile.resource_samples, key=lambda sample: sample.at_ns):
+        by_process.setdefault(sample.process, []).append(sample)
     return tuple(
         _of_process(process, by_process.get(process.index, [])) for process in profile.processes
     )
 
 
 def devices(profile: Profile) -> tuple[DeviceHardware, ...]:
-    """Return how far accelerators were used, whose samples are of hosts and not of processes."""
-    resource_samples = sorted(
-        profile.resource_samples, key=lambda resource_sample: resource_sample.at_ns
-    )
-    return _devices(resource_samples, profile.processes)
+    """Return how far accelerators were used; their samples belong to hosts, not to processes."""
+    samples = sorted(profile.resource_samples, key=lambda sample: sample.at_ns)
+    return _devices(samples, profile.processes)
 
 
 def _of_process(
     process: Process, resource_samples: Sequence[ResourceSample]
 ) -> ProcessHardware | Missing:
     if not resource_samples:
-        # A file from elsewhere tells nothing of the process, and says so.
+        # A file from elsewhere has no process, and says so.
         return process.hooks if isinstance(process.hooks, Missing) else NOT_SAMPLED
 
     def samples(field: Callable[[ResourceSample], float | Missing]) -> Samples | Missing:
-        return known_samples(
-            [resource_sample.at_ns for resource_sample in resource_samples],
-            [field(resource_sample) for resource_sample in resource_samples],
-        )
+        times_ns = [sample.at_ns for sample in resource_samples]
+        return known_samples(times_ns, [field(sample) for sample in resource_samples])
 
     steps = resource_samples[-1].steps - resource_samples[0].steps
     user_ns, system_ns = samples(lambda p: p.user_ns), samples(lambda p: p.system_ns)
@@ -182,9 +176,7 @@ def _of_process(
         voluntary_switches_per_step=_per_step(growth(voluntary), steps),
         involuntary_switches_per_step=_per_step(growth(involuntary), steps),
         resident_bytes=level(samples(lambda p: p.resident_bytes)),
-        peak_resident_bytes=_most(
-            [resource_sample.peak_resident_bytes for resource_sample in resource_samples]
-        ),
+        peak_resident_bytes=_most([sample.peak_resident_bytes for sample in resource_samples]),
         memory_limit_bytes=latest.memory_limit_bytes,
         machine_memory_bytes=latest.machine_memory_bytes,
         read_bytes_per_s=rate(samples(lambda p: p.read_bytes)),
@@ -206,16 +198,16 @@ def _setting(process: Process, name: str) -> int | Missing:
     return value if isinstance(value, int) else Missing(f"the job did not say its {name}")
 
 
-def _cpu_ns(resource_sample: ResourceSample) -> int | Missing:
-    if isinstance(resource_sample.user_ns, Missing):
-        return resource_sample.user_ns
-    if isinstance(resource_sample.system_ns, Missing):
-        return resource_sample.system_ns
-    return resource_sample.user_ns + resource_sample.system_ns
+def _cpu_ns(sample: ResourceSample) -> int | Missing:
+    if isinstance(sample.user_ns, Missing):
+        return sample.user_ns
+    if isinstance(sample.system_ns, Missing):
+        return sample.system_ns
+    return sample.user_ns + sample.system_ns
 
 
 def _of_both(part: float | Missing, rest: float | Missing) -> float | Missing:
-    """Return the part of the sum of both that the first is."""
+    """Return the share of the first in the sum of both."""
     if isinstance(part, Missing):
         return part
     if isinstance(rest, Missing):
@@ -240,37 +232,34 @@ def _per_step(amount: float | Missing, steps: int) -> float | Missing:
     return amount / steps if steps > 0 else NO_STEPS
 
 
-def _most(values: Iterable[int | Missing]) -> int | Missing:
-    told_values = list(values)
-    known = [value for value in told_values if not isinstance(value, Missing)]
-    return max(known) if known else told_values[0]
+def _most(values: Sequence[int | Missing]) -> int | Missing:
+    known = [value for value in values if not isinstance(value, Missing)]
+    return max(known) if known else values[0]
 
 
 def _devices(
     resource_samples: Iterable[ResourceSample], processes: Sequence[Process]
 ) -> tuple[DeviceHardware, ...]:
     by_device: dict[tuple[str, int], list[tuple[int, DeviceSample]]] = {}
-    for resource_sample in resource_samples:
-        host = (
-            resource_sample.host
-            if resource_sample.process is None
-            else processes[resource_sample.process].host
-        )
-        for device in resource_sample.devices:
-            by_device.setdefault((host, device.index), []).append((resource_sample.at_ns, device))
-    return tuple(_device(host, told_of) for (host, _), told_of in sorted(by_device.items()))
+    for sample in resource_samples:
+        host = sample.host if sample.process is None else processes[sample.process].host
+        for device in sample.devices:
+            by_device.setdefault((host, device.index), []).append((sample.at_ns, device))
+    return tuple(_device(host, rows) for (host, _), rows in sorted(by_device.items()))
 
 
-def _device(host: str, told_of: Sequence[tuple[int, DeviceSample]]) -> DeviceHardware:
+def _device(host: str, rows: Sequence[tuple[int, DeviceSample]]) -> DeviceHardware:
+    times_ns, samples = zip(*rows, strict=True)
+
     def curve(field: Callable[[DeviceSample], float | Missing]) -> SampleCurve | Missing:
-        return level(known_samples([at for at, _ in told_of], [field(each) for _, each in told_of]))
+        return level(known_samples(times_ns, [field(sample) for sample in samples]))
 
-    latest = told_of[-1][1]
+    latest = samples[-1]
     return DeviceHardware(
         host=host,
         index=latest.index,
         name=latest.name,
-        samples=len(told_of),
+        samples=len(samples),
         utilization_ratio=curve(lambda d: d.utilization_ratio),
         memory_used_bytes=curve(lambda d: d.memory_used_bytes),
         memory_total_bytes=latest.memory_total_bytes,
@@ -281,13 +270,13 @@ def _device(host: str, told_of: Sequence[tuple[int, DeviceSample]]) -> DeviceHar
         temperature_celsius=curve(lambda d: d.temperature_celsius),
         pcie_sent_bytes_per_s=curve(lambda d: d.pcie_sent_bytes_per_s),
         pcie_received_bytes_per_s=curve(lambda d: d.pcie_received_bytes_per_s),
-        throttle_reasons=_reasons([each for _, each in told_of]),
+        throttle_reasons=_reasons(samples),
     )
 
 
-def _reasons(told_of: Sequence[DeviceSample]) -> tuple[ThrottleReason, ...]:
-    found = Counter(reason for each in told_of for reason in set(each.throttle_reasons))
+def _reasons(samples: Sequence[DeviceSample]) -> tuple[ThrottleReason, ...]:
+    counts = Counter(reason for sample in samples for reason in set(sample.throttle_reasons))
     return tuple(
-        ThrottleReason(reason, count / len(told_of))
-        for reason, count in sorted(found.items(), key=lambda each: (-each[1], each[0]))
+        ThrottleReason(reason, count / len(samples))
+        for reason, count in sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))
     )

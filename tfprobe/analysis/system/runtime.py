@@ -1,4 +1,4 @@
-"""Say what the driver and its runtime were called for, and how kernels follow their launches."""
+"""Sum up calls of the driver and its runtime, and how kernels follow their launches."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NOT_SAMPLED = Missing("no step was traced")
 NO_ACCELERATOR = Missing(
     "no driver call in the captures: no accelerator, or the tracer had no access to it (CUPTI)"
 )
-NOT_TOLD = Missing(
+NOT_RECORDED = Missing(
     "kernels ran, but these captures have no driver calls: RunMetadata and timelines never do"
 )
 NO_LAUNCH = Missing("no call in the captures launches a kernel")
@@ -28,7 +28,7 @@ NO_CORRELATION = Missing("the captures do not link kernels to the calls that lau
 
 @dataclass(frozen=True, slots=True)
 class RuntimeCalls:
-    """All calls of one name. Times are inside the call, in ns; `count_per_step` of such steps."""
+    """All calls of one name. Times are those inside the call, in ns."""
 
     kind: SpanKind
     name: str
@@ -53,10 +53,10 @@ class ShortKernels:
 class KernelLaunches:
     """How kernels follow the calls that launch them; `matched` calls have known kernels.
 
-    The delay goes from the end of the call to the start of its first kernel: the time in a queue
-    behind others; it is 0 where the kernel started while the call was still going on. A launch is
-    short where its kernels take less time than the call: then launching hides nothing. Source of
-    both: Holistic Trace Analysis, "CUDA kernel launch statistics"; its delay may be below 0.
+    The delay goes from the end of the call to the start of its first kernel: the time in the queue
+    behind other kernels. It is 0 where the kernel started before the call returned. A launch is
+    short where its kernels take less time than the call. Both are defined as in Holistic Trace
+    Analysis, "CUDA kernel launch statistics", where the delay may be negative.
     """
 
     count: int
@@ -74,28 +74,28 @@ class KernelLaunches:
 
 @dataclass(frozen=True, slots=True)
 class Runtime:
-    """Driver calls of the `steps` traced steps that have any, longest total first."""
+    """The driver calls of traced steps; `steps` have any. Longest total first."""
 
     steps: int
     calls: tuple[RuntimeCalls, ...]
     launches: KernelLaunches | Missing
 
     def total_ns(self, kind: SpanKind) -> int:
-        """Return how long the calls of a kind took together."""
+        """Return the total time of the calls of a kind."""
         return sum(call.total_ns for call in self.calls if call.kind == kind)
 
     def count(self, kind: SpanKind) -> int:
-        """Return how many calls of a kind there were."""
+        """Return the number of calls of a kind."""
         return sum(call.count for call in self.calls if call.kind == kind)
 
 
 def runtime(profile: Profile) -> Runtime | Missing:
-    """Return what is known of driver calls, or why nothing is."""
+    """Return the driver calls, or why none are known."""
     calls = profile.spans.only(np.isin(profile.spans.kind, DRIVER_KINDS))
     if not profile.captures:
         return NOT_SAMPLED
     if not len(calls):
-        return NOT_TOLD if _has_kernels(profile.executions) else NO_ACCELERATOR
+        return NOT_RECORDED if _has_kernels(profile.executions) else NO_ACCELERATOR
     steps = len(np.unique(calls.capture))
     table = sorted(_calls(calls, steps), key=lambda call: (-call.total_ns, call.name))
     return Runtime(steps, tuple(table), _launches(calls, profile.executions, steps))
@@ -106,22 +106,22 @@ def _has_kernels(rows: Executions) -> bool:
 
 
 def _calls(calls: Spans, steps: int) -> Iterator[RuntimeCalls]:
-    # One number for a kind and a name, so that one pass over the rows counts them all.
+    # One number for kind and name, so that a single pass over the rows counts all.
     key = calls.name.astype(np.int64) * len(SpanKind) + calls.kind
     keys, group = np.unique(key, return_inverse=True)
     count = np.bincount(group, minlength=len(keys))
     total_ns = _sums(group, calls.duration_ns, len(keys))
     max_ns = np.zeros(len(keys), dtype=np.int64)
     np.maximum.at(max_ns, group, calls.duration_ns)
-    for at, each in enumerate(keys.tolist()):
+    for index, number in enumerate(keys.tolist()):
         yield RuntimeCalls(
-            kind=SpanKind(each % len(SpanKind)),
-            name=calls.strings[each // len(SpanKind)],
-            count=int(count[at]),
-            count_per_step=int(count[at]) / steps,
-            total_ns=int(total_ns[at]),
-            mean_ns=int(total_ns[at]) / int(count[at]),
-            max_ns=int(max_ns[at]),
+            kind=SpanKind(number % len(SpanKind)),
+            name=calls.strings[number // len(SpanKind)],
+            count=int(count[index]),
+            count_per_step=int(count[index]) / steps,
+            total_ns=int(total_ns[index]),
+            mean_ns=int(total_ns[index]) / int(count[index]),
+            max_ns=int(max_ns[index]),
         )
 
 
@@ -159,7 +159,7 @@ def _matched(launches: Spans, kernels: Executions) -> tuple[Int64s, Int64s]:
 def _followed(
     launches: Spans, kernels: Executions, call: Int64s, kernel: Int64s
 ) -> tuple[Int64s, npt.NDArray[np.bool_]]:
-    """Return by call with known kernels how long the first waited, and whether they are short."""
+    """Return for each call with known kernels the delay of the first, and whether it is short."""
     matched, group = np.unique(call, return_inverse=True)
     first_ns = np.full(len(matched), np.iinfo(np.int64).max)
     np.minimum.at(first_ns, group, kernels.start_ns[kernel])
@@ -185,11 +185,11 @@ def _short_kernels(
     count = np.bincount(at, minlength=len(names))
     kernel_ns = _sums(at, kernels.duration_ns[kernel], len(names))
     call_ns = _sums(at, launches.duration_ns[call], len(names))
-    found = [
-        ShortKernels(kernels.strings[each], int(n), int(ran) / int(n), int(called) / int(n))
-        for each, n, ran, called in zip(names.tolist(), count, kernel_ns, call_ns, strict=True)
+    short = [
+        ShortKernels(kernels.strings[name], int(n), int(ran) / int(n), int(called) / int(n))
+        for name, n, ran, called in zip(names.tolist(), count, kernel_ns, call_ns, strict=True)
     ]
-    return tuple(sorted(found, key=lambda each: (-each.count, each.name)))
+    return tuple(sorted(short, key=lambda kernel: (-kernel.count, kernel.name)))
 
 
 def _sums(group: npt.NDArray[np.intp], amount: Int64s, groups: int) -> Int64s:

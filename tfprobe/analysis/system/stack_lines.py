@@ -19,13 +19,13 @@ from tfprobe.profile.profile import Profile
 
 _MOST_LINES = 3
 _IMPORTER = "<frozen importlib."
-# What a file of the program is not.
+# Files that are not the program's own.
 _INSTALLED = ("/site-packages/", "/dist-packages/", "/lib/python", "/tfprobe_agent/")
 
 
 @dataclass(frozen=True, slots=True)
 class HotLine:
-    """A line of the program, the share of the time below it, and where most of that was spent."""
+    """A line of the program, its share of the time, and the line where most of that was spent."""
 
     line: SampledFrame
     innermost: SampledFrame
@@ -34,7 +34,7 @@ class HotLine:
 
 @dataclass(frozen=True, slots=True)
 class StackSummary:
-    """What a report says of the stacks of a process: those of its main thread where it is known."""
+    """A summary of the stacks of a process: of its main thread if that is known."""
 
     where: str
     samples: int
@@ -48,12 +48,12 @@ class StackSummary:
 
 
 def stack_summaries(profile: Profile) -> tuple[StackSummary, ...]:
-    """Return a summary of each process that was sampled, or that could not be."""
+    """Return a summary of each process whose stacks were sampled, or could not be."""
     return tuple(_summary(profile, stack) for stack in profile.stacks)
 
 
 def is_of_program(frame: SampledFrame) -> bool:
-    """Say whether a frame lies in a file of the program, not in what is installed."""
+    """Return whether a frame is in a file of the program, not of an installed package."""
     return not frame.file.startswith("<") and not any(part in frame.file for part in _INSTALLED)
 
 
@@ -76,7 +76,7 @@ def _summary(profile: Profile, stacks: StackSamples) -> StackSummary:
 
 
 def hottest(tree: CallTree) -> tuple[HotLine, ...]:
-    """Return the lines of the program with most time below them, each innermost on its stacks."""
+    """Return the lines of the program with the most time, each the innermost on its stacks."""
     below: dict[SampledFrame, dict[SampledFrame, int]] = defaultdict(lambda: defaultdict(int))
     for stack, self_ns in stacks_of(tree):
         own = next((frame for frame in reversed(stack) if is_of_program(frame)), stack[-1])
@@ -91,7 +91,7 @@ def hottest(tree: CallTree) -> tuple[HotLine, ...]:
 
 
 def without_importers(tree: CallTree) -> CallTree:
-    """Return a tree without the frames of importlib: what imports stands right above what it is."""
+    """Return a tree without the frames of importlib: imported modules follow their importer."""
     return replace(tree, calls=tuple(_merged(_lifted(tree.calls))))
 
 
@@ -99,19 +99,19 @@ def _lifted(calls: Sequence[StackCall]) -> Iterator[StackCall]:
     for call in calls:
         if not call.frame.file.startswith(_IMPORTER):
             below = tuple(_merged(_lifted(call.calls)))
-            # What importlib took itself is time of who imports.
-            own_ns = call.total_ns - sum(each.total_ns for each in below)
+            # The time of importlib itself counts for the importer.
+            own_ns = call.total_ns - sum(callee.total_ns for callee in below)
             yield replace(call, self_ns=own_ns, calls=below)
         else:
             yield from _lifted(call.calls)
 
 
 def _merged(calls: Iterator[StackCall]) -> list[StackCall]:
-    """Merge calls of the same line into one, and what they call; the longest first."""
+    """Merge calls of the same line, and their callees; the longest first."""
     by_frame: dict[SampledFrame, list[StackCall]] = {}
     for call in calls:
         by_frame.setdefault(call.frame, []).append(call)
-    merged = [_one(each) if len(each) > 1 else each[0] for each in by_frame.values()]
+    merged = [_one(same) if len(same) > 1 else same[0] for same in by_frame.values()]
     return sorted(merged, key=lambda call: (-call.total_ns, call.frame))
 
 
@@ -125,11 +125,11 @@ def _one(calls: Sequence[StackCall]) -> StackCall:
 
 
 def stacks_of(tree: CallTree) -> Iterator[tuple[tuple[SampledFrame, ...], int]]:
-    """Yield each stack of a tree, outermost frame first, and how long it was there."""
-    waiting: list[tuple[StackCall, tuple[SampledFrame, ...]]] = [(each, ()) for each in tree.calls]
+    """Yield each stack of a tree, outermost frame first, and its time."""
+    waiting: list[tuple[StackCall, tuple[SampledFrame, ...]]] = [(call, ()) for call in tree.calls]
     while waiting:
         call, above = waiting.pop()
         stack = (*above, call.frame)
         if call.self_ns:
             yield stack, call.self_ns
-        waiting += [(each, stack) for each in reversed(call.calls)]
+        waiting += [(callee, stack) for callee in reversed(call.calls)]

@@ -1,9 +1,9 @@
-"""Sum stacks that were read from outside into call trees: of any intervals, phases, steps and gaps.
+"""Merge stack samples into call trees, for any intervals: phases, steps, or the time between steps.
 
-A stack counts for the time until its thread was read with another one. Where it lasts over at most
-one border of the intervals in question, it counts with what of it lies in them. One that stays the
-same over several short intervals counts whole or not at all, by the moment at which it was read:
-for how long of each it lasted nobody knows.
+A stack counts for the time until another one was read of its thread. Where that time crosses at
+most one border of the intervals, the part inside them counts. A stack that stays the same over
+several short intervals counts completely or not at all, by the time at which it was read: how long
+it lasted in each of them is not known.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ from tfprobe.profile.activities import NO_STACK, Int64s, SampledFrame, SampledTh
 from tfprobe.profile.profile import Process, Profile
 from tfprobe.profile.tables import Flags
 
-# What the agent puts around the call that is one step.
+# The agent's wrapper around the call that is one step.
 _STEP_WRAPPERS = (
     ("tfprobe_agent/core/step_wrapper.py", "step_wrapper"),
     ("tfprobe_agent/frameworks/step_wrapper.py", "step_wrapper"),
     ("tfprobe_agent/door.py", "door"),  # in older recordings
 )
-# A step of these lasts from one call to the next: there is nothing around it.
+# Steps of these kinds last from one call to the next: no wrapper is on the stack.
 _KINDS_WITHOUT_WRAPPER = frozenset({"eager", "service"})
 _STEPPING = ("warm-up", "steady")
 
 
 @dataclass(frozen=True, slots=True)
 class StackCall:
-    """A line on the stack: how long it was there, and how long it was innermost."""
+    """A line on the stack: how long it was on it, and how long it was innermost."""
 
     frame: SampledFrame
     total_ns: int
@@ -44,10 +44,9 @@ class StackCall:
 
 @dataclass(frozen=True, slots=True)
 class CallTree:
-    """Stacks of one thread or several, merged from the outermost call on, the longest first.
+    """Stacks of one or several threads, merged from the outermost call on, the longest first.
 
-    `samples` is about how many stacks that are. `no_python_ns` is time in which threads had no
-    Python frame.
+    `samples` is the approximate number of stacks. `no_python_ns` is time without a Python frame.
     """
 
     total_ns: int
@@ -58,7 +57,7 @@ class CallTree:
 
 @dataclass(frozen=True, slots=True)
 class StackPart:
-    """The stacks of the main thread in one phase, or in the steps or between those of its loop."""
+    """The stacks of the main thread in one phase, in the steps of its loop, or between them."""
 
     name: str
     tree: CallTree
@@ -75,7 +74,7 @@ class ThreadTree:
 
 @dataclass(frozen=True, slots=True)
 class ProcessTrees:
-    """All that stacks tell of a process. Phases are missing where its life is not known."""
+    """The call trees of a process. Phases are missing where its life is not known."""
 
     process: Process
     stacks: StackSamples
@@ -86,16 +85,16 @@ class ProcessTrees:
 
 
 def process_trees(profile: Profile) -> tuple[ProcessTrees, ...]:
-    """Return what stacks tell of each process that was sampled, in the order of processes."""
+    """Return the call trees of each process with stack samples, in the order of processes."""
     return tuple(_of_process(profile, stack) for stack in profile.stacks if stack.chunks)
 
 
 def samples_within(
     stacks: StackSamples, intervals: Intervals | None = None, *, rows: Flags | None = None
 ) -> CallTree:
-    """Merge what was read within these intervals (unix ns), of these rows; of all where None.
+    """Merge the stacks of these rows within these intervals (unix ns); None means all.
 
-    Rows are chosen by `of_thread` and `in_step`.
+    Choose rows with `of_thread` and `in_step`.
     """
     weight_ns = _weights_ns(stacks, intervals)
     if rows is not None:
@@ -114,15 +113,15 @@ def samples_within(
 
 def of_thread(stacks: StackSamples, thread: SampledThread) -> Flags:
     """Return which rows are those of a thread."""
-    at = stacks.threads.index(thread) if thread in stacks.threads else -1
-    return np.asarray(stacks.thread == at)
+    index = stacks.threads.index(thread) if thread in stacks.threads else -1
+    return np.asarray(stacks.thread == index)
 
 
 def in_step(stacks: StackSamples) -> Flags:
-    """Return in which rows the call that is a step was on the stack, whatever the clock says."""
-    wraps = np.array([_wraps(each) for each in stacks.frames], dtype=np.bool_)
+    """Return which rows have the step wrapper on the stack, whatever the clock says."""
+    wraps = np.array([_is_step_wrapper(frame) for frame in stacks.frames], dtype=np.bool_)
     below = np.zeros(len(stacks.callers) + 1, dtype=np.bool_)
-    # Callers come before what they call, and NO_STACK is the last place, where nothing is.
+    # Callers come before their callees, and NO_STACK is the last index, which stays False.
     for node, (caller, frame) in enumerate(
         zip(stacks.callers.tolist(), stacks.frame_of.tolist(), strict=True)
     ):
@@ -131,14 +130,14 @@ def in_step(stacks: StackSamples) -> Flags:
 
 
 def main_thread(profile: Profile, stacks: StackSamples) -> SampledThread | Missing:
-    """Return the thread that runs the main loop of a process; its first thread if nobody steps."""
+    """Return the thread that runs the main loop of a process; its main thread without steps."""
     loops = main_loop_first(loop for loop in profile.loops if loop.process == stacks.process)
     name = loops[0].thread if loops else "MainThread"
     named = [thread for thread in stacks.threads if name in (thread.name, str(thread.id))]
     if not named:
         return Missing(f"no stack of its main loop's thread ({name}) was read")
-    lasted = {each: int(_weights_ns(stacks, None)[of_thread(stacks, each)].sum()) for each in named}
-    return max(named, key=lambda each: lasted[each])
+    lasted_ns = _weights_ns(stacks, None)
+    return max(named, key=lambda thread: int(lasted_ns[of_thread(stacks, thread)].sum()))
 
 
 def _of_process(profile: Profile, stacks: StackSamples) -> ProcessTrees:
@@ -167,7 +166,7 @@ def _of_process(profile: Profile, stacks: StackSamples) -> ProcessTrees:
 def _by_phase(stacks: StackSamples, rows: Flags, known: Life) -> Iterator[StackPart]:
     first_ns = min(chunk.start_ns for chunk in stacks.chunks)
     last_ns = max(chunk.end_ns for chunk in stacks.chunks)
-    # What was read before recording began and after the last sign of life is of the outer phases.
+    # Stacks read before recording began or after the last sign of life belong to the outer phases.
     outside = {"start-up": one(first_ns, known.start_ns), "end": one(known.end_ns, last_ns)}
     for phase in PHASES:
         intervals = joined(_of_phases(known, (phase,)), outside.get(phase, NONE))
@@ -179,7 +178,7 @@ def _by_phase(stacks: StackSamples, rows: Flags, known: Life) -> Iterator[StackP
 def _by_step(
     profile: Profile, stacks: StackSamples, rows: Flags, known: Life
 ) -> tuple[StackPart, ...] | Missing:
-    loop = main_loop_first(each for each in profile.loops if each.process == stacks.process)[0]
+    loop = main_loop_first(loop for loop in profile.loops if loop.process == stacks.process)[0]
     if loop.kind in _KINDS_WITHOUT_WRAPPER:
         return Missing(f"{loop.kind} steps follow each other without a gap")
     stepping, inside = _of_phases(known, _STEPPING), in_step(stacks)
@@ -192,12 +191,12 @@ def _by_step(
 def _of_phases(known: Life, phases: Sequence[str]) -> Intervals:
     chosen = [segment for segment in known.segments if segment.phase in phases]
     return union(
-        np.array([each.start_ns for each in chosen], dtype=np.int64),
-        np.array([each.end_ns for each in chosen], dtype=np.int64),
+        np.array([segment.start_ns for segment in chosen], dtype=np.int64),
+        np.array([segment.end_ns for segment in chosen], dtype=np.int64),
     )
 
 
-def _wraps(frame: SampledFrame) -> bool:
+def _is_step_wrapper(frame: SampledFrame) -> bool:
     function = frame.function.rpartition(".")[2]
     return any(frame.file.endswith(file) and function == name for file, name in _STEP_WRAPPERS)
 
@@ -216,21 +215,21 @@ def _weights_ns(stacks: StackSamples, intervals: Intervals | None) -> Int64s:
 
 
 def _samples(stacks: StackSamples, weight_ns: Int64s) -> int:
-    """Return about how many stacks were read in so much time, by how often each chunk read one."""
+    """Return about how many stacks were read in this time, from the rate of each chunk."""
     if not stacks.chunks:
         return 0
-    starts = np.array([each.start_ns for each in stacks.chunks], dtype=np.int64)
+    starts = np.array([chunk.start_ns for chunk in stacks.chunks], dtype=np.int64)
     chunk = np.maximum(np.searchsorted(starts, stacks.read_ns, "right") - 1, 0)
     size = len(starts)
     lasted_ns = np.bincount(chunk, stacks.end_ns - stacks.start_ns, size)
-    asked_ns = np.bincount(chunk, weight_ns, size)
-    counts = np.array([each.samples for each in stacks.chunks], dtype=np.float64)
-    ratio = np.divide(asked_ns, lasted_ns, out=np.zeros(size), where=lasted_ns > 0)
+    weights_ns = np.bincount(chunk, weight_ns, size)
+    counts = np.array([chunk.samples for chunk in stacks.chunks], dtype=np.float64)
+    ratio = np.divide(weights_ns, lasted_ns, out=np.zeros(size), where=lasted_ns > 0)
     return round(float((ratio * counts).sum()))
 
 
 def _merged(stacks: StackSamples, self_ns: Int64s) -> tuple[StackCall, ...]:
-    """Return the calls that took any time, from the outermost on."""
+    """Return the tree of calls that took any time."""
     own, total = self_ns.tolist(), self_ns.tolist()
     callers, frames = stacks.callers.tolist(), stacks.frame_of.tolist()
     children: dict[int, list[StackCall]] = {}

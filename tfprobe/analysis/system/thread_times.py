@@ -1,4 +1,4 @@
-"""Say which threads of a process used its CPU time, and where those that ran Python stood."""
+"""Divide the CPU time of a process between its threads, with the Python lines they ran."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ UNNAMED = "(not named)"
 
 @dataclass(frozen=True, slots=True)
 class Stand:
-    """A place in which a thread stood: `samples` of them, `in_python` between two instructions."""
+    """A line at which a thread was seen in `samples` samples, `in_python` of them in Python."""
 
     file: str
     line: int
@@ -31,11 +31,11 @@ class Stand:
 
 @dataclass(frozen=True, slots=True)
 class ThreadGroup:
-    """Threads of one name: a thread of Python, or those of a pool that the kernel knows by a name.
+    """Threads of one name: a Python thread, or a pool that the kernel knows by name.
 
-    `threads` is the most there were at once, `cores` how many CPUs they kept busy, `ratio` their
-    part of the CPU time of the process. `stands` are the places in which it stood, most often
-    first; none is told of threads that run steps.
+    `threads` is the largest number at once, `cores` how many CPUs they kept busy, `ratio` their
+    share of the CPU time of the process. `stands` are the lines they were seen at, most frequent
+    first; empty for threads that run steps.
     """
 
     name: str
@@ -50,11 +50,11 @@ class ThreadGroup:
 
 @dataclass(frozen=True, slots=True)
 class ProcessThreads:
-    """The CPU time of a process by thread, from the first of some samples to the last.
+    """The CPU time of a process by thread, between the first and the last sample.
 
-    `cpu_ns` is that of the process, `ended_ns` what of it no group has: threads that had ended.
-    `guests` are places of Python in threads that Python did not start, `unmapped` how many threads
-    of Python are among the others. `run_delay_ns` is that of the first thread in the same time.
+    `cpu_ns` is that of the process, `ended_ns` the part in no group: threads that had ended.
+    `guests` are Python lines in threads that Python did not start, `unmapped` the number of Python
+    threads among the others. `run_delay_ns` is that of the first thread in the same time.
     """
 
     samples: int
@@ -69,38 +69,33 @@ class ProcessThreads:
 
 @dataclass(frozen=True, slots=True)
 class _Sample:
-    """A pulse with the time of threads, that of the one before, and what was told of the time
-    between them."""
+    """A resource sample with thread times, and the one before it."""
 
     before: ResourceSample
-    resource_sample: ResourceSample
+    sample: ResourceSample
     since_ns: int
     times: ThreadTimes
 
 
 def thread_times(resource_samples: Sequence[ResourceSample]) -> ProcessThreads | Missing:
-    """Return the CPU time of a process's threads by its pulses, which are in order."""
-    told = [
-        resource_sample
-        for resource_sample in resource_samples
-        if isinstance(resource_sample.thread_times, ThreadTimes)
-    ]
-    samples = tuple(_samples(told))
-    if not told:
+    """Return the CPU time of a process's threads, from its samples in order of time."""
+    timed = [sample for sample in resource_samples if isinstance(sample.thread_times, ThreadTimes)]
+    samples = tuple(_samples(timed))
+    if not timed:
         reasons = (sample.thread_times for sample in resource_samples)
         return next((reason for reason in reasons if isinstance(reason, Missing)), NOT_TAKEN)
     if not samples:
         return ONE_SAMPLE
-    watched_ns = sum(sample.resource_sample.at_ns - sample.since_ns for sample in samples)
+    watched_ns = sum(sample.sample.at_ns - sample.since_ns for sample in samples)
     cpu_ns = _summed([_used_ns(sample) for sample in samples])
     groups = tuple(_groups(samples, max(watched_ns, 1), cpu_ns))
-    told_ns = sum(group.cpu_ns for group in groups)
+    grouped_ns = sum(group.cpu_ns for group in groups)
     return ProcessThreads(
         samples=len(samples),
         watched_ns=watched_ns,
         cpu_ns=cpu_ns,
         groups=groups,
-        ended_ns=cpu_ns if isinstance(cpu_ns, Missing) else max(cpu_ns - told_ns, 0),
+        ended_ns=cpu_ns if isinstance(cpu_ns, Missing) else max(cpu_ns - grouped_ns, 0),
         guests=_stands(
             use
             for sample in samples
@@ -112,42 +107,42 @@ def thread_times(resource_samples: Sequence[ResourceSample]) -> ProcessThreads |
     )
 
 
-def _samples(told: Sequence[ResourceSample]) -> Iterator[_Sample]:
-    for before, resource_sample in pairwise(told):
-        times = resource_sample.thread_times
+def _samples(timed: Sequence[ResourceSample]) -> Iterator[_Sample]:
+    for before, sample in pairwise(timed):
+        times = sample.thread_times
         if isinstance(times, Missing) or isinstance(times.since_ns, Missing):
             continue
-        if times.since_ns < resource_sample.at_ns:
-            yield _Sample(before, resource_sample, times.since_ns, times)
+        if times.since_ns < sample.at_ns:
+            yield _Sample(before, sample, times.since_ns, times)
 
 
 def _groups(
     samples: Sequence[_Sample], watched_ns: int, cpu_ns: int | Missing
 ) -> Iterator[ThreadGroup]:
-    """Give the groups, those that used most first."""
-    found: dict[tuple[bool, str], list[ThreadUse]] = {}
+    """Yield the groups, those that used the most CPU time first."""
+    by_group: dict[tuple[bool, str], list[ThreadUse]] = {}
     most: Counter[tuple[bool, str]] = Counter()
     for sample in samples:
-        there: Counter[tuple[bool, str]] = Counter()
+        counts: Counter[tuple[bool, str]] = Counter()
         for use in sample.times.threads:
             if not isinstance(use.cpu_ns, Missing):
                 key = (use.is_python, use.name)
-                found.setdefault(key, []).append(use)
-                there[key] += use.count
-        most |= there
-    sums_ns = {key: sum(map(_known_ns, uses)) for key, uses in found.items()}
+                by_group.setdefault(key, []).append(use)
+                counts[key] += use.count
+        most |= counts
+    sums_ns = {key: sum(map(_known_ns, uses)) for key, uses in by_group.items()}
     # The clocks of threads are finer than that of the process.
-    whole_ns = cpu_ns if isinstance(cpu_ns, Missing) else max(cpu_ns, sum(sums_ns.values()), 1)
-    for key in sorted(found, key=lambda key: (-sums_ns[key], key)):
+    total_ns = cpu_ns if isinstance(cpu_ns, Missing) else max(cpu_ns, sum(sums_ns.values()), 1)
+    for key in sorted(by_group, key=lambda key: (-sums_ns[key], key)):
         is_python, name = key
-        uses, used_ns = found[key], sums_ns[key]
+        uses, used_ns = by_group[key], sums_ns[key]
         yield ThreadGroup(
             name=name or UNNAMED,
             is_python=is_python,
             threads=most[key],
             cpu_ns=used_ns,
             cores=used_ns / watched_ns,
-            ratio=whole_ns if isinstance(whole_ns, Missing) else used_ns / whole_ns,
+            ratio=total_ns if isinstance(total_ns, Missing) else used_ns / total_ns,
             runs_steps=any(use.runs_steps for use in uses),
             stands=_stands(uses),
         )
@@ -167,20 +162,18 @@ def _known_ns(use: ThreadUse) -> int:
     return 0 if isinstance(use.cpu_ns, Missing) else use.cpu_ns
 
 
-def _cpu_ns(resource_sample: ResourceSample) -> int | Missing:
-    if isinstance(resource_sample.user_ns, Missing) or isinstance(
-        resource_sample.system_ns, Missing
-    ):
+def _cpu_ns(sample: ResourceSample) -> int | Missing:
+    if isinstance(sample.user_ns, Missing) or isinstance(sample.system_ns, Missing):
         return NO_CPU_TIME
-    return resource_sample.user_ns + resource_sample.system_ns
+    return sample.user_ns + sample.system_ns
 
 
 def _used_ns(sample: _Sample) -> int | Missing:
-    return _grown(_cpu_ns(sample.before), _cpu_ns(sample.resource_sample))
+    return _grown(_cpu_ns(sample.before), _cpu_ns(sample.sample))
 
 
 def _delay_ns(sample: _Sample) -> int | Missing:
-    return _grown(sample.before.run_delay_ns, sample.resource_sample.run_delay_ns)
+    return _grown(sample.before.run_delay_ns, sample.sample.run_delay_ns)
 
 
 def _grown(first: int | Missing, last: int | Missing) -> int | Missing:
@@ -191,8 +184,8 @@ def _grown(first: int | Missing, last: int | Missing) -> int | Missing:
 
 def _summed(amounts: Sequence[int | Missing]) -> int | Missing:
     known = [amount for amount in amounts if not isinstance(amount, Missing)]
-    untold = (amount for amount in amounts if isinstance(amount, Missing))
-    return next(untold, sum(known))
+    unknown = (amount for amount in amounts if isinstance(amount, Missing))
+    return next(unknown, sum(known))
 
 
 # The first thread, the only one for which the wait for a CPU is recorded.

@@ -125,7 +125,7 @@ def test_launches_without_known_kernels_have_no_delay():
     [
         ([], view.NOT_SAMPLED),
         ([Step([op("MatMul", 0, 5)])], view.NO_ACCELERATOR),
-        ([Step([op("MatMul", 0, 5, Place.ACCELERATOR)])], view.NOT_TOLD),
+        ([Step([op("MatMul", 0, 5, Place.ACCELERATOR)])], view.NOT_RECORDED),
     ],
 )
 def test_no_driver_call_has_a_reason(steps, reason: Missing):
