@@ -132,14 +132,6 @@ def test_what_is_of_the_run_stands_apart_from_the_last_of_several_processes() ->
         assert before.endswith("\n") == (count > 1)
 
 
-def test_a_silent_run_says_why():
-    """Nothing recorded is explained in place of tables."""
-    text = report_text(gather(profile(processes=[])), width=80, colour=False)
-
-    assert "PYTHONPATH" in text
-    assert "Ops" not in text
-
-
 def test_ranks_and_states_are_shown():
     """A worker of a distributed job is named as one."""
     report = gather(profile(processes=[process(rank=1, role="worker", state="killed")]))
@@ -225,25 +217,6 @@ def test_the_page_of_steps_fits(width):
     assert "~3.00 ms" in text
     assert "the first step" in text
     assert "and 2 more kinds of step" in text
-
-
-def test_processes_of_a_run_share_one_axis_of_time():
-    """Two workers have a strip each, named by rank, and their phases in one table."""
-    processes = [
-        process(index=at, rank=at, role="worker", unix_minus_monotonic_ns=UNIX_NS - MONO_NS)
-        for at in range(2)
-    ]
-    loops = [timed_loop([10_000_000] * 50, process=at) for at in range(2)]
-
-    text = steps.lay_out(
-        step_gather(profile(loops=loops, processes=processes), last=0), width=100, colour=False
-    )
-
-    assert [line.split()[:2] for line in text.splitlines()[1:3]] == [
-        ["worker", "0"],
-        ["worker", "1"],
-    ]
-    assert "= steady" in text
 
 
 def test_a_histogram_is_drawn_on_one_line():

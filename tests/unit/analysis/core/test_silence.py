@@ -8,14 +8,6 @@ from tfprobe.errors import Missing
 from tfprobe.profile.profile import Interpreter, Run
 
 
-def test_no_interpreter_means_isolated_or_no_python():
-    """Nobody saw the boot directory: isolation, a replaced PYTHONPATH, or no Python at all."""
-    (text,) = explain(profile(processes=[]))
-
-    assert "-I, -E or -S" in text
-    assert "PYTHONPATH" in text
-
-
 def test_interpreters_without_tensorflow_are_listed():
     """Python started and never imported TensorFlow: which Pythons they were."""
     seen = (Interpreter("node7", 5, "3.11.7", "/usr/bin/python3"),)
