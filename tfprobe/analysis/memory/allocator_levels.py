@@ -5,7 +5,6 @@ A deallocation is matched with its allocation by address, else by op and size, f
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -86,6 +85,11 @@ def capacity_bytes(rows: Allocations) -> int | Missing:
     )
 
 
+def is_used(rows: Allocations) -> bool:
+    """Return whether an allocator is known to have held anything."""
+    return bool((rows.bytes > 0).any() or (rows.in_use_bytes > 0).any())
+
+
 def pieces(rows: Allocations) -> Pieces:
     """Return the allocations of one allocator in one capture, with when each was freed."""
     allocated = np.flatnonzero(rows.bytes > 0)
@@ -146,59 +150,8 @@ _DEVICE, _OF_HOST = "GPU", "host"
 
 
 @dataclass(frozen=True, slots=True)
-class Fullest:
-    """An allocator of an accelerator: the most it held in a traced step, and since its creation."""
-
-    process: int
-    device: str
-    allocator: str
-    top_bytes: int
-    lifetime_peak_bytes: int | Missing
-    capacity_bytes: int | Missing
-
-
-def fullest(profile: Profile) -> tuple[Fullest, ...]:
-    """Return the allocators of accelerators, in each process the fullest first."""
-    rows = profile.allocations
-    is_device = _has(rows, rows.device, _DEVICE) | _has(rows, rows.allocator, _DEVICE)
-    rows = rows.only(is_device & ~_has(rows, rows.allocator, _OF_HOST.upper()))
-    found = _allocators(profile, rows) if len(rows) else ()
-    return tuple(
-        sorted(found, key=lambda item: (item.process, -item.top_bytes, item.device, item.allocator))
-    )
-
-
-def _has(rows: Allocations, column: Int32s, text: str) -> Flags:
-    """Return which rows have `text` in a column, ignoring case."""
-    return having(rows.strings, column, lambda value: text in value.upper())
-
-
-def _allocators(profile: Profile, rows: Allocations) -> Iterator[Fullest]:
-    process = np.array([capture.process for capture in profile.captures], dtype=np.int64)[
-        rows.capture
-    ]
-    strings = len(rows.strings.values)
-    codes, code = np.unique(
-        (process * strings + rows.device) * strings + rows.allocator, return_inverse=True
-    )
-    for number in range(len(codes)):
-        mine = rows.only(code == number)
-        if not ((mine.bytes > 0).any() or (mine.in_use_bytes > 0).any()):
-            continue
-        first = int(np.argmax(code == number))
-        yield Fullest(
-            process=int(process[first]),
-            device=mine.strings[mine.device[0]],
-            allocator=mine.strings[mine.allocator[0]],
-            top_bytes=max(level(part).top_bytes for _, part in mine.by_capture()),
-            lifetime_peak_bytes=lifetime_peak_bytes(mine),
-            capacity_bytes=capacity_bytes(mine),
-        )
-
-
-@dataclass(frozen=True, slots=True)
 class DeviceMemory:
-    """The peak use of an accelerator's memory, and its capacity."""
+    """An allocator of an accelerator: the most it held since its creation, and its capacity."""
 
     device: str
     peak_bytes: int
@@ -206,12 +159,34 @@ class DeviceMemory:
 
 
 def device_memories(profile: Profile) -> dict[int, tuple[DeviceMemory, ...]]:
-    """Return the memory of devices by process, as far as their allocators report it."""
-    found: dict[int, tuple[DeviceMemory, ...]] = {}
-    for each in fullest(profile):
-        peak, capacity = each.lifetime_peak_bytes, each.capacity_bytes
-        if isinstance(peak, Missing) or isinstance(capacity, Missing) or not capacity:
+    """Return by process the allocators of accelerators that report a peak and a capacity.
+
+    The one that held most in a traced step comes first.
+    """
+    rows = profile.allocations
+    if not len(rows):
+        return {}
+    is_device = _has(rows, rows.device, _DEVICE) | _has(rows, rows.allocator, _DEVICE)
+    rows = rows.only(is_device & ~_has(rows, rows.allocator, _OF_HOST.upper()))
+    process = np.array([capture.process for capture in profile.captures], dtype=np.int64)
+    key = np.stack((process[rows.capture], rows.device, rows.allocator))
+    groups, group = np.unique(key, axis=1, return_inverse=True)
+    found = []
+    for number, (index, device, allocator) in enumerate(groups.T.tolist()):
+        mine = rows.only(group.reshape(-1) == number)
+        peak, capacity = lifetime_peak_bytes(mine), capacity_bytes(mine)
+        if isinstance(peak, Missing) or isinstance(capacity, Missing) or not is_used(mine):
             continue
-        memory = DeviceMemory(each.device or each.allocator, peak, capacity)
-        found[each.process] = (*found.get(each.process, ()), memory)
-    return found
+        names = (rows.strings[device], rows.strings[allocator])
+        top_bytes = max(level(part).top_bytes for _, part in mine.by_capture())
+        memory = DeviceMemory(names[0] or names[1], peak, capacity)
+        found.append((index, -top_bytes, names, memory))
+    memories: dict[int, tuple[DeviceMemory, ...]] = {}
+    for index, _, _, memory in sorted(found, key=lambda item: item[:3]):
+        memories[index] = (*memories.get(index, ()), memory)
+    return memories
+
+
+def _has(rows: Allocations, column: Int32s, text: str) -> Flags:
+    """Return which rows have `text` in a column, ignoring case."""
+    return having(rows.strings, column, lambda value: text in value.upper())

@@ -13,6 +13,7 @@ from tfprobe.analysis.memory.allocator_levels import (
     UNKNOWN,
     Level,
     capacity_bytes,
+    is_used,
     level,
     lifetime_peak_bytes,
     pieces,
@@ -166,7 +167,7 @@ def _recorded(
     groups, group = np.unique(key, axis=1, return_inverse=True)
     for number, process in enumerate(groups[0].tolist()):
         mine = rows.only(group.reshape(-1) == number)
-        if (mine.bytes > 0).any() or (mine.in_use_bytes > 0).any():
+        if is_used(mine):
             yield _allocator(profile, mine, process, variables, origins, by, moments)
 
 

@@ -12,6 +12,7 @@ from tests.support.profiles import Step, loop, profile
 from tests.support.rundir import UNIX_NS
 from tests.unit.analysis.transfers.test_transfers import row
 from tfprobe.analysis.core.source_lines import Origins
+from tfprobe.analysis.memory.allocator_levels import DeviceMemory, device_memories
 from tfprobe.analysis.memory.host_memory import Growth, GrowthVerdict
 from tfprobe.analysis.memory.memory_peak import GroupKey, Role, Variable, variables
 from tfprobe.analysis.memory.memory_summary import (
@@ -127,6 +128,19 @@ def test_capacity_fragmentation_and_lifetime_peak_are_the_allocators_own() -> No
     assert memory.capacity_bytes == 1000 * KIB
     assert memory.fragmentation_ratio == pytest.approx(0.75)
     assert memory.lifetime_peak_bytes == 900 * KIB
+
+
+def test_a_device_has_the_peak_and_the_capacity_of_its_allocator() -> None:
+    """Since its creation, not only in traced steps."""
+    made = recorded(STEP, STEP)
+
+    assert device_memories(made) == {0: (DeviceMemory(GPU, 900 * KIB, 1000 * KIB),)}
+    assert device_memories(profile([Step([])])) == {}
+
+
+def test_an_allocator_that_held_nothing_is_no_memory_of_a_device() -> None:
+    """It only freed what nobody saw it allocate, and reports nothing in use."""
+    assert device_memories(recorded([(1, -KIB, 1, "", 0)])) == {}
 
 
 def test_holders_may_be_layers() -> None:
