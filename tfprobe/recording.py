@@ -18,8 +18,8 @@ from tfprobe.launch import environ
 from tfprobe.profile.profile import Capture, Loop, Process, Profile, RecentSteps
 from tfprobe.profile.reader.run_reader import RunReader, load
 from tfprobe.profile.reader.traced_steps import dearest
-from tfprobe.report.documents.published import published
-from tfprobe.report.documents.run_report import Document, document, gather
+from tfprobe.report.documents.document import Document, published
+from tfprobe.report.documents.run_report import gather_report, report_document
 from tfprobe.runs.catalogue import find_run
 from tfprobe.runs.layout import DEFAULT_OUTPUT, RunFolder
 from tfprobe.runs.liveness import this_machine
@@ -95,7 +95,7 @@ class Recording:
     def report(self) -> Document:
         """Return the document of `tfprobe report --json`: times in µs, sizes in bytes."""
         advice = advise(self._profile, dearest(self._folder, self._profile))
-        return published(document(gather(self._profile), advice))
+        return published(report_document(gather_report(self._profile), advice))
 
     def follow(self, every_s: float = 1.0, *, timeout_s: float | None = None) -> Iterator[Update]:
         """Give an update whenever something is new, looking every `every_s` seconds, until the end.

@@ -29,7 +29,7 @@ from tfprobe.profile.activities import Activity
 from tfprobe.profile.profile import Loop, Process, Profile
 from tfprobe.profile.records import DeviceStats, NodeStats
 from tfprobe.report.documents import tiers as all_tiers
-from tfprobe.report.documents.published import published
+from tfprobe.report.documents.document import published
 from tfprobe.report.documents.tiers import Tiers
 
 _MISSING = {
@@ -76,7 +76,7 @@ def models_profiler(
         place = of_step.setdefault(_place(step.process, loops), {})
         for device, label in zip(step.devices, _device_labels(step.devices), strict=True):
             _add_nodes(place.setdefault(label, {}), device.nodes)
-    tiers = all_tiers.gather(profile)
+    tiers = all_tiers.gather_tiers(profile)
     yield (
         "summary.json",
         json.dumps(_summary(profile, loops, models, op_stats, tiers), indent=2) + "\n",
@@ -97,7 +97,7 @@ def _summary(
         return f"{process.host} {process.number}" if several else ""
 
     activities, unplaced = app_stats(profile, loops, models, place)
-    shown = published(all_tiers.document(tiers))
+    shown = published(all_tiers.tiers_document(tiers))
     return {
         "app_stats": activities,
         "op_stats": op_stats,

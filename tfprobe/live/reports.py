@@ -12,7 +12,7 @@ from tfprobe.findings.engine import Advice
 from tfprobe.profile.profile import Profile
 from tfprobe.profile.reader.run_reader import RunReader
 from tfprobe.profile.reader.traced_steps import dearest
-from tfprobe.report.documents.run_report import Report, gather
+from tfprobe.report.documents.run_report import Report, gather_report
 from tfprobe.runs.layout import RunFolder
 from tfprobe.runs.liveness import Machine
 
@@ -88,7 +88,7 @@ class Reports:
         self.has_ended = self._following.has_ended
         if profile is self._shown:
             return NOTHING_NEW
-        report = gather(profile)
+        report = gather_report(profile)
         advice = engine.advise(profile, dearest(self._folder, profile))
         self._shown = profile
         return MadeReport(report, advice, at_unix_ns, self._clock() - self._began_s)

@@ -198,7 +198,9 @@ def _merged(
     lost = tuple(each.problem() for each in summaries if isinstance(each, FailedShard))
     hosts = [process.process.host for part in parts for process in part.report.processes]
     rest = rest_of(entry, hosts)
-    whole = run_report.merge(rest.run, [each.report for each in parts], run_report.beside(rest))
+    whole = run_report.merge_report(
+        rest.run, [each.report for each in parts], run_report.run_facts(rest)
+    )
     if lost:
         silences = whole.silences if parts else ()
         whole = replace(whole, problems=(*whole.problems, *lost), silences=silences)
@@ -241,7 +243,7 @@ def summarize(
     found = process_accounts(profile, loops)
     joined = dearest(RunFolder(Path(shard.run)), profile) if is_joined else ()
     return ProcessSummary(
-        report=run_report.part(profile, loops, found),
+        report=run_report.report_part(profile, loops, found),
         analysis=collect.analyse_processes(
             profile, joined, limits, cycles=loops, did=did, known_accounts=found
         ),

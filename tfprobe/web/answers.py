@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any
 
 from tfprobe.errors import UsageError
+from tfprobe.report.documents.document import Document
 from tfprobe.web.opened import OpenRun
 from tfprobe.web.pages import (
     compare,
@@ -29,8 +29,6 @@ from tfprobe.web.pages.timeline import ranks as timeline_ranks
 from tfprobe.web.pages.timeline import slices, step_timeline
 from tfprobe.web.pages.timeline.slices import search_document
 from tfprobe.web.params import Params
-
-Document = dict[str, Any]  # Any: JSON values, as each page's module describes them
 
 # The name of a page's document -> what makes it, sorted by name.
 ANSWERS: Mapping[str, Callable[[OpenRun, Params], Document]] = {

@@ -17,7 +17,7 @@ from tfprobe.analysis.ops.op_stats import AT
 from tfprobe.analysis.ops.scope_view import scope
 from tfprobe.errors import Missing
 from tfprobe.profile.graph import Frame, Graph, Node
-from tfprobe.web.loop_costs import NothingRecorded, Priced
+from tfprobe.web.loop_costs import LoopCosts, NothingRecorded
 from tfprobe.web.opened import OpenRun
 
 # Deeper ones are those of a function that calls itself: of those the ends tell enough.
@@ -34,7 +34,7 @@ class CodeTree:
     places: tuple[TreeNode, ...]
 
 
-def code_tree(run: OpenRun, found: Priced, *, with_libraries: bool) -> CodeTree:
+def code_tree(run: OpenRun, found: LoopCosts, *, with_libraries: bool) -> CodeTree:
     """Return the tree of calls, without those inside libraries or with them.
 
     Raises NothingRecorded where nobody knows the code.
@@ -45,7 +45,7 @@ def code_tree(run: OpenRun, found: Priced, *, with_libraries: bool) -> CodeTree:
     return run.made(key, lambda: _tree(found, with_libraries=with_libraries))
 
 
-def code_files(run: OpenRun, found: Priced) -> tuple[FileCost, ...]:
+def code_files(run: OpenRun, found: LoopCosts) -> tuple[FileCost, ...]:
     """Return the files, dearest first, those of the job before those of libraries.
 
     A question names one by its place here.
@@ -54,7 +54,7 @@ def code_files(run: OpenRun, found: Priced) -> tuple[FileCost, ...]:
     return run.made(("code files", found.place), lambda: _by_cost(files(tree.view.shown)))
 
 
-def file_places(run: OpenRun, found: Priced) -> Mapping[str, int]:
+def file_places(run: OpenRun, found: LoopCosts) -> Mapping[str, int]:
     """Return the place of each file in that list, nothing where nobody knows the code."""
     if not found.sampled.graph.has_traces:
         return {}
@@ -76,7 +76,7 @@ def _by_cost(found: Sequence[FileCost]) -> tuple[FileCost, ...]:
     )
 
 
-def _tree(found: Priced, *, with_libraries: bool) -> CodeTree:
+def _tree(found: LoopCosts, *, with_libraries: bool) -> CodeTree:
     nodes = tuple(_cut(node, with_libraries=with_libraries) for node in found.sampled.graph.nodes)
     sampled = replace(found.sampled, graph=Graph(nodes))
     # A level of the view is one of the tree; there is no deeper one.
@@ -188,15 +188,17 @@ def fold(top: TreeNode, column: int, *, most: int = MOST_PLACES) -> list[TreePla
     Told are the dearest in a column of costs: none that is below 1/2,000 of the top, nor one that
     costs nothing.
     """
-    told = _dearest(top, column, most)
+    shown_places = _costliest(top, column, most)
     places: list[TreePlace] = []
     waiting = [(top, -1)]
     while waiting:
         shown, parent = waiting.pop()
         place = TreePlace(shown, parent)
-        kept = [child for child in shown.children if id(child) in told]
+        kept = [child for child in shown.children if id(child) in shown_places]
         left = [
-            child for child in shown.children if id(child) not in told and _is_used(child, column)
+            child
+            for child in shown.children
+            if id(child) not in shown_places and _is_used(child, column)
         ]
         place.children = sorted(kept, key=lambda each: (-_cost(each, column), each.branch.name))
         place.smaller = len(left)
@@ -206,10 +208,10 @@ def fold(top: TreeNode, column: int, *, most: int = MOST_PLACES) -> list[TreePla
     return places
 
 
-def _dearest(top: TreeNode, column: int, most: int) -> Mapping[int, TreeNode]:
+def _costliest(top: TreeNode, column: int, most: int) -> Mapping[int, TreeNode]:
     """Return, by identity, the places that are told."""
     least = max(_cost(top, column) * SMALLEST_RATIO, 1)
-    told = {id(top): top}
+    chosen = {id(top): top}
     heap: list[tuple[int, str, int, int, TreeNode]] = []
 
     def add(children: Iterable[TreeNode], level: int) -> None:
@@ -221,11 +223,11 @@ def _dearest(top: TreeNode, column: int, most: int) -> Mapping[int, TreeNode]:
                 heapq.heappush(heap, (-cost, child.branch.name, id(child), level, child))
 
     add(top.children, 1)
-    while heap and len(told) < most:
+    while heap and len(chosen) < most:
         *_, level, shown = heapq.heappop(heap)
-        told[id(shown)] = shown
+        chosen[id(shown)] = shown
         add(shown.children, level + 1)
-    return told
+    return chosen
 
 
 def _cost(shown: TreeNode, column: int) -> int:
@@ -244,14 +246,14 @@ class ScopeTree:
     by_path: Mapping[str, TreeNode]
 
 
-def scope_tree(run: OpenRun, found: Priced, *, layers: bool) -> ScopeTree:
+def scope_tree(run: OpenRun, found: LoopCosts, *, layers: bool) -> ScopeTree:
     """Return the tree of scopes, or of layers, which have their gradients below them."""
     return run.made(
         ("scope tree", found.place, layers), lambda: _prune_tree_tree(found, layers=layers)
     )
 
 
-def _prune_tree_tree(found: Priced, *, layers: bool) -> ScopeTree:
+def _prune_tree_tree(found: LoopCosts, *, layers: bool) -> ScopeTree:
     sampled = found.sampled
     if layers:
         sampled = replace(sampled, graph=by_layer(sampled.graph))

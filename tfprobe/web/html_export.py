@@ -93,9 +93,9 @@ def page(
     shell = _shell(run_name)
     room = most_bytes - len(shell.encode()) - len(_json(run_name)) - 64
     recording = _Recording(run_name, room)
-    asked = list(questions(run))
-    for at, (name, arguments) in enumerate(asked):
-        watch(at, len(asked))
+    requests = list(questions(run))
+    for at, (name, arguments) in enumerate(requests):
+        watch(at, len(requests))
         key = key_of(run_name, name, arguments)
         given = {each: str(value) for each, value in arguments.items()}
         try:
@@ -225,56 +225,56 @@ def _graph(run: OpenRun) -> Iterator[Arguments]:
     """Enter the dearest scopes, where the dearest ops are, and what is in the dearest scope."""
     yield from _looks()(run)
     inside = _entered(run, "")
-    nodes = _told(run, "ops", {"by": "name"}).get("rows", [])[:_MOST_ROWS]
+    nodes = _answer(run, "ops", {"by": "name"}).get("rows", [])[:_MOST_ROWS]
     around = [node["scope"] for node in nodes if node["scope"]]
     within = [each for path in inside[:1] for each in _entered(run, path)]
     yield from ({"at": path} for path in dict.fromkeys([*inside, *around, *within]))
 
 
 def _entered(run: OpenRun, at: str) -> list[str]:
-    groups = _told(run, "graph", {"at": at}).get("groups", [])
+    groups = _answer(run, "graph", {"at": at}).get("groups", [])
     paths = [group["path"] for group in groups if group["kind"] == "scope" and group["path"]]
     return paths[:_MOST_ROWS]
 
 
 def _memory(run: OpenRun) -> Iterator[Arguments]:
     yield from _looks(*({"by": each} for each in GROUP_KEYS))(run)
-    for allocator in _told(run, "memory").get("allocators", [])[:_MOST_ROWS]:
+    for allocator in _answer(run, "memory").get("allocators", [])[:_MOST_ROWS]:
         yield {"at": allocator["at"]}
 
 
 def _ops(run: OpenRun) -> Iterator[Arguments]:
-    told = _told(run, "ops")
+    document = _answer(run, "ops")
     yield {"by": "name"}
-    yield from ({"device": at} for at, _ in enumerate(told.get("devices", [])[:_MOST_ROWS]))
-    for row in told.get("rows", [])[:_MOST_TYPES]:
+    yield from ({"device": at} for at, _ in enumerate(document.get("devices", [])[:_MOST_ROWS]))
+    for row in document.get("rows", [])[:_MOST_TYPES]:
         yield {"by": "name", "type": row["type"]}
     yield from _looks({"by": "name"})(run)
 
 
 def _source(run: OpenRun) -> Iterator[Arguments]:
     """Show each file at its dearest line."""
-    files = _told(run, "code").get("files", [])[:_MOST_ROWS]
+    files = _answer(run, "code").get("files", [])[:_MOST_ROWS]
     yield from ({"file": at} for at, _ in enumerate(files) if at)
     yield from _looks()(run)
 
 
 def _stacks(run: OpenRun) -> Iterator[Arguments]:
     """Show each process that was sampled."""
-    count = len(_told(run, "stacks").get("processes", []))
+    count = len(_answer(run, "stacks").get("processes", []))
     yield from ({"process": at} for at in range(1, min(count, _MOST_ROWS)))
 
 
 def _step(run: OpenRun) -> Iterator[Arguments]:
     """Pick the steps that stand out and those that were sampled, of each loop."""
     for loop in _loops(run):
-        told = _told(run, "steps", {"work": loop})
+        document = _answer(run, "steps", {"work": loop})
         longest = [
             each["step"]
             for what in ("slow_steps", "long_gaps")
-            for each in told.get(what, {}).get("longest", [])[:_MOST_ROWS]
+            for each in document.get(what, {}).get("longest", [])[:_MOST_ROWS]
         ]
-        sampled = told.get("sampled_steps", [])[: -_MOST_ROWS - 1 : -1]
+        sampled = document.get("sampled_steps", [])[: -_MOST_ROWS - 1 : -1]
         for number in dict.fromkeys([*sampled, *longest]):
             yield {"work": loop, "step": number}
 
@@ -287,7 +287,7 @@ def _timeline_ranks(run: OpenRun) -> Iterator[Arguments]:
     yield from itertools.islice(step_timeline.further(run), _MOST_OF_RANKS)
 
 
-def _told(run: OpenRun, name: str, arguments: Arguments | None = None) -> dict[str, Any]:
+def _answer(run: OpenRun, name: str, arguments: Arguments | None = None) -> dict[str, Any]:
     """Return a document, empty where there is none. Any: JSON, see docs/web.md."""
     given = {each: str(value) for each, value in (arguments or {}).items()}
     try:

@@ -35,7 +35,7 @@ _NO_FLOAT_OPS = "the shapes that ops met are not known"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Priced:
+class LoopCosts:
     """The traced steps of a loop; `costs` are those of all of them together, by node.
 
     `place` is that of the loop in the profile.
@@ -51,7 +51,7 @@ class Priced:
         """Return how many steps were traced."""
         return len(self.sampled.captures)
 
-    def only(self, device: str) -> Priced:
+    def only(self, device: str) -> LoopCosts:
         """Return what ran on one device alone."""
         rows = self.sampled.executions
         chosen = rows.device == rows.strings.values.index(device)
@@ -59,35 +59,35 @@ class Priced:
             self.sampled, executions=rows.only(chosen), node=self.sampled.node[chosen]
         )
         float_ops = replace(self.float_ops, of_rows=self.float_ops.of_rows[chosen])
-        return Priced(self.place, sampled, float_ops, total_costs(sampled, float_ops))
+        return LoopCosts(self.place, sampled, float_ops, total_costs(sampled, float_ops))
 
 
 class NothingRecorded(NoAnswer):
     """Of the loop that is asked for, the recording has not what a page shows."""
 
 
-def told(
-    run: OpenRun, question: Params, make: Callable[[Priced], dict[str, Any]]
+def costs_document(
+    run: OpenRun, question: Params, make: Callable[[LoopCosts], dict[str, Any]]
 ) -> dict[str, Any]:
     """Return what `make` says of a loop; where nothing is recorded, `nothing` says why.
 
     The page is there all the same, so that one can choose another loop. Any: JSON values.
     """
     try:
-        return make(priced(run, question))
+        return make(loop_costs_of(run, question))
     except NothingRecorded as exc:
         loop = run.place(run.loop(question))
         return {"works": loops_document(run), "work": loop, "nothing": str(exc)}
 
 
-def priced(run: OpenRun, question: Params) -> Priced:
+def loop_costs_of(run: OpenRun, question: Params) -> LoopCosts:
     """Return what the loop of a question costs. Raises NothingRecorded where none was traced."""
     loop = run.loop(question)
     place = run.place(loop)
     return run.made(("priced", place), lambda: _priced(run, place))
 
 
-def head(run: OpenRun, found: Priced) -> dict[str, Any]:
+def head(run: OpenRun, found: LoopCosts) -> dict[str, Any]:
     """Return what all documents about costs begin with. Any: JSON values.
 
     `missing` says by column why it is null everywhere, `has_graph` whether places are in a graph.
@@ -101,14 +101,16 @@ def head(run: OpenRun, found: Priced) -> dict[str, Any]:
     }
 
 
-def missing(found: Priced) -> dict[str, str]:
+def missing(found: LoopCosts) -> dict[str, str]:
     """Return why columns are not known of any node."""
     known = known_columns(found.sampled, found.float_ops)
     reasons = {"bytes": _NO_MEMORY, "params": _NO_PARAMETERS, "float_ops": _NO_FLOAT_OPS}
     return {name: reason for name, reason in reasons.items() if name not in known}
 
 
-def row(found: Priced, costs: Int64s, unknown: Mapping[str, str]) -> dict[str, int | float | None]:
+def row(
+    found: LoopCosts, costs: Int64s, unknown: Mapping[str, str]
+) -> dict[str, int | float | None]:
     """Return a row of costs for a mean step, null where it is not known; `unknown` are columns."""
     steps = max(found.steps, 1)
     values: dict[str, int | float | None] = {
@@ -122,7 +124,7 @@ def row(found: Priced, costs: Int64s, unknown: Mapping[str, str]) -> dict[str, i
     return values
 
 
-def devices(found: Priced) -> tuple[str, ...]:
+def devices(found: LoopCosts) -> tuple[str, ...]:
     """Return the devices that have rows, by name; a question names one by its place."""
     rows = found.sampled.executions
     return tuple(
@@ -130,7 +132,7 @@ def devices(found: Priced) -> tuple[str, ...]:
     )
 
 
-def _priced(run: OpenRun, place: int) -> Priced:
+def _priced(run: OpenRun, place: int) -> LoopCosts:
     loop = run.profile.loops[place]
     sampled = run.sampled(loop, with_shapes=True)
     if isinstance(sampled, Missing):
@@ -140,4 +142,4 @@ def _priced(run: OpenRun, place: int) -> Priced:
         )
     float_ops = count(sampled)
     costs = total_costs(sampled, float_ops)
-    return Priced(place, as_executed(sampled), float_ops, costs)
+    return LoopCosts(place, as_executed(sampled), float_ops, costs)

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tfprobe.errors import NoAnswer, UnreadableInput
+from tfprobe.report.documents.document import Document
 from tfprobe.runs.layout import RunFolder
 from tfprobe.runs.liveness import Machine
 from tfprobe.runs.process_folder.file_cache import SETTLED_S
@@ -74,7 +75,7 @@ class RunCache:
         # The one asked for longest ago is first.
         self._open: dict[str, _Entry] = {}
 
-    def answer(self, name: str, page: str, question: Params) -> answers.Document:
+    def answer(self, name: str, page: str, question: Params) -> Document:
         """Return a document of a run as it is now.
 
         Raises what `answers.answer` raises, and NoAnswer for a run that there is not.

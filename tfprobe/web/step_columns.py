@@ -10,12 +10,17 @@ from tfprobe.analysis.steps import outliers
 from tfprobe.analysis.steps.outliers import Outlier, Outliers
 from tfprobe.analysis.steps.phases import life
 from tfprobe.analysis.steps.slow_step_causes import Cause, describe_cause
-from tfprobe.analysis.steps.step_series import StepSeries, Trend, bands
+from tfprobe.analysis.steps.step_series import StepSeries, bands
 from tfprobe.analysis.steps.step_window import StepWindow
 from tfprobe.errors import Missing
 from tfprobe.profile.profile import Profile
-from tfprobe.report.documents.step_report import LoopStepReport
-from tfprobe.web.values import Document, whole
+from tfprobe.report.documents.document import Document
+from tfprobe.report.documents.step_report import (
+    LoopStepReport,
+    outlier_document,
+    outliers_document,
+)
+from tfprobe.web.values import whole
 
 # More are told of by their number and their time.
 SHOWN_OUTLIERS = 200
@@ -51,65 +56,32 @@ def series_document(found: StepSeries) -> Document:
     return document
 
 
-def outliers_document(found: Outliers | Missing, *, most: int = SHOWN_OUTLIERS) -> Document:
-    """Return what stands out: in all, by cause, and the longest."""
+def shown_outliers(found: Outliers | Missing, *, most: int = SHOWN_OUTLIERS) -> Document:
+    """Return the document of outliers with their causes in words, and at most so many of them."""
     if isinstance(found, Missing):
-        return {"missing": found.reason}
+        return outliers_document(found)
+    causes = outliers.by_cause(found)
+    document = outliers_document(found)
     return {
-        "looked_at": found.looked_at,
-        "count": len(found.found),
-        "usual_ns": round(found.usual_ns),
-        "excess_ns": found.excess_ns,
-        "share_ratio": found.share_ratio,
+        **document,
         "causes": [
-            {**cause_document(cause), "count": count, "excess_ns": excess_ns}
-            for cause, count, excess_ns in outliers.by_cause(found)
+            {**shown, **_why(cause)}
+            for shown, (cause, _, _) in zip(document["causes"], causes, strict=True)
         ],
-        "periods": [
-            {
-                "every": period.every,
-                "first": period.first,
-                "times": period.times,
-                "turns": period.turns,
-            }
-            for period in found.periods
-        ],
-        "longest": [outlier_document(each) for each in found.found[:most]],
+        "longest": [shown_outlier(outlier) for outlier in found.found[:most]],
     }
 
 
-def outlier_document(each: Outlier) -> Document:
-    """Return one step, or the gap before it."""
-    return {
-        "step": each.step,
-        "duration_ns": each.duration_ns,
-        "excess_ns": each.excess_ns,
-        "z": round(each.z, 1),
-        **cause_document(each.cause),
-    }
+def shown_outlier(outlier: Outlier) -> Document:
+    """Return the document of one step, or of the gap before it, with its cause in words."""
+    return {**outlier_document(outlier), "z": round(outlier.z, 1), **_why(outlier.cause)}
 
 
-def cause_document(cause: Cause | Missing) -> Document:
-    """Return why something took long, in words; its kind is None where that is not known."""
-    kind = None if isinstance(cause, Missing) else cause.kind
-    return {"cause": kind, "why": describe_cause(cause)[:_CAUSE_CHARACTERS]}
+def _why(cause: Cause | Missing) -> Document:
+    name = None if isinstance(cause, Missing) else cause.name[:_CAUSE_CHARACTERS]
+    return {"cause_name": name, "why": describe_cause(cause)[:_CAUSE_CHARACTERS]}
 
 
 def marked_steps(remembered: StepWindow, flags: np.ndarray[Any, Any]) -> list[int]:
     """Return the numbers of the latest steps that have a flag."""
     return whole(remembered.numbers[np.flatnonzero(flags)[-_MOST_MARKS:]])
-
-
-def trend_document(found: Trend | Missing) -> Document:
-    """Return how step times change over the run."""
-    if isinstance(found, Missing):
-        return {"missing": found.reason}
-    return {
-        "first_step": found.first_step,
-        "last_step": found.last_step,
-        "change_ratio": found.change_ratio,
-        "low_ratio": found.low_ratio,
-        "high_ratio": found.high_ratio,
-        "p_value": found.p_value,
-        "is_significant": found.is_significant,
-    }

@@ -8,22 +8,18 @@ from typing import Any
 import numpy as np
 
 from tfprobe.analysis.core.statistics import SampleCurve, sampling_gaps
-from tfprobe.errors import Missing
-
-# Any: JSON values.
-Document = dict[str, Any]
+from tfprobe.report.documents.document import Document, known, reasons
+from tfprobe.report.documents.tiers import curve_document
 
 
-def known(value: object) -> Any:
-    """Return a value, None where it is Missing. Any: a JSON value, as it was."""
-    return None if isinstance(value, Missing) else value
-
-
-def facts(given: Mapping[str, object]) -> Document:
-    """Return facts with null for what is not known; `missing` says why, by their names."""
-    reasons = {name: fact.reason for name, fact in given.items() if isinstance(fact, Missing)}
-    told = {name: _told(fact) for name, fact in given.items()}
-    return {**told, "missing": reasons} if reasons else told
+def facts(values: Mapping[str, object]) -> Document:
+    """Return facts with null for what is not known; `missing` says why, where anything is not."""
+    shown = {
+        name: curve(value) if isinstance(value, SampleCurve) else known(value)
+        for name, value in values.items()
+    }
+    missing = reasons(values)
+    return {**shown, "missing": missing} if missing else shown
 
 
 def whole(values: np.ndarray[Any, Any]) -> list[int]:
@@ -32,29 +28,15 @@ def whole(values: np.ndarray[Any, Any]) -> list[int]:
     return column
 
 
-def _told(fact: object) -> object:
-    if isinstance(fact, Missing):
-        return None
-    return curve(fact) if isinstance(fact, SampleCurve) else fact
-
-
-def curve(found: SampleCurve) -> Document:
+def curve(measured: SampleCurve) -> Document:
     """Return an amount over time; a null begins a time without samples."""
-    at_ns = np.array([point.at_ns for point in found.points], dtype=np.int64)
+    at_ns = np.array([point.at_ns for point in measured.points], dtype=np.int64)
     last, begin_ns = sampling_gaps(at_ns)
-    # Six digits are more than any sample is good for, and halve the document.
-    values: list[float | None] = [float(f"{point.value:.6g}") for point in found.points]
+    document = curve_document(measured)
+    values: list[float | None] = document["values"]
     for place in reversed(last.tolist()):
         values.insert(place + 1, None)
-    return {
-        "mean": found.mean,
-        "p95": found.p95,
-        "min": found.min,
-        "max": found.max,
-        "last": found.last,
-        "at_unix_ns": np.insert(at_ns, last + 1, begin_ns).tolist(),
-        "values": values,
-    }
+    return {**document, "at_unix_ns": np.insert(at_ns, last + 1, begin_ns).tolist()}
 
 
 # What a page shows of a name. Nobody reads on, and ten thousand such are still a small document.
@@ -70,6 +52,19 @@ def shown_name(name: str, most: int = SHOWN_CHARACTERS) -> str:
         name = f"{name[: most - end - 1]}…{name[-end:]}"
     # Half a character, which JSON may hold and UTF-8 may not.
     return name.encode("utf-8", "replace").decode("utf-8")
+
+
+# Of texts that may hold a name of any length.
+TEXT_CHARACTERS = 500
+
+
+def shortened(value: Any, most: int = TEXT_CHARACTERS) -> Any:
+    """Return a part of a document with no text in it longer than `most`. Any: JSON values."""
+    if isinstance(value, dict):
+        return {name: shortened(part, most) for name, part in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [shortened(part, most) for part in value]
+    return value[:most] if isinstance(value, str) else value
 
 
 def is_whole_name(name: str) -> bool:

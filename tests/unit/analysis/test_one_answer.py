@@ -17,8 +17,8 @@ from tfprobe.analysis.compare.several_runs import trend
 from tfprobe.findings.engine import advise
 from tfprobe.profile.profile import Profile
 from tfprobe.report.documents.breakdown_document import shares_document
-from tfprobe.report.documents.findings_document import document as advice_document
-from tfprobe.report.documents.run_report import document, gather
+from tfprobe.report.documents.findings_document import advice_document
+from tfprobe.report.documents.run_report import gather_report, report_document
 from tfprobe.web import answers
 from tfprobe.web.params import Params
 
@@ -51,7 +51,7 @@ def _page(told: Profile, name: str) -> dict[str, Any]:
 
 def test_the_account(told: Profile) -> None:
     """The report's parts are those of the page; goodput is that of the trend of runs."""
-    account = document(gather(told))["account"]
+    account = report_document(gather_report(told))["account"]
     page = _page(told, "shares")["account"]
 
     there = {part["part"]: part["ns"] for part in account["parts"] if part["ns"]}
@@ -71,7 +71,7 @@ def ranks() -> Profile:
 
 def test_the_account_of_ranks_that_wait(ranks: Profile) -> None:
     """What they wait for each other is the same on the page and in the trend of runs."""
-    account = document(gather(ranks))["account"]
+    account = report_document(gather_report(ranks))["account"]
     page = _page(ranks, "shares")["account"]
 
     there = {part["part"]: part["ns"] for part in account["parts"] if part["ns"]}
@@ -85,7 +85,7 @@ def test_the_account_of_ranks_that_wait(ranks: Profile) -> None:
 
 def test_the_cycle_of_a_step(told: Profile) -> None:
     """The report, `tfprobe breakdown` and the page have the same shares."""
-    report = document(gather(told))["breakdown"]
+    report = report_document(gather_report(told))["breakdown"]
     page = _page(told, "shares")["breakdown"]
 
     assert shares_document(run_breakdown(told)) == report
@@ -101,7 +101,9 @@ def test_the_cycle_of_a_step(told: Profile) -> None:
 
 def test_what_steps_wait_for(told: Profile) -> None:
     """The account's waiting for input is the share that traced steps have of it."""
-    parts = {part["part"]: part for part in document(gather(told))["account"]["parts"]}
+    parts = {
+        part["part"]: part for part in report_document(gather_report(told))["account"]["parts"]
+    }
     (waited,) = (each for each in parts["input_wait"]["of"] if each["what"] == "input wait")
     productive_ns = sum(each["ns"] for each in parts["productive"]["of"])
 
@@ -115,7 +117,7 @@ def test_findings(told: Profile) -> None:
     findings = advice_document(advice)["findings"]
 
     assert findings
-    assert document(gather(told), advice)["findings"] == findings
+    assert report_document(gather_report(told), advice)["findings"] == findings
     # The page joins the loop with its graph, by which layers and lines are named, too.
     page = [each["rule"] for each in _page(told, "findings")["findings"]]
     assert [rule for rule in page if rule != "expensive_scopes"] == [

@@ -13,7 +13,7 @@ from tfprobe.errors import Missing
 from tfprobe.findings import engine
 from tfprobe.findings.finding import Evidence, Finding, Gain, Severity, Subject
 from tfprobe.findings.rule import LoopAnalysis, RunAnalysis, TracedStep
-from tfprobe.report.documents import findings_document
+from tfprobe.report.documents.findings_document import advice_document
 
 
 def _judge(*loops: LoopAnalysis) -> engine.Advice:
@@ -117,7 +117,7 @@ def test_a_document_has_fractions_and_times() -> None:
     """Gains are fractions of the loop, and µs."""
     advice = _judge(loop(parts=parts(input_wait=0.5)))
 
-    found = findings_document.document(advice)["findings"][0]
+    found = advice_document(advice)["findings"][0]
 
     assert (found["rule"], found["severity"]) == ("input_bound", "critical")
     assert found["gain"] == {
@@ -138,7 +138,7 @@ def test_a_gain_that_is_none_says_why() -> None:
     """Its numbers are null, never 0."""
     unused = loop(process=process(has_accelerator=True))
 
-    found = findings_document.document(_judge(unused))["findings"][0]
+    found = advice_document(_judge(unused))["findings"][0]
 
     assert (found["rule"], found["gain"]["high_ratio"]) == ("accelerator_idle", None)
     assert "unknown" in found["gain"]["missing"]

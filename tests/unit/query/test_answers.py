@@ -24,8 +24,8 @@ from tfprobe.profile.reader.traced_steps import dearest
 from tfprobe.query import cache, run_reports
 from tfprobe.query.process_pool import Here
 from tfprobe.query.run_reports import RunReport, answer
-from tfprobe.report.documents import findings_document
-from tfprobe.report.documents.run_report import document, gather
+from tfprobe.report.documents.findings_document import advice_document
+from tfprobe.report.documents.run_report import gather_report, report_document
 from tfprobe.runs.layout import RunFolder
 from tfprobe.runs.liveness import Machine
 
@@ -33,12 +33,12 @@ from tfprobe.runs.liveness import Machine
 def by_the_whole(run: RunFolder, here: Machine = ELSEWHERE) -> list[object]:
     profile = load(run, here)
     advice = engine.advise(profile, dearest(run, profile))
-    return as_documents(RunReport(gather(profile), advice))
+    return as_documents(RunReport(gather_report(profile), advice))
 
 
 def as_documents(found: RunReport) -> list[object]:
-    advice = findings_document.document(found.advice)
-    return [document(found.report), advice, plain(found.report.hardware)]
+    advice = advice_document(found.advice)
+    return [report_document(found.report), advice, plain(found.report.hardware)]
 
 
 class Counting:

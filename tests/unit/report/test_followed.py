@@ -15,7 +15,7 @@ from textual.widgets import Static
 from tests.support.profiles import profile, timed_loop
 from tfprobe.errors import Missing, UnreadableInput
 from tfprobe.findings.engine import advise
-from tfprobe.report.documents.run_report import gather
+from tfprobe.report.documents.run_report import gather_report
 from tfprobe.report.format.followed import INTERRUPTED, FollowedReport, ShownReport
 
 PATIENCE_S = 30.0
@@ -49,7 +49,7 @@ def shown(command: str, *, loops: int = 1, state: str = "running") -> ShownRepor
         run=run,
         loops=tuple(replace(timed_loop([5, 6, 7]), index=at) for at in range(loops)),
     )
-    return ShownReport(gather(made), advise(made, ()), 0)
+    return ShownReport(gather_report(made), advise(made, ()), 0)
 
 
 def text(page: FollowedReport) -> str:

@@ -20,8 +20,8 @@ from tfprobe.profile.profile import Problem
 from tfprobe.profile.snapshots import RunLine
 from tfprobe.report.diff import markdown as diff_markdown
 from tfprobe.report.diff import text as diff_layout
-from tfprobe.report.documents.run_report import Report, gather
-from tfprobe.report.documents.step_report import gather as step_gather
+from tfprobe.report.documents.run_report import Report, gather_report
+from tfprobe.report.documents.step_report import gather_steps as step_gather
 from tfprobe.report.format import page
 from tfprobe.report.format.page import histogram_sparkline
 from tfprobe.report.text import markdown, runs, steps
@@ -42,7 +42,7 @@ def full_report() -> Report:
         loop([], index=1, name="empty"),
     ]
     problems = (Problem("node7/4711-1/captures/x.pb", "This capture was skipped: it is empty."),)
-    return gather(profile([Step(rows)], loops=loops, problems=problems))
+    return gather_report(profile([Step(rows)], loops=loops, problems=problems))
 
 
 @pytest.mark.parametrize("width", [80, 100, 120])
@@ -92,22 +92,24 @@ def test_there_is_no_colour_unless_asked():
 
 def test_markup_in_names_is_text():
     """A name with brackets is shown as it is."""
-    report = gather(profile(loops=[loop(name="[bold]loss[/bold] :smile:")]))
+    report = gather_report(profile(loops=[loop(name="[bold]loss[/bold] :smile:")]))
 
     assert "[bold]loss[/bold] :smile:" in report_text(report, width=120, colour=False)
 
 
 def test_names_cannot_steer_the_terminal():
     """Escape sequences and line breaks in a fetch name stay one line of text."""
-    report = gather(profile(loops=[loop(name="a\x1b[31m\nb\udcff")]))
+    report = gather_report(profile(loops=[loop(name="a\x1b[31m\nb\udcff")]))
 
     assert "a\\x1b[31m\\nb\\udcff" in report_text(report, width=120, colour=False)
 
 
 def test_a_run_without_a_completed_step_is_not_said_to_be_fast() -> None:
     """A job that failed in its first step needs to work before it needs to be faster."""
-    failed = report_text(gather(profile(loops=[loop([10], raised=[0])])), width=80, colour=False)
-    finished = report_text(gather(profile(loops=[loop([10])])), width=80, colour=False)
+    failed = report_text(
+        gather_report(profile(loops=[loop([10], raised=[0])])), width=80, colour=False
+    )
+    finished = report_text(gather_report(profile(loops=[loop([10])])), width=80, colour=False)
 
     assert "What to change" not in failed
     assert "What to change" in finished
@@ -122,7 +124,7 @@ def test_what_is_of_the_run_stands_apart_from_the_last_of_several_processes() ->
     )
     for count in (1, 2):
         members = [process(index=at, pid=4000 + at) for at in range(count)]
-        whole = gather(
+        whole = gather_report(
             profile(processes=members, loops=[loop()], resource_samples=resource_samples)
         )
 
@@ -134,7 +136,7 @@ def test_what_is_of_the_run_stands_apart_from_the_last_of_several_processes() ->
 
 def test_ranks_and_states_are_shown():
     """A worker of a distributed job is named as one."""
-    report = gather(profile(processes=[process(rank=1, role="worker", state="killed")]))
+    report = gather_report(profile(processes=[process(rank=1, role="worker", state="killed")]))
 
     text = report_text(report, width=100, colour=False)
 
@@ -189,7 +191,7 @@ def test_steps_show_the_latest():
 
 def test_markdown_has_the_same_numbers():
     """--md writes tables a pull request shows; pipes in names do not break them."""
-    text = markdown.lay_out(gather(profile(loops=[loop(name="a|b")])), advise(profile()))
+    text = markdown.lay_out(gather_report(profile(loops=[loop(name="a|b")])), advise(profile()))
 
     assert "| session_run | a\\|b | 10 |" in text
 
@@ -274,7 +276,7 @@ def test_many_processes_are_put_together():
     """Above eight processes a report shows what they have in common; a thousand fit a screen."""
     processes = [process(index=at, pid=4000 + at, rank=at, role="worker") for at in range(1000)]
     loops = [loop(process=at, kind="fit", name="resnet") for at in range(1000)]
-    report = gather(profile(processes=processes, loops=loops))
+    report = gather_report(profile(processes=processes, loops=loops))
 
     text = report_text(report, width=100, colour=False)
     page = markdown.lay_out(report, advise(profile()))
@@ -290,7 +292,7 @@ def test_many_reasons_for_silence_are_not_all_shown():
     """Of a thousand processes without steps a screen has room for three."""
     processes = [process(index=at, pid=4000 + at) for at in range(1000)]
 
-    text = report_text(gather(profile(processes=processes)), width=100, colour=False)
+    text = report_text(gather_report(profile(processes=processes)), width=100, colour=False)
 
     assert "and 997 more processes without steps; --json says why" in text
 

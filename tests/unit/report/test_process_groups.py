@@ -7,7 +7,7 @@ import dataclasses
 from tests.support.profiles import HOOKS, loop, process, profile
 from tfprobe.errors import Missing
 from tfprobe.report.documents.process_groups import ProcessGroups, Reason, process_groups
-from tfprobe.report.documents.run_report import gather
+from tfprobe.report.documents.run_report import gather_report
 from tfprobe.report.text.report import group_title, name_of, remarks
 
 MS = 1_000_000
@@ -35,7 +35,7 @@ def of(
         for at in range(count)
         if at != silent
     ]
-    return process_groups(gather(profile(processes=processes, loops=loops)))
+    return process_groups(gather_report(profile(processes=processes, loops=loops)))
 
 
 def named(item: ProcessGroups) -> list[tuple[int | None, Reason]]:
@@ -94,7 +94,7 @@ def test_processes_of_which_nothing_is_known_are_told():
     """Without any step there is no row and no cost, and the title still says how many there are."""
     processes = [process(index=at, hooks=Missing("lost"), state="unknown") for at in range(9)]
 
-    item = process_groups(gather(profile(processes=processes)))
+    item = process_groups(gather_report(profile(processes=processes)))
 
     assert group_title(item) == "9 processes on 1 host · unknown · TensorFlow 2.21.0"
     assert list(remarks(item)) == [

@@ -7,12 +7,14 @@ import json
 from tests.support.profiles import Step, loop, op, process, profile
 from tfprobe.errors import Missing
 from tfprobe.profile.profile import Problem
-from tfprobe.report.documents.run_report import document, gather
+from tfprobe.report.documents.run_report import gather_report, report_document
 
 
 def test_the_document_has_the_promised_keys():
     """What the design promises of --json is there, in µs and fractions."""
-    found = document(gather(profile([Step([op("Relu", 0, 50)])], loops=[loop(kind="fit")])))
+    found = report_document(
+        gather_report(profile([Step([op("Relu", 0, 50)])], loops=[loop(kind="fit")]))
+    )
 
     assert found["schema"] == "tfprobe.report/1"
     assert found["run"].keys() == {
@@ -42,7 +44,9 @@ def test_missing_data_has_its_reason_and_json_can_hold_it():
     bare = process(python=Missing("x"), tensorflow=Missing("x"), hooks=Missing("no steps.bin"))
     problems = (Problem("node7", "broken"),)
 
-    found = document(gather(profile(processes=[bare], loops=[loop([])], problems=problems)))
+    found = report_document(
+        gather_report(profile(processes=[bare], loops=[loop([])], problems=problems))
+    )
 
     assert json.loads(json.dumps(found, allow_nan=False)) == found
     assert found["breakdown"] == {"missing": "no step was traced"}
@@ -54,6 +58,6 @@ def test_works_are_shown_longest_first():
     """The loop that took most of the time is the first line."""
     loops = [loop([10], index=0, name="small"), loop([10**9], index=1, name="big")]
 
-    (shown,) = gather(profile(loops=loops)).processes
+    (shown,) = gather_report(profile(loops=loops)).processes
 
     assert [item.loop.name for item in shown.loops] == ["big", "small"]

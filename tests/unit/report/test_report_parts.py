@@ -19,11 +19,11 @@ from tfprobe.query.shards import load_shard, rest_of, shards_of
 from tfprobe.report.documents.run_report import (
     Report,
     ReportPart,
-    beside,
-    document,
-    gather,
-    merge,
-    part,
+    gather_report,
+    merge_report,
+    report_document,
+    report_part,
+    run_facts,
 )
 from tfprobe.runs.catalogue import glance
 from tfprobe.runs.layout import RunFolder
@@ -36,20 +36,20 @@ MOST_BYTES = 100_000
 
 def parts_of(root: Path) -> tuple[ReportPart, ...]:
     """Return the part of each process of a run, read by itself and sent through a pipe."""
-    made = (part(load_shard(each)) for each in shards_of(RunFolder(root), ELSEWHERE))
+    made = (report_part(load_shard(each)) for each in shards_of(RunFolder(root), ELSEWHERE))
     return tuple(pickle.loads(pickle.dumps(each)) for each in made)
 
 
 def as_one(root: Path) -> Report:
     entry = glance(RunFolder(root), ELSEWHERE)
     rest = rest_of(entry, [each.folder.host for each in entry.processes])
-    return merge(rest.run, parts_of(root), beside(rest))
+    return merge_report(rest.run, parts_of(root), run_facts(rest))
 
 
 def told(report: Report) -> tuple[object, ...]:
     """Return all that a report says: what its document leaves out, too."""
     causes = () if isinstance(report.breakdown, Missing) else report.breakdown.causes
-    return (document(report), causes, report.accounts, report.hardware, report.problems)
+    return (report_document(report), causes, report.accounts, report.hardware, report.problems)
 
 
 @pytest.mark.parametrize(("ranks", "steps", "sampled"), [(1, 30, 2), (3, 40, 3), (10, 60, 2)])
@@ -59,7 +59,7 @@ def test_ranks_read_one_by_one_make_the_report_of_the_run(
     """Op table, breakdown, causes, activities and accelerators agree to the last digit."""
     root = write_ranks(tmp_path / "run", ranks, steps, sampled=sampled, resource_samples=10)
 
-    assert told(as_one(root)) == told(gather(load(RunFolder(root), ELSEWHERE)))
+    assert told(as_one(root)) == told(gather_report(load(RunFolder(root), ELSEWHERE)))
 
 
 def test_the_accelerators_of_a_host_are_told_once(tmp_path: Path):
@@ -87,7 +87,7 @@ def test_broken_captures_and_silent_processes_are_told_where_they_are(tmp_path: 
 
     found = as_one(root)
 
-    whole = gather(load(RunFolder(root), ELSEWHERE))
+    whole = gather_report(load(RunFolder(root), ELSEWHERE))
     assert told(found) == told(whole)
     assert found.silences == whole.silences != ()
     assert len({(each.where, each.what) for each in found.problems}) == len(found.problems) > 3
@@ -98,15 +98,19 @@ def test_a_run_without_processes_says_why():
     """Nothing to merge is an answer: the reason, as for a run that is read at once."""
     empty = profile(processes=[])
 
-    assert told(merge(empty.run, (), beside(empty))) == told(gather(empty))
-    assert merge(empty.run, (), beside(empty)).silences == gather(empty).silences != ()
+    assert told(merge_report(empty.run, (), run_facts(empty))) == told(gather_report(empty))
+    assert (
+        merge_report(empty.run, (), run_facts(empty)).silences
+        == gather_report(empty).silences
+        != ()
+    )
 
 
 def test_of_a_live_run_without_processes_the_state_is_told():
     """A job that runs may import TensorFlow yet."""
     run = Run("id", "/r", Missing("x"), Missing("x"), "running")
 
-    (text,) = merge(run, (), beside(profile(processes=[]))).silences
+    (text,) = merge_report(run, (), run_facts(profile(processes=[]))).silences
 
     assert "running" in text
 
@@ -128,7 +132,7 @@ def test_a_part_is_small_however_long_the_job_ran(tmp_path: Path):
     steps = loop([1_000_000 + at for at in range(8_000)])
     many = profile([Step([op(f"Op{at}", at, 1) for at in range(200)])] * 3, loops=[steps])
 
-    assert len(pickle.dumps(part(many))) < MOST_BYTES
+    assert len(pickle.dumps(report_part(many))) < MOST_BYTES
 
 
 def test_problems_of_a_process_and_of_the_run_are_kept_apart():
@@ -136,6 +140,6 @@ def test_problems_of_a_process_and_of_the_run_are_kept_apart():
     problems = (Problem("run.json", "a"), Problem("h/1-2", "b"), Problem("machine/h.jsonl", "c"))
     whole = profile(processes=[process()], problems=problems)
 
-    two = merge(whole.run, (part(whole), part(whole)), beside(whole))
+    two = merge_report(whole.run, (report_part(whole), report_part(whole)), run_facts(whole))
 
     assert [each.what for each in two.problems] == ["a", "b", "b", "c"]

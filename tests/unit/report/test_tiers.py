@@ -18,7 +18,7 @@ from tfprobe.errors import Missing
 from tfprobe.profile.activities import ThreadTimes, ThreadUse
 from tfprobe.profile.capture_tables import Place, SpanKind
 from tfprobe.profile.profile import Profile
-from tfprobe.report.documents.tiers import Tiers, document, gather
+from tfprobe.report.documents.tiers import Tiers, gather_tiers, tiers_document
 from tfprobe.report.format import page
 from tfprobe.report.text.machines import in_short
 from tfprobe.report.text.tiers import lay_out
@@ -83,7 +83,7 @@ def gpu_profile(**changes) -> Profile:
 
 
 def gathered(**changes) -> Tiers:
-    return gather(gpu_profile(**changes))
+    return gather_tiers(gpu_profile(**changes))
 
 
 @pytest.mark.parametrize("width", [60, 80, 100, 140])
@@ -120,7 +120,7 @@ def test_what_the_process_waited_for_is_on_the_page():
 
 def test_what_is_not_known_says_why():
     """A run on a CPU without samples has four tiers as well; two of them say what is missing."""
-    empty = gather(profile([Step([op("MatMul", 0, 10)])], loops=[loop()]))
+    empty = gather_tiers(profile([Step([op("MatMul", 0, 10)])], loops=[loop()]))
 
     text = lay_out(empty, width=100, colour=False)
 
@@ -201,8 +201,8 @@ def test_threads_that_cannot_be_told_apart_are_counted():
 
 def test_the_document_has_the_time_of_threads():
     """With places, how often a thread stood there, and null with its reason for what is unknown."""
-    (known,) = document(_with_threads())["hardware"]["processes"]
-    (unknown,) = document(gathered())["hardware"]["processes"]
+    (known,) = tiers_document(_with_threads())["hardware"]["processes"]
+    (unknown,) = tiers_document(gathered())["hardware"]["processes"]
 
     first = known["by_thread"]["groups"][0]
     assert (first["name"], first["cpu_ns"], first["cores_busy"]) == ("statistics", 900_000_000, 0.9)
@@ -246,6 +246,6 @@ def test_the_short_form_is_a_few_lines(width: int):
 
 def test_the_short_form_is_silent_where_nothing_is_known():
     """A recording of an older tfprobe has no samples."""
-    tiers = gather(profile())
+    tiers = gather_tiers(profile())
 
     assert list(in_short(tiers.hardware)) == []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tfprobe.web.pages.findings import told
+from tfprobe.web.pages.findings import code_parts
 
 
 @pytest.mark.parametrize(
@@ -30,16 +30,16 @@ from tfprobe.web.pages.findings import told
 )
 def test_code_is_found(text, code):
     """Calls, arguments, variables of the environment, flags and names of TensorFlow."""
-    assert [part for part, is_code in told(text) if is_code] == code
+    assert [part for part, is_code in code_parts(text) if is_code] == code
 
 
 def test_nothing_is_lost():
     """All parts together are the text."""
     text = "Try TF_XLA_FLAGS='--x=2', or jit_compile=True for the step (tf.function(f))."
 
-    assert "".join(part for part, _ in told(text)) == text
+    assert "".join(part for part, _ in code_parts(text)) == text
 
 
 def test_an_open_bracket_takes_no_time():
     """A hostile text is searched in time that grows with its length."""
-    assert told("f(" * 5_000)[0][0]
+    assert code_parts("f(" * 5_000)[0][0]

@@ -88,11 +88,11 @@ def _is_live_terminal() -> bool:
 
 
 def _show_json(snapshot: FleetSnapshot, directory: Path) -> int:
-    from tfprobe.report.documents.jobs_document import document
-    from tfprobe.report.documents.published import published
+    from tfprobe.report.documents.document import published
+    from tfprobe.report.documents.jobs_document import jobs_document
 
     _check(snapshot, directory)
-    common.show_json(published(document(snapshot)))
+    common.show_json(published(jobs_document(snapshot)))
     return 0
 
 

@@ -124,12 +124,12 @@ def _show(advice: Advice, run: Run, *, as_json: bool, markdown: str | None) -> N
 
 def _document(advice: Advice, run: Run) -> dict[str, Any]:
     """Return the tfprobe.advise/1 document. Any: a JSON document."""
-    from tfprobe.report.documents import findings_document
-    from tfprobe.report.documents.published import published
+    from tfprobe.report.documents.document import published
+    from tfprobe.report.documents.findings_document import advice_document
     from tfprobe.report.documents.run_report import run_document
 
     head = {"schema": "tfprobe.advise/1", "run": run_document(run)}
-    return published(head | findings_document.document(advice))
+    return published(head | advice_document(advice))
 
 
 def _check_parity(*, as_json: bool, markdown: str | None, words: tuple[str, ...]) -> None:

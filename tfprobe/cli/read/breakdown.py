@@ -23,7 +23,7 @@ def command(run: str, output: str | None, as_json: bool, rank: int | None, each_
     """
     from tfprobe.analysis.breakdown.cycles import mean_cycle, merge_cycles, parts_by_loop
     from tfprobe.report.documents.breakdown_document import loop_document, shares_document
-    from tfprobe.report.documents.published import published
+    from tfprobe.report.documents.document import published
     from tfprobe.report.documents.run_report import run_document
 
     source, profile = common.whole(run, output, rank=rank)

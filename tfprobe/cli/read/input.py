@@ -47,8 +47,8 @@ def command(
     """
     from tfprobe.analysis.core import no_data_reasons
     from tfprobe.analysis.input.input_verdict import InputThresholds, judge
+    from tfprobe.report.documents.document import published
     from tfprobe.report.documents.input_document import loop_document
-    from tfprobe.report.documents.published import published
     from tfprobe.report.documents.run_report import run_document
 
     _check_limits(high, moderate)

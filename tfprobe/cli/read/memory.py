@@ -40,11 +40,11 @@ def command(
     allocators = memories(found.profile, found.sampled, Origins(found.sampled), by)
     variables, hosts = lasting(found.sampled), host_memory(found.whole)
     if as_json:
-        from tfprobe.report.documents.memory_document import document
-        from tfprobe.report.documents.published import published
+        from tfprobe.report.documents.document import published
+        from tfprobe.report.documents.memory_document import memory_document
 
         head: dict[str, Any] = {"schema": "tfprobe.memory/1", "run": found.source, "by": by}
-        common.show_json(published(head | document(allocators, variables, hosts)))
+        common.show_json(published(head | memory_document(allocators, variables, hosts)))
     if isinstance(allocators, Missing) and isinstance(hosts, Missing):
         raise NoAnswer(f"{found.source} has no memory data: {allocators.reason}.")
     if not as_json:

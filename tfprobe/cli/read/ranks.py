@@ -42,9 +42,10 @@ def command(
         found = compare_ranks(folder, this_machine(), choose, named=loop, steps=chosen, watch=watch)
     across = found.across
     if as_json:
-        from tfprobe.report.documents.rank_report import document
+        from tfprobe.report.documents.document import published
+        from tfprobe.report.documents.rank_report import ranks_document
 
-        common.show_json(document(across, folder.id, found.problems))
+        common.show_json(published(ranks_document(across, folder.id, found.problems)))
     if not across.rows:
         hint = " ".join(f"{problem.where}: {problem.what}" for problem in found.problems)
         raise NoAnswer(f"Run {folder.id} has no processes yet.", hint=hint)

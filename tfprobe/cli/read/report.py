@@ -81,12 +81,12 @@ def command(
             raise UsageError(f"{flag} and --html cannot be combined.")
         found = _with_pages(folder, html, rank=rank, is_told=not as_json)
     # Imported here: `tfprobe --help` should not wait for numpy.
-    from tfprobe.report.documents.published import published
-    from tfprobe.report.documents.run_report import document
+    from tfprobe.report.documents.document import published
+    from tfprobe.report.documents.run_report import report_document
 
     report, advice = found.report, found.advice
     if as_json:
-        common.show_json(published(document(report, advice)))
+        common.show_json(published(report_document(report, advice)))
     if markdown is not None:
         from tfprobe.report.text.markdown import lay_out as lay_out_markdown
 
@@ -105,7 +105,7 @@ def _with_pages(folder: RunFolder, path: str, *, rank: int | None, is_told: bool
     from tfprobe.findings import engine
     from tfprobe.profile.reader.traced_steps import dearest
     from tfprobe.query.run_reports import RunReport
-    from tfprobe.report.documents.run_report import gather
+    from tfprobe.report.documents.run_report import gather_report
     from tfprobe.runs.liveness import this_machine
     from tfprobe.web.opened import OpenRun
 
@@ -113,7 +113,7 @@ def _with_pages(folder: RunFolder, path: str, *, rank: int | None, is_told: bool
     with common.progress("Reading captures") as watch:
         profile = opened.refresh(watch)
     _write_pages(path, opened, is_told=is_told)
-    return RunReport(gather(profile), engine.advise(profile, dearest(folder, profile)))
+    return RunReport(gather_report(profile), engine.advise(profile, dearest(folder, profile)))
 
 
 def _write_pages(path: str, run: OpenRun, *, is_told: bool) -> None:
@@ -210,10 +210,10 @@ def _each(reports: Reports, show: Callable[[MadeReport], None]) -> MadeReport | 
 
 
 def _show_document(made: MadeReport) -> None:
-    from tfprobe.report.documents.published import published
-    from tfprobe.report.documents.run_report import document
+    from tfprobe.report.documents.document import published
+    from tfprobe.report.documents.run_report import report_document
 
-    whole = published(document(made.report, made.advice))
+    whole = published(report_document(made.report, made.advice))
     common.show(json.dumps(whole, allow_nan=False) + "\n")
 
 

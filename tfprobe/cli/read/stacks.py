@@ -32,8 +32,8 @@ def command(
     """
     from tfprobe.analysis.system.stack_samples import process_trees
     from tfprobe.profile.reader.run_reader import load
-    from tfprobe.report.documents.published import published
-    from tfprobe.report.documents.stacks_document import document
+    from tfprobe.report.documents.document import published
+    from tfprobe.report.documents.stacks_document import stacks_document
     from tfprobe.runs.liveness import this_machine
 
     folder = common.chosen_run(run, output)
@@ -42,7 +42,7 @@ def command(
     default = _LEAST_OF_JSON if as_json else _LEAST_OF_TEXT
     least_ratio = (default if least is None else least) / 100
     if as_json:
-        common.show_json(published(document(profile.run.id, found, least_ratio)))
+        common.show_json(published(stacks_document(profile.run.id, found, least_ratio)))
     common.warn_of_problems(profile)
     if not found:
         reasons = [text for stack in profile.stacks for text in stack.refusals]

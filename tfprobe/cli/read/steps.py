@@ -32,16 +32,16 @@ def command(
     """
     from tfprobe.analysis.core import no_data_reasons
     from tfprobe.profile.reader.run_reader import load
-    from tfprobe.report.documents.published import published
-    from tfprobe.report.documents.step_report import document, gather
+    from tfprobe.report.documents.document import published
+    from tfprobe.report.documents.step_report import gather_steps, steps_document
     from tfprobe.runs.liveness import this_machine
 
     folder = common.chosen_run(run, output)
     profile = load(folder, this_machine(), rank=rank, with_captures=False)
     shown = (_LAST_IN_JSON if as_json else _LAST_ON_PAGE) if last is None else last
-    report = gather(profile, last=shown, named=loop)
+    report = gather_steps(profile, last=shown, named=loop)
     if as_json:
-        common.show_json(published(document(report)))
+        common.show_json(published(steps_document(report)))
     if profile.loops and not report.loops:
         raise common.no_such_loop(loop, (f"{named.kind} {named.name}" for named in profile.loops))
     if not report.loops:

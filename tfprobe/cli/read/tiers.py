@@ -26,13 +26,13 @@ def command(run: str, output: str | None, as_json: bool, rank: int | None) -> in
     the machine and its accelerators.
     """
     from tfprobe.analysis.core import no_data_reasons
-    from tfprobe.report.documents.published import published
-    from tfprobe.report.documents.tiers import document, gather
+    from tfprobe.report.documents.document import published
+    from tfprobe.report.documents.tiers import gather_tiers, tiers_document
 
     profile = _profile(run, output, rank)
-    tiers = gather(profile)
+    tiers = gather_tiers(profile)
     if as_json:
-        common.show_json(published(document(tiers)))
+        common.show_json(published(tiers_document(tiers)))
     common.warn_of_problems(profile)
     if tiers.is_empty:
         hint = " ".join(no_data_reasons.explain(profile))

@@ -39,11 +39,11 @@ def command(
     origins = Origins(found.sampled)
     moves = report_transfers(found.profile, found.sampled, origins, by)
     if as_json:
-        from tfprobe.report.documents.published import published
-        from tfprobe.report.documents.transfers_document import document
+        from tfprobe.report.documents.document import published
+        from tfprobe.report.documents.transfers_document import transfers_document
 
         head: dict[str, Any] = {"schema": "tfprobe.transfers/1", "run": found.source, "by": by}
-        common.show_json(published(head | document(moves)))
+        common.show_json(published(head | transfers_document(moves)))
     if isinstance(moves.transfers, Missing) and moves.has_nothing:
         raise NoAnswer(f"{found.source}: {moves.transfers.reason}.")
     if not as_json:

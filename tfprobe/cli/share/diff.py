@@ -168,10 +168,10 @@ def _compare_pair(a: str, b: str, places: RunPlaces, gate: Gate) -> list[tuple[s
         if gate.percent is not None
     ]
     if places.as_json:
-        from tfprobe.report.documents.comparison_document import document
-        from tfprobe.report.documents.published import published
+        from tfprobe.report.documents.comparison_document import comparison_document
+        from tfprobe.report.documents.document import published
 
-        common.show_json(published(document(found, verdicts)))
+        common.show_json(published(comparison_document(found, verdicts)))
     if places.markdown is not None:
         from tfprobe.report.diff.markdown import lay_out as lay_out_markdown
 
@@ -239,7 +239,7 @@ def compare_sides(
     ]
     if places.as_json:
         from tfprobe.report.documents.comparison_document import several_runs_document
-        from tfprobe.report.documents.published import published
+        from tfprobe.report.documents.document import published
 
         common.show_json(published(several_runs_document(found, verdicts)))
     if places.markdown is not None:

@@ -95,11 +95,11 @@ class LiveSource:
 
     def report(self, directory: str, width: int, watch: Watch) -> str:
         """Return what `tfprobe report` prints."""
-        from tfprobe.report.documents.run_report import gather
+        from tfprobe.report.documents.run_report import gather_report
         from tfprobe.report.text import report as report_layout
 
         profile, advice = self._advised(directory, watch)
-        return report_layout.lay_out(gather(profile), advice, width=width, colour=True)
+        return report_layout.lay_out(gather_report(profile), advice, width=width, colour=True)
 
     def _advised(self, directory: str, watch: Watch) -> tuple[Profile, Advice]:
         # Imported here, as all that reports need: the page appears in half the time without it.

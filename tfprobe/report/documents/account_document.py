@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from tfprobe.analysis.account.account import Account, Strip
 from tfprobe.analysis.account.categories import Category
 from tfprobe.analysis.account.ledger import AccountPart, Item
 from tfprobe.errors import Missing
+from tfprobe.report.documents.document import Document
 
 # Every ratio is a multiple of this, which a binary float holds exactly.
 _RESOLUTION = 1 << 20
-# Any: a JSON document, whose values are whatever the schema says.
-Document = dict[str, Any]
 
 
-def document(account: Account | Missing) -> Document:
+def account_document(account: Account | Missing) -> Document:
     """Return an account as every document shows it."""
     if isinstance(account, Missing):
         # None, so that every account has the same keys; "missing" says why.

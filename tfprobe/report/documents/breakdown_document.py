@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from tfprobe.analysis.breakdown.cycles import Breakdown, LoopParts, StepParts, bottleneck
 from tfprobe.analysis.breakdown.gap_breakdown import GapCause
 from tfprobe.analysis.breakdown.step_parts import GROUPS, Part
 from tfprobe.errors import Missing
 from tfprobe.profile.profile import Process
-
-# Any: a JSON document, whose values are whatever the schema says.
-Document = dict[str, Any]
+from tfprobe.report.documents.document import Document
 
 
 def shares_document(item: Breakdown | Missing) -> Document:

@@ -13,18 +13,19 @@ from tfprobe.analysis.compare.several_runs import RunsChange
 from tfprobe.analysis.compare.sides import LoopSides, SideCosts, Sides
 from tfprobe.analysis.compare.step_changes import MemoryChange
 from tfprobe.errors import Missing
-from tfprobe.report.documents.run_report import Document, run_document
+from tfprobe.report.documents.document import Document, known
+from tfprobe.report.documents.run_report import run_document
 
 SCHEMA = "tfprobe.diff/1"
 
 
-def document(found: Diff, verdicts: Sequence[tuple[str, GateVerdict]]) -> Document:
+def comparison_document(found: Diff, verdicts: Sequence[tuple[str, GateVerdict]]) -> Document:
     """Return the document; `verdicts` are those of the gate, each with what it watches."""
     return {
         "schema": SCHEMA,
         "a": run_document(found.before),
         "b": run_document(found.after),
-        "significant": bool(found.changed_steps),
+        "is_significant": bool(found.changed_steps),
         "cause": None if found.cause_kind is None else found.cause_kind.value,
         "differences": [
             {"of": difference.of, "a": difference.before, "b": difference.after}
@@ -67,11 +68,11 @@ def _change(found: Change | Missing) -> Document:
     return {
         "a_ns": found.before,
         "b_ns": found.after,
-        "change": found.ratio,
-        "low": found.low_ratio,
-        "high": found.high_ratio,
+        "change_ratio": found.ratio,
+        "low_ratio": found.low_ratio,
+        "high_ratio": found.high_ratio,
         "confidence": found.confidence,
-        "significant": found.is_significant,
+        "is_significant": found.is_significant,
     }
 
 
@@ -87,14 +88,10 @@ def _processor(found: Processor | Missing) -> Document:
         return {"missing": found.reason}
     return {
         "wall_ns": found.wall_ns,
-        "cpu_ns": _known(found.cpu_ns),
-        "waited_ns": _known(found.waited_ns),
-        "others_cpus": _known(found.others_cpus),
+        "cpu_ns": known(found.cpu_ns),
+        "waited_ns": known(found.waited_ns),
+        "others_cpus": known(found.others_cpus),
     }
-
-
-def _known(time_ns: float | Missing) -> float | None:
-    return None if isinstance(time_ns, Missing) else time_ns
 
 
 def _ops(found: OpChanges | Missing) -> Document:
@@ -130,8 +127,13 @@ def _memory(found: Sequence[MemoryChange] | Missing) -> list[Document] | Documen
     if isinstance(found, Missing):
         return {"missing": found.reason}
     return [
-        {"of": each.of, "a": each.before_bytes, "b": each.after_bytes, "change": each.ratio}
-        for each in found
+        {
+            "of": change.of,
+            "a_bytes": change.before_bytes,
+            "b_bytes": change.after_bytes,
+            "change_ratio": change.ratio,
+        }
+        for change in found
     ]
 
 
@@ -180,13 +182,13 @@ def _several_runs_document_change(found: RunsChange | Missing) -> Document:
         "b_ns": found.after,
         "runs_a_ns": list(found.before_runs),
         "runs_b_ns": list(found.after_runs),
-        "change": found.ratio,
-        "low": found.low_ratio,
-        "high": found.high_ratio,
-        "least_change": found.least_ratio,
+        "change_ratio": found.ratio,
+        "low_ratio": found.low_ratio,
+        "high_ratio": found.high_ratio,
+        "least_ratio": found.least_ratio,
         "confidence": found.confidence,
         "degrees_of_freedom": found.degrees,
-        "significant": found.is_significant,
+        "is_significant": found.is_significant,
     }
 
 

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import fields
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tfprobe.errors import Missing
 from tfprobe.findings.finding import Evidence, Finding, Gain, Subject
+from tfprobe.report.documents.document import Document
 
 if TYPE_CHECKING:
     # The engine imports every rule; a report without findings should not wait for that.
     from tfprobe.findings.engine import Advice
 
-# Any: a JSON document, whose values are whatever the schema says.
-Document = dict[str, Any]
 
-
-def document(advice: Advice) -> Document:
+def advice_document(advice: Advice) -> Document:
     """Return all findings, what they gain together, and the rules that could not be applied."""
     return {
         "findings": [finding_document(finding) for finding in advice.findings],

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 from tfprobe.analysis.input.input_sources import InputSource, Producer
 from tfprobe.analysis.input.input_verdict import LoopInput
@@ -11,9 +10,7 @@ from tfprobe.analysis.input.stage_stats import PipelineUse, StageUse
 from tfprobe.analysis.ops.op_stats import OpStats
 from tfprobe.errors import Missing
 from tfprobe.profile.profile import Process
-
-# Any: a JSON document, whose values are whatever the schema says.
-Document = dict[str, Any]
+from tfprobe.report.documents.document import Document
 
 
 def loop_document(item: LoopInput, processes: Sequence[Process]) -> Document:

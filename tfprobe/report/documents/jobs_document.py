@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from tfprobe.analysis.jobs.fleet import LoopRow, ProcessRow, RunRow, run_rows
 from tfprobe.errors import Missing
 from tfprobe.profile.profile import Problem
 from tfprobe.profile.snapshots import FleetSnapshot, LoopShares, WallTime
+from tfprobe.report.documents.document import Document, with_reasons
 
 SCHEMA = "tfprobe.top/1"
-# Any: a JSON document, whose values are whatever the schema says.
-Document = dict[str, Any]
 
 
-def document(look: FleetSnapshot) -> Document:
+def jobs_document(look: FleetSnapshot) -> Document:
     """Return the document, tfprobe.top/1 when published: times in ns, bytes, fractions of 1.
 
     What is not known is null, and `missing` beside it says why, by key.
@@ -41,7 +39,7 @@ def _run_document(row: RunRow) -> Document:
         "user": row.user,
     }
     return {
-        **_with_reasons(facts),
+        **with_reasons(facts),
         "processes": [_process_document(process) for process in row.processes],
         "problems": _problems(row.problems),
     }
@@ -71,7 +69,7 @@ def _process_document(row: ProcessRow) -> Document:
         "goodput_ratio": row.goodput_ratio,
         "account": _account(row.wall_time),
     }
-    return {**_with_reasons(facts), "work": [_loop_document(loop) for loop in row.loops]}
+    return {**with_reasons(facts), "work": [_loop_document(loop) for loop in row.loops]}
 
 
 def _loop_document(row: LoopRow) -> Document:
@@ -85,7 +83,7 @@ def _loop_document(row: LoopRow) -> Document:
         "sampled": row.sampled,
         **_pace(row),
     }
-    return _with_reasons(facts)
+    return with_reasons(facts)
 
 
 def _pace(row: ProcessRow | LoopRow) -> Document:
@@ -120,10 +118,3 @@ def _account(found: WallTime | Missing) -> Document | Missing:
 
 def _problems(problems: Sequence[Problem]) -> list[Document]:
     return [{"where": problem.where, "what": problem.what} for problem in problems]
-
-
-def _with_reasons(facts: Document) -> Document:
-    """Put null where something is missing, and the reasons beside all."""
-    reasons = {key: value.reason for key, value in facts.items() if isinstance(value, Missing)}
-    known = {key: None if key in reasons else value for key, value in facts.items()}
-    return {**known, "missing": reasons}

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from tfprobe.analysis.memory.host_memory import Growth, HostMemory
 from tfprobe.analysis.memory.memory_peak import Holder
 from tfprobe.analysis.memory.memory_summary import Lasting, MemorySummary
 from tfprobe.errors import Missing
-
-# Any: a JSON document, whose values are whatever the schema says.
-Document = dict[str, Any]
+from tfprobe.report.documents.document import Document, known, reasons
 
 
-def document(
+def memory_document(
     allocators: tuple[MemorySummary, ...] | Missing,
     variables: Lasting | Missing,
     hosts: tuple[HostMemory, ...] | Missing,
@@ -31,7 +27,7 @@ def document(
             "optimizer_state_bytes": variables.optimizer_state_bytes,
         },
         "hosts": [] if isinstance(hosts, Missing) else [_host(host) for host in hosts],
-        "missing": {name: part.reason for name, part in parts.items() if isinstance(part, Missing)},
+        "missing": reasons(parts),
     }
 
 
@@ -77,9 +73,9 @@ def _recorded(summary: MemorySummary) -> Document:
 
 def _limits(summary: MemorySummary) -> Document:
     return {
-        "lifetime_peak_bytes": _known(summary.lifetime_peak_bytes),
-        "capacity_bytes": _known(summary.capacity_bytes),
-        "fragmentation_ratio": _known(summary.fragmentation_ratio),
+        "lifetime_peak_bytes": known(summary.lifetime_peak_bytes),
+        "capacity_bytes": known(summary.capacity_bytes),
+        "fragmentation_ratio": known(summary.fragmentation_ratio),
         "growth": growth_document(summary.growth),
     }
 
@@ -115,8 +111,8 @@ def host_row(host: HostMemory) -> Document:
         "pid": host.process.pid or None,
         "rank": host.process.rank,
         "peak_bytes": host.peak_bytes,
-        "limit_bytes": _known(host.limit_bytes),
-        "used_ratio": _known(host.used_ratio),
+        "limit_bytes": known(host.limit_bytes),
+        "used_ratio": known(host.used_ratio),
         "growth": growth_document(host.growth),
     }
 
@@ -134,7 +130,3 @@ def growth_document(growth: Growth | Missing) -> Document:
         "first_step": growth.first_step,
         "last_step": growth.last_step,
     }
-
-
-def _known(value: Any) -> Any:
-    return None if isinstance(value, Missing) else value

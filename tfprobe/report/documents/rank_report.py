@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from tfprobe.analysis.distributed.clocks import Clock
 from tfprobe.analysis.distributed.rank_comparison import RankComparison, RankRow, StepFigures
@@ -12,29 +11,27 @@ from tfprobe.analysis.distributed.rank_waits import ServerLoad, Servers, Waits
 from tfprobe.analysis.distributed.slow_ranks import Straggler
 from tfprobe.errors import Missing
 from tfprobe.profile.profile import Problem
+from tfprobe.report.documents.document import Document, known
 
 SCHEMA = "tfprobe.ranks/1"
-_NS_PER_US = 1000
-# Any: a JSON document, whose values are whatever the schema says.
-Document = dict[str, Any]
 
 
-def document(found: RankComparison, run: str, problems: Sequence[Problem] = ()) -> Document:
-    """Return the document: times in µs, bytes, ratios of 1; None where something is not known."""
+def ranks_document(found: RankComparison, run: str, problems: Sequence[Problem] = ()) -> Document:
+    """Return the document: times in ns, bytes, ratios of 1; None where something is not known."""
     return {
         "schema": SCHEMA,
         "run": run,
         "world": found.world,
         "processes": len(found.rows),
         "machines": found.clocks.machines,
-        "work": _or_none(found.loop),
+        "work": known(found.loop),
         "work_missing": _reason(found.loop),
         "ranks": [_row(row) for row in found.rows],
         "reference": found.clocks.reference,
         "first_step": found.first_step,
         "last_step": found.last_step,
         "steps": [_figures(figure) for figure in found.figures],
-        "stragglers": [_straggler(straggler) for straggler in found.stragglers],
+        "stragglers": [straggler_document(straggler) for straggler in found.stragglers],
         "waits": None if isinstance(found.waits, Missing) else _waits(found.waits),
         "waits_missing": _reason(found.waits),
         "servers": None if isinstance(found.servers, Missing) else _servers(found.servers),
@@ -57,27 +54,26 @@ def _row(row: RankRow) -> Document:
         "team": row.seat.team,
         "start": row.seat.generation,
         "state": process.state,
-        "tensorflow": _or_none(process.tensorflow),
+        "tensorflow": known(process.tensorflow),
         "clock": _clock(row.clock),
         "steps": row.steps,
-        "mean_us": None if row.mean_ns is None else row.mean_ns / _NS_PER_US,
-        "late": None if isinstance(late, Missing) else _straggler(late),
+        "mean_ns": row.mean_ns,
+        "late": None if isinstance(late, Missing) else straggler_document(late),
         "last_ratio": None if isinstance(turn, Missing) else turn.last_ratio,
         "matched": None if isinstance(turn, Missing) else turn.matched,
-        "waiting_us": None if isinstance(turn, Missing) else turn.waiting_ns / _NS_PER_US,
-        "caused_us": None if isinstance(turn, Missing) else turn.caused_ns / _NS_PER_US,
+        "waiting_ns": None if isinstance(turn, Missing) else turn.waiting_ns,
+        "caused_ns": None if isinstance(turn, Missing) else turn.caused_ns,
         "overlap_ratio": None if isinstance(overlap, Missing) else overlap.hidden_ratio,
         "cells": list(row.cells),
     }
 
 
 def _clock(clock: Clock) -> Document:
-    offset, error = clock.offset_ns, clock.error_ns
     return {
-        "offset_us": None if isinstance(offset, Missing) else offset / _NS_PER_US,
-        "error_us": None if isinstance(error, Missing) else error / _NS_PER_US,
-        "drift_ppm": _or_none(clock.drift_ppm),
-        "drift_error_ppm": _or_none(clock.drift_error_ppm),
+        "offset_ns": known(clock.offset_ns),
+        "error_ns": known(clock.error_ns),
+        "drift_ppm": known(clock.drift_ppm),
+        "drift_error_ppm": known(clock.drift_error_ppm),
         "at_unix_ns": clock.at_ns,
         "basis": clock.basis,
     }
@@ -87,25 +83,26 @@ def _figures(each: StepFigures) -> Document:
     return {
         "step": each.step,
         "known": each.known,
-        "min_us": each.least_ns / _NS_PER_US,
-        "median_us": each.median_ns / _NS_PER_US,
-        "max_us": each.most_ns / _NS_PER_US,
+        "min_ns": each.least_ns,
+        "median_ns": each.median_ns,
+        "max_ns": each.most_ns,
         "quickest": each.quickest,
         "slowest": each.slowest,
     }
 
 
-def _straggler(each: Straggler) -> Document:
+def straggler_document(each: Straggler) -> Document:
+    """Return a rank that is late, and by how much."""
     return {
         "process": each.process,
         "measure": each.measure,
         "is_named": each.late.is_named,
         "excess_ratio": each.late.excess_ratio,
-        "excess_us": each.excess_ns / _NS_PER_US,
+        "excess_ns": each.excess_ns,
         "z": each.late.z,
         "own_z": each.late.own_z,
         "steps": each.late.steps,
-        "last_ratio": _or_none(each.last_ratio),
+        "last_ratio": known(each.last_ratio),
         "matched": each.matched,
     }
 
@@ -118,7 +115,7 @@ def _waits(found: Waits) -> Document:
                 "who": pair.who,
                 "whom": pair.whom,
                 "count": pair.count,
-                "waiting_us": pair.waiting_ns / _NS_PER_US,
+                "waiting_ns": pair.waiting_ns,
             }
             for pair in found.pairs
         ],
@@ -127,7 +124,7 @@ def _waits(found: Waits) -> Document:
 
 def _servers(found: Servers) -> Document:
     return {
-        "imbalance_ratio": _or_none(found.imbalance_ratio),
+        "imbalance_ratio": known(found.imbalance_ratio),
         "servers": [_server(load) for load in found.loads],
     }
 
@@ -135,28 +132,20 @@ def _servers(found: Servers) -> Document:
 def _server(each: ServerLoad) -> Document:
     return {
         "server": each.server,
-        "bytes": _or_none(each.bytes),
-        "receiving_us": _us(each.receiving_ns),
-        "busy_us": _us(each.busy_ns),
+        "bytes": known(each.bytes),
+        "receiving_ns": known(each.receiving_ns),
+        "busy_ns": known(each.busy_ns),
         "by_process": [
             {
                 "process": of.process,
                 "pulled_bytes": of.pulled_bytes,
                 "pushed_bytes": of.pushed_bytes,
                 "receives": of.receives,
-                "receiving_us": of.receiving_ns / _NS_PER_US,
+                "receiving_ns": of.receiving_ns,
             }
             for of in each.exchanges
         ],
     }
-
-
-def _us(ns: int | Missing) -> float | None:
-    return None if isinstance(ns, Missing) else ns / _NS_PER_US
-
-
-def _or_none(value: object) -> object:
-    return None if isinstance(value, Missing) else value
 
 
 def _reason(value: object) -> str | None:

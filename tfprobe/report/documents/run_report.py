@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tfprobe.analysis.account import account, collectives
 from tfprobe.analysis.account.account import Account
@@ -40,8 +40,9 @@ from tfprobe.analysis.system.stack_lines import StackSummary, stack_summaries
 from tfprobe.errors import Missing
 from tfprobe.profile.profile import Interpreter, Loop, Problem, Process, Profile, Run, in_sum
 from tfprobe.profile.programs import RANKS
-from tfprobe.report.documents import account_document as account_documents
+from tfprobe.report.documents.account_document import account_document
 from tfprobe.report.documents.breakdown_document import shares_document
+from tfprobe.report.documents.document import Document
 from tfprobe.report.documents.findings_document import finding_document
 from tfprobe.report.documents.stacks_document import summary_document
 
@@ -51,8 +52,6 @@ if TYPE_CHECKING:
 SCHEMA = "tfprobe.report/1"
 # Where problems lie that are of no process: of the run, and of the accelerators of a host.
 _RUN, _MACHINE = ("run.json", RANKS, "captures"), "machine/"
-# Any: a JSON document, whose values are whatever the schema says.
-Document = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,12 +124,12 @@ class ProcessFacts:
     problems: tuple[Problem, ...] = ()
 
 
-def gather(profile: Profile) -> Report:
+def gather_report(profile: Profile) -> Report:
     """Return the report of a profile."""
-    return merge(profile.run, (part(profile),), beside(profile))
+    return merge_report(profile.run, (report_part(profile),), run_facts(profile))
 
 
-def part(
+def report_part(
     profile: Profile,
     loops: Sequence[LoopParts] | None = None,
     accounts: tuple[Account | Missing, ...] | None = None,
@@ -149,23 +148,23 @@ def part(
         ops=op_stats.op_sums(profile),
         hardware=hardware.processes(profile),
         silences=no_data_reasons.explain_no_steps(profile),
-        problems=tuple(problem for problem in profile.problems if not _is_beside(problem)),
+        problems=tuple(problem for problem in profile.problems if not _is_of_no_process(problem)),
         collectives=collectives.process_collectives(profile, loops),
         ranks=rank_steps(profile),
         stacks=stack_summaries(profile),
     )
 
 
-def beside(profile: Profile) -> ProcessFacts:
+def run_facts(profile: Profile) -> ProcessFacts:
     """Return what a report takes of a run beside its processes, which the profile need not have."""
     return ProcessFacts(
         interpreters=profile.interpreters,
         devices=hardware.devices(profile),
-        problems=tuple(filter(_is_beside, profile.problems)),
+        problems=tuple(filter(_is_of_no_process, profile.problems)),
     )
 
 
-def merge(run: Run, parts: Sequence[ReportPart], rest: ProcessFacts) -> Report:
+def merge_report(run: Run, parts: Sequence[ReportPart], rest: ProcessFacts) -> Report:
     """Return one report of a run, whose processes are those of the parts, in this order."""
     reports = [process for part in parts for process in part.processes]
     placed = [replace(report.process, index=at) for at, report in enumerate(reports)]
@@ -177,7 +176,7 @@ def merge(run: Run, parts: Sequence[ReportPart], rest: ProcessFacts) -> Report:
         [each for part in parts for each in part.accounts],
         [collective for part in parts for collective in part.collectives],
         placed,
-        met(parts),
+        synchronizations(parts),
     )
     return Report(
         run=run,
@@ -207,19 +206,19 @@ def merge(run: Run, parts: Sequence[ReportPart], rest: ProcessFacts) -> Report:
     )
 
 
-def met(parts: Sequence[ReportPart]) -> SynchronizationEvents:
+def synchronizations(parts: Sequence[ReportPart]) -> SynchronizationEvents:
     """Return where the processes of the parts synchronize, numbered in this order."""
     return synchronization_events.merge_events(
         [rank.events for part in parts for rank in part.ranks]
     )
 
 
-def document(report: Report, advice: Advice | None = None) -> Document:
+def report_document(report: Report, advice: Advice | None = None) -> Document:
     """Return the document, tfprobe.report/1 when published: times in ns, bytes, fractions of 1."""
     return {
         "schema": SCHEMA,
         "run": run_document(report.run),
-        "account": account_documents.document(report.account),
+        "account": account_document(report.account),
         "processes": [
             _process_document(process, account)
             for process, account in zip(report.processes, report.accounts, strict=True)
@@ -292,7 +291,7 @@ def _placed(item: ProcessReport, process: Process) -> ProcessReport:
     return replace(item, process=process, loops=tuple(loops))
 
 
-def _is_beside(problem: Problem) -> bool:
+def _is_of_no_process(problem: Problem) -> bool:
     return problem.where in _RUN or problem.where.startswith(_MACHINE)
 
 
@@ -311,8 +310,8 @@ def _process_document(item: ProcessReport, account: Account | Missing) -> Docume
         "devices": _or_missing(process.devices),
         "work": [loop_document(loop) for loop in item.loops],
         "captures": process.captures,
-        "account": account_documents.document(account),
-        "overhead": _overhead_document(item.overhead),
+        "account": account_document(account),
+        "overhead": overhead_document(item.overhead),
     }
 
 
@@ -325,7 +324,8 @@ def _times_document(times: StepTimeSummary | Missing) -> Document:
     return {**dict(zip(names, values, strict=False)), "error_ratio": times.error_ratio}
 
 
-def _overhead_document(item: Overhead | Missing) -> Document:
+def overhead_document(item: Overhead | Missing) -> Document:
+    """Return what recording cost a process."""
     if isinstance(item, Missing):
         return {"missing": item.reason}
     return {

@@ -9,13 +9,12 @@ from tfprobe.analysis.system.stack_lines import StackSummary
 from tfprobe.analysis.system.stack_samples import CallTree, ProcessTrees, StackCall, StackPart
 from tfprobe.errors import Missing
 from tfprobe.profile.activities import SampledFrame, SampledThread
+from tfprobe.report.documents.document import Document
 
 SCHEMA = "tfprobe.stacks/1"
-# Any: a JSON document, whose values are whatever the schema says.
-Document = dict[str, Any]
 
 
-def document(run: str, trees: Sequence[ProcessTrees], least_ratio: float) -> Document:
+def stacks_document(run: str, trees: Sequence[ProcessTrees], least_ratio: float) -> Document:
     """Return the document, tfprobe.stacks/1 when published.
 
     Calls below this share of their tree are left out.

@@ -20,7 +20,8 @@ from tfprobe.analysis.steps.step_window import StepWindow, recent_window, warm_u
 from tfprobe.errors import Missing
 from tfprobe.profile.profile import Loop, Process, Profile, Run
 from tfprobe.report.documents import run_report
-from tfprobe.report.documents.run_report import Document, LoopReport
+from tfprobe.report.documents.document import Document
+from tfprobe.report.documents.run_report import LoopReport
 
 SCHEMA = "tfprobe.steps/1"
 # More are told of by their number and their time.
@@ -55,7 +56,7 @@ class StepsReport:
     loops: tuple[LoopStepReport, ...]
 
 
-def gather(profile: Profile, *, last: int, named: str = "") -> StepsReport:
+def gather_steps(profile: Profile, *, last: int, named: str = "") -> StepsReport:
     """Return what there is to say; `named` keeps works with this in their kind and name."""
     processes = [run_report.process_report(process, profile) for process in profile.processes]
     loops = tuple(
@@ -68,7 +69,7 @@ def gather(profile: Profile, *, last: int, named: str = "") -> StepsReport:
     return StepsReport(profile.run, lives, loops)
 
 
-def of_loop(profile: Profile, loop: Loop, *, last: int = 0) -> LoopStepReport:
+def loop_step_report(profile: Profile, loop: Loop, *, last: int = 0) -> LoopStepReport:
     """Return what there is to say of one loop of a profile."""
     item = LoopReport(loop, step_time_summary(loop))
     return _of(profile, profile.processes[loop.process], item, last)
@@ -94,7 +95,7 @@ def _of(profile: Profile, process: Process, item: LoopReport, last: int) -> Loop
     )
 
 
-def document(found: StepsReport) -> Document:
+def steps_document(found: StepsReport) -> Document:
     """Return the document: times in ns, ratios of 1; tfprobe.steps/1 when published."""
     return {
         "schema": SCHEMA,
@@ -112,17 +113,18 @@ def _loop_document(each: LoopStepReport) -> Document:
         "program": each.process.shown_program,
         **run_report.loop_document(each.item),
         "remembered": {"first_step": each.remembered.first_step, "steps": len(each.remembered)},
-        "step_times": _distribution_document(each.steps),
-        "gap_times": _distribution_document(each.gaps),
-        "slow_steps": _outliers_document(each.slow_steps),
-        "long_gaps": _outliers_document(each.long_gaps),
-        "trend": _trend_document(each.trend),
+        "step_times": distribution_document(each.steps),
+        "gap_times": distribution_document(each.gaps),
+        "slow_steps": outliers_document(each.slow_steps),
+        "long_gaps": outliers_document(each.long_gaps),
+        "trend": trend_document(each.trend),
         "warm_up_steps": None if isinstance(warm_up, Missing) else warm_up,
         "recent": [_step_document(step) for step in each.recent],
     }
 
 
-def _distribution_document(found: Distribution | Missing) -> Document:
+def distribution_document(found: Distribution | Missing) -> Document:
+    """Return how long steps or gaps took, with the buckets that have any."""
     if isinstance(found, Missing):
         return {"missing": found.reason}
     names = [f"p{round(quantile * 100)}_ns" for quantile in QUANTILES]
@@ -140,7 +142,8 @@ def _distribution_document(found: Distribution | Missing) -> Document:
     }
 
 
-def _outliers_document(found: Outliers | Missing) -> Document:
+def outliers_document(found: Outliers | Missing) -> Document:
+    """Return what stands out: in all, by cause, and the longest."""
     if isinstance(found, Missing):
         return {"missing": found.reason}
     causes = outliers.by_cause(found)
@@ -149,7 +152,7 @@ def _outliers_document(found: Outliers | Missing) -> Document:
         "count": len(found.found),
         "usual_ns": found.usual_ns,
         "excess_ns": found.excess_ns,
-        "share": found.share_ratio,
+        "share_ratio": found.share_ratio,
         "causes": [
             {**_cause_document(cause), "count": count, "excess_ns": excess_ns}
             for cause, count, excess_ns in causes
@@ -163,11 +166,12 @@ def _outliers_document(found: Outliers | Missing) -> Document:
             }
             for period in found.periods
         ],
-        "longest": [_outlier_document(each) for each in found.found[:SHOWN_OUTLIERS]],
+        "longest": [outlier_document(each) for each in found.found[:SHOWN_OUTLIERS]],
     }
 
 
-def _outlier_document(each: Outlier) -> Document:
+def outlier_document(each: Outlier) -> Document:
+    """Return one step, or the gap before it."""
     return {
         "step": each.step,
         "start_ns": each.start_ns,
@@ -184,31 +188,36 @@ def _cause_document(cause: Cause | Missing) -> Document:
     return {"cause": cause.kind, "cause_name": cause.name}
 
 
-def _trend_document(found: Trend | Missing) -> Document:
+def trend_document(found: Trend | Missing) -> Document:
+    """Return how step times change over the run."""
     if isinstance(found, Missing):
         return {"missing": found.reason}
     return {
         "first_step": found.first_step,
         "last_step": found.last_step,
-        "change": found.change_ratio,
-        "low": found.low_ratio,
-        "high": found.high_ratio,
+        "change_ratio": found.change_ratio,
+        "low_ratio": found.low_ratio,
+        "high_ratio": found.high_ratio,
         "p_value": found.p_value,
-        "significant": found.is_significant,
+        "is_significant": found.is_significant,
     }
 
 
 def _life_document(process: Process, found: Life | Missing) -> Document:
-    head = {
+    return {
         "host": process.host,
         "pid": process.pid or None,
         "folder": process.folder,
         "program": process.shown_program,
+        **life_document(found),
     }
+
+
+def life_document(found: Life | Missing) -> Document:
+    """Return the phases of a process, and each stretch of one with its start and end in Unix ns."""
     if isinstance(found, Missing):
-        return {**head, "missing": found.reason}
+        return {"missing": found.reason}
     return {
-        **head,
         "start_unix_ns": found.start_ns,
         "wall_ns": found.wall_ns,
         "knows_import": found.knows_import,

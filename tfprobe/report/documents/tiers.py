@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from tfprobe.analysis.core.statistics import SampleCurve
 from tfprobe.analysis.ops.op_stats import OpTable, op_table
@@ -18,10 +17,9 @@ from tfprobe.analysis.system.thread_times import ProcessThreads, Stand, ThreadGr
 from tfprobe.errors import Missing
 from tfprobe.profile.profile import Process, Profile, Run
 from tfprobe.report.documents import run_report
+from tfprobe.report.documents.document import Document, with_reasons
 
 SCHEMA = "tfprobe.tiers/1"
-# Any: a JSON document, whose values are whatever the schema says.
-Document = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,14 +34,14 @@ class Tiers:
 
     @property
     def is_empty(self) -> bool:
-        """Say whether no tier tells anything."""
-        told = [self.framework, self.runtime, self.hardware.devices, *self.hardware.processes]
-        return all(isinstance(each, Missing) for each in told) and not any(
+        """Return whether nothing is known of any tier."""
+        tiers = [self.framework, self.runtime, self.hardware.devices, *self.hardware.processes]
+        return all(isinstance(tier, Missing) for tier in tiers) and not any(
             process.activities for process in self.application
         )
 
 
-def gather(profile: Profile) -> Tiers:
+def gather_tiers(profile: Profile) -> Tiers:
     """Return the tiers of a profile."""
     return Tiers(
         run=profile.run,
@@ -54,7 +52,7 @@ def gather(profile: Profile) -> Tiers:
     )
 
 
-def document(tiers: Tiers) -> Document:
+def tiers_document(tiers: Tiers) -> Document:
     """Return the document, tfprobe.tiers/1 when published: times in ns, ratios 0..1.
 
     What is not known is null; `missing` beside it says why.
@@ -63,7 +61,7 @@ def document(tiers: Tiers) -> Document:
         "schema": SCHEMA,
         "run": run_report.run_document(tiers.run),
         "application": _application_document(tiers.application),
-        "framework": _framework_document(tiers.framework),
+        "framework": framework_document(tiers.framework),
         "runtime": _runtime_document(tiers.runtime),
         "hardware": _hardware_document(tiers.hardware),
     }
@@ -73,7 +71,7 @@ def _application_document(processes: tuple[ProcessActivities, ...]) -> list[Docu
     """Return what each process did, most exclusive time first."""
     return [
         _place(process.process)
-        | _told(
+        | _facts(
             {
                 "wall_ns": process.wall_ns,
                 "elsewhere_ns": process.elsewhere_ns,
@@ -91,7 +89,7 @@ def _runtime_document(item: Runtime | Missing) -> Document:
     launches = item.launches
     return {
         "steps": item.steps,
-        "calls": [_calls_document(call) for call in item.calls],
+        "calls": [calls_document(call) for call in item.calls],
         "launches": {"missing": launches.reason}
         if isinstance(launches, Missing)
         else _launches_document(launches),
@@ -115,7 +113,7 @@ def _hardware_document(item: Hardware) -> Document:
 
 
 def _activity_document(use: ActivityUse) -> Document:
-    return _told(
+    return _facts(
         {
             "kind": use.kind,
             "name": use.name,
@@ -129,7 +127,8 @@ def _activity_document(use: ActivityUse) -> Document:
     )
 
 
-def _framework_document(table: OpTable | Missing) -> Document:
+def framework_document(table: OpTable | Missing) -> Document:
+    """Return the types of op with the time of each."""
     if isinstance(table, Missing):
         return {"missing": table.reason}
     whole_ns = table.time_ns or 1
@@ -149,7 +148,8 @@ def _framework_document(table: OpTable | Missing) -> Document:
     }
 
 
-def _calls_document(calls: RuntimeCalls) -> Document:
+def calls_document(calls: RuntimeCalls) -> Document:
+    """Return one kind of call of the driver."""
     return {
         "kind": calls.kind.name.lower(),
         "name": calls.name,
@@ -162,7 +162,7 @@ def _calls_document(calls: RuntimeCalls) -> Document:
 
 
 def _launches_document(item: KernelLaunches) -> Document:
-    return _told(
+    return _facts(
         {
             "count": item.count,
             "count_per_step": item.per_step,
@@ -188,7 +188,7 @@ def _launches_document(item: KernelLaunches) -> Document:
 
 
 def _process_document(item: ProcessHardware) -> Document:
-    return _place(item.process) | _told(
+    return _place(item.process) | _facts(
         {
             "samples": item.samples,
             "watched_ns": item.watched_ns,
@@ -228,7 +228,7 @@ def _process_document(item: ProcessHardware) -> Document:
 
 
 def _threads_document(item: ProcessThreads) -> Document:
-    return _told(
+    return _facts(
         {
             "samples": item.samples,
             "watched_ns": item.watched_ns,
@@ -242,7 +242,7 @@ def _threads_document(item: ProcessThreads) -> Document:
 
 
 def _group_document(item: ThreadGroup) -> Document:
-    return _told(
+    return _facts(
         {
             "name": item.name,
             "is_python": item.is_python,
@@ -267,7 +267,7 @@ def _stand_document(item: Stand) -> Document:
 
 
 def _device_document(item: DeviceHardware) -> Document:
-    return _told(
+    return _facts(
         {
             "host": item.host,
             "index": item.index,
@@ -294,19 +294,17 @@ def _place(process: Process) -> Document:
     return {"host": process.host, "pid": process.pid or None, "rank": process.rank}
 
 
-def _told(facts: Mapping[str, object]) -> Document:
-    """Return facts with null for what is not known, and the reasons beside them."""
-    reasons = {name: fact.reason for name, fact in facts.items() if isinstance(fact, Missing)}
-    return {name: _value(fact) for name, fact in facts.items()} | {"missing": reasons}
+def _facts(values: Mapping[str, object]) -> Document:
+    return with_reasons(
+        {
+            name: curve_document(value) if isinstance(value, SampleCurve) else value
+            for name, value in values.items()
+        }
+    )
 
 
-def _value(fact: object) -> object:
-    if isinstance(fact, SampleCurve):
-        return _curve_document(fact)
-    return None if isinstance(fact, Missing) else fact
-
-
-def _curve_document(curve: SampleCurve) -> Document:
+def curve_document(curve: SampleCurve) -> Document:
+    """Return an amount over time."""
     return {
         "mean": curve.mean,
         "p95": curve.p95,

@@ -15,12 +15,10 @@ from tfprobe.analysis.transfers.bus_transfers import (
 )
 from tfprobe.analysis.transfers.sends import Sends
 from tfprobe.errors import Missing
-
-# Any: a JSON document, whose values are whatever the schema says.
-Document = dict[str, Any]
+from tfprobe.report.documents.document import Document
 
 
-def document(moves: TransferReport) -> Document:
+def transfers_document(moves: TransferReport) -> Document:
     """Return what moved; what is not known is null, and `missing` says why."""
     return {
         "work": {"kind": moves.loop.kind, "name": moves.loop.name, "count": moves.loop.count},

@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 
 from tfprobe.analysis.breakdown.step_parts import LABELS, Part
 from tfprobe.analysis.compare.comparison import Diff, LoopDiff, diff
-from tfprobe.analysis.compare.measurements import LEAST_BLOCKS, Change
+from tfprobe.analysis.compare.measurements import LEAST_BLOCKS
 from tfprobe.analysis.compare.op_changes import CostChange, OpChanges
-from tfprobe.analysis.compare.step_changes import MEASURES, MemoryChange
+from tfprobe.analysis.compare.step_changes import MEASURES
 from tfprobe.errors import Missing, NoAnswer
 from tfprobe.profile.profile import Run
+from tfprobe.report.documents import comparison_document
+from tfprobe.report.documents.document import Document, known
 from tfprobe.web.opened import OpenRun
 from tfprobe.web.pages.overview import command_line
 from tfprobe.web.params import Params
-from tfprobe.web.values import Document, known
+from tfprobe.web.values import shortened
 
 # What changed most comes first; more nobody reads.
 _MOST_LOOPS = 20
 _MOST_COSTS = 200
 _MOST_NAMES = 50
-_TEXT_CHARACTERS = 500
 
 
 def document(run: OpenRun, question: Params) -> Document:
@@ -39,30 +41,25 @@ def document(run: OpenRun, question: Params) -> Document:
     found = diff(profile, other)
     head = {"a": _run(profile.run), "b": _run(other.run), "can_open": can_open}
     if isinstance(found, Missing):
-        return head | {"missing": found.reason[:_TEXT_CHARACTERS]}
-    return head | _diff(found)
+        return head | {"missing": shortened(found.reason)}
+    return _diff(found) | head
 
 
 def _diff(found: Diff) -> Document:
-    memory = found.memory
+    """Return the document of what changed, cut to what a page has room for."""
+    document = comparison_document.comparison_document(found, ())
+    shown = {name: part for name, part in document.items() if name not in ("schema", "gate")}
+    works = document["works"]
     return {
-        "is_significant": bool(found.changed_steps),
+        **shown,
         "differences": [
-            {
-                "of": difference.of,
-                "a": str(difference.before)[:_TEXT_CHARACTERS],
-                "b": str(difference.after)[:_TEXT_CHARACTERS],
-            }
-            for difference in found.differences[:_MOST_NAMES]
+            {name: shortened(str(value)) for name, value in difference.items()}
+            for difference in document["differences"][:_MOST_NAMES]
         ],
-        "load": found.load or None,
-        "judged": list(found.judged),
-        "works": [_loop(loop) for loop in found.loops[:_MOST_LOOPS]],
-        "works_in_all": len(found.loops),
-        "only_a": [_named(f"{each.kind} {each.name}") for each in found.only_before[:_MOST_NAMES]],
-        "only_b": [_named(f"{each.kind} {each.name}") for each in found.only_after[:_MOST_NAMES]],
-        "memory": [] if isinstance(memory, Missing) else [_memory(each) for each in memory],
-        "memory_missing": memory.reason if isinstance(memory, Missing) else None,
+        "works": [_loop(*pair) for pair in zip(works[:_MOST_LOOPS], found.loops, strict=False)],
+        "works_in_all": len(works),
+        "only_a": shortened(document["only_a"][:_MOST_NAMES]),
+        "only_b": shortened(document["only_b"][:_MOST_NAMES]),
     }
 
 
@@ -75,83 +72,47 @@ def _run(run: Run) -> Document:
     }
 
 
-def _loop(each: LoopDiff) -> Document:
-    before, after = each.pair.before, each.pair.after
-    return {
-        "kind": before.kind,
-        "name_a": _named(before.name),
-        "name_b": _named(after.name),
-        "rank": each.pair.rank,
-        "count_a": before.count,
-        "count_b": after.count,
-        "measures": [
-            {"measure": name, "label": MEASURES[name], **_change(change)}
-            for name, change in each.steps.measures
-        ],
-        "cause": None if isinstance(each.cause, Missing) else each.cause.sentence,
-        "parts": _costs(each.parts, is_part=True),
-        "parts_missing": each.parts.reason if isinstance(each.parts, Missing) else None,
-        **_ops(each.ops),
-    }
-
-
-def _ops(found: OpChanges | Missing) -> Document:
-    if isinstance(found, Missing):
-        return {"ops": None, "ops_missing": found.reason}
-    return {
-        "ops": {
-            "steps_a": found.before_steps,
-            "steps_b": found.after_steps,
-            "a_ns": found.before_ns,
-            "b_ns": found.after_ns,
-            "is_enough": min(found.before_steps, found.after_steps) >= LEAST_BLOCKS,
-            "types": _costs(found.types),
-            "scopes": _costs(found.scopes),
-            "only_a": [_named(each) for each in found.gone[:_MOST_NAMES]],
-            "only_b": [_named(each) for each in found.new[:_MOST_NAMES]],
-        },
-        "ops_missing": None,
-    }
-
-
-def _costs(found: Sequence[CostChange] | Missing, *, is_part: bool = False) -> list[Document]:
-    if isinstance(found, Missing):
-        return []
-    return [
-        {
-            "name": _named(each.name),
-            "label": LABELS[Part(each.name)] if is_part else None,
-            "a_ns": each.before_ns,
-            "b_ns": each.after_ns,
-            "delta_ns": each.delta_ns,
-            **_change(each.change),
-        }
-        for each in found[:_MOST_COSTS]
+def _loop(document: Document, loop: LoopDiff) -> Document:
+    measures = [
+        {"measure": name, "label": MEASURES[name], **document[name]}
+        for name, _ in loop.steps.measures
     ]
-
-
-def _change(found: Change | Missing) -> Document:
-    if isinstance(found, Missing):
-        return {"missing": found.reason}
+    cause = loop.cause
+    parts, ops = document["breakdown"], document["ops"]
     return {
-        "before_ns": found.before,
-        "after_ns": found.after,
-        "change_ratio": found.ratio,
-        "low_ratio": found.low_ratio,
-        "high_ratio": found.high_ratio,
-        "confidence_ratio": found.confidence,
-        "is_significant": found.is_significant,
+        **{name: part for name, part in document.items() if name not in MEASURES},
+        "name": shortened(document["name"]),
+        "name_b": shortened(document["name_b"]),
+        "measures": measures,
+        "cause": None if isinstance(cause, Missing) else cause.sentence,
+        "breakdown": parts
+        if isinstance(loop.parts, Missing)
+        else [
+            {**_cost(part, change), "label": LABELS[Part(part["name"])]}
+            for part, change in zip(parts, loop.parts, strict=True)
+        ],
+        "ops": ops if isinstance(loop.ops, Missing) else _ops(ops, loop.ops),
     }
 
 
-def _memory(each: MemoryChange) -> Document:
+def _ops(document: Document, ops: OpChanges) -> Document:
     return {
-        "of": _named(each.of),
-        "a_bytes": each.before_bytes,
-        "b_bytes": each.after_bytes,
-        "change_ratio": each.ratio,
+        **document,
+        "is_enough": min(ops.before_steps, ops.after_steps) >= LEAST_BLOCKS,
+        "types": _costs(document["types"], ops.types),
+        "scopes": _costs(document["scopes"], ops.scopes),
+        "gone": shortened(document["gone"][:_MOST_NAMES]),
+        "new": shortened(document["new"][:_MOST_NAMES]),
     }
 
 
-def _named(text: str) -> str:
-    return text[:_TEXT_CHARACTERS]
+def _costs(documents: Sequence[Document], changes: Sequence[CostChange]) -> list[Document]:
+    pairs = zip(documents, changes, strict=True)
+    return [_cost(*pair) for pair in itertools.islice(pairs, _MOST_COSTS)]
+
+
+def _cost(document: Document, change: CostChange) -> Document:
+    """Return a cost as a row of a table: the change of its median beside its means."""
+    median = document["median"]
+    means = {name: part for name, part in document.items() if name != "median"}
+    return {**median, **means, "name": shortened(change.name), "delta_ns": change.delta_ns}

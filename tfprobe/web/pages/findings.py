@@ -12,15 +12,17 @@ from tfprobe.findings.engine import Advice
 from tfprobe.findings.finding import Evidence, Finding, Severity, Subject
 from tfprobe.profile.graph import TracedLoop
 from tfprobe.profile.profile import Profile
-from tfprobe.report.documents import findings_document
-from tfprobe.report.documents.findings_document import finding_document
+from tfprobe.report.documents.document import Document
+from tfprobe.report.documents.findings_document import advice_document, finding_document
 from tfprobe.web.opened import OpenRun
 from tfprobe.web.params import Params
-from tfprobe.web.values import Document
+from tfprobe.web.values import shortened
 
 # As many as `tfprobe report` shows: of those that matter the first.
 TOP_FINDINGS = 3
 _TEXT_CHARACTERS = 1_000
+# Fields of evidence that its links are made of.
+_IN_LINKS = frozenset({"capture", "command", "op_type", "scope", "step", "steps"})
 
 
 def document(run: OpenRun, question: Params) -> Document:  # noqa: ARG001 - all have these
@@ -29,18 +31,18 @@ def document(run: OpenRun, question: Params) -> Document:  # noqa: ARG001 - all 
 
 
 def _document(run: OpenRun) -> Document:
-    advice = engine.advise(run.profile, _dearest(run))
+    advice = engine.advise(run.profile, _main_loop(run))
     places = EvidencePlaces(run.profile)
     matter = [finding for finding in advice.findings if finding.severity > Severity.INFO]
     return {
-        **findings_document.document(advice),
+        **advice_document(advice),
         "findings": [_finding(finding, places) for finding in advice.findings],
         "top": [advice.findings.index(each) for each in matter[:TOP_FINDINGS]],
         "missing": _lacking(run, advice),
     }
 
 
-def _dearest(run: OpenRun) -> tuple[TracedLoop, ...]:
+def _main_loop(run: OpenRun) -> tuple[TracedLoop, ...]:
     """Return the sampled work with most time, with its graph and code map; none if none was."""
     for loop in run.loops():
         found = run.sampled(loop)
@@ -61,25 +63,21 @@ def _lacking(run: OpenRun, advice: Advice) -> str | None:
 def _finding(finding: Finding, places: EvidencePlaces) -> Document:
     """Return a finding with the place of its loop, and its evidence with what it is seen on."""
     loop = places.loop(finding.subject)
-    document = _shortened(finding_document(finding))
+    document = shortened(finding_document(finding), _TEXT_CHARACTERS)
     return {
         **document,
-        "action": [{"text": text, "is_code": is_code} for text, is_code in told(finding.action)],
+        "action": [
+            {"text": text, "is_code": is_code} for text, is_code in code_parts(finding.action)
+        ],
         "work": loop,
         "evidence": [
-            {**shown, "links": places.links(evidence, loop)}
+            {
+                **{name: part for name, part in shown.items() if name not in _IN_LINKS},
+                "links": places.links(evidence, loop),
+            }
             for shown, evidence in zip(document["evidence"], finding.evidence, strict=True)
         ],
     }
-
-
-def _shortened(value: Any) -> Any:
-    """Return a document with its texts cut: names of nodes and scopes may be of any length."""
-    if isinstance(value, dict):
-        return {name: _shortened(part) for name, part in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_shortened(part) for part in value]
-    return value[:_TEXT_CHARACTERS] if isinstance(value, str) else value
 
 
 # Any: numbers and texts.
@@ -183,7 +181,7 @@ _CODE = re.compile(
 )
 
 
-def told(text: str) -> tuple[tuple[str, bool], ...]:
+def code_parts(text: str) -> tuple[tuple[str, bool], ...]:
     """Return the parts of a text in order, each with whether it is code; quotes of code go."""
     return tuple(_parts(text))
 

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from tfprobe.analysis.core import no_data_reasons
 from tfprobe.analysis.input.input_verdict import LoopInput, judge
 from tfprobe.analysis.input.stage_stats import PipelineUse, StageUse, is_python
 from tfprobe.errors import Missing
 from tfprobe.profile.profile import Loop
+from tfprobe.report.documents.document import Document
 from tfprobe.report.documents.input_document import loop_document as input_document
 from tfprobe.web.opened import OpenRun
 from tfprobe.web.pages.loop_choice import chosen_document, process_document
 from tfprobe.web.params import Params
 
-Document = dict[str, Any]  # Any: see docs/web.md
-
 MOST_LOOPS = 100
+# Of a pipeline, written by the page itself.
+_OWN_FIELDS = ("stages", "blocking_path")
 MOST_STAGES = 500
 MOST_SOURCES = 100
 MOST_PRODUCERS = 50
@@ -65,10 +64,10 @@ def _other(run: OpenRun, item: LoopInput) -> Document:
 
 
 def _input(run: OpenRun, item: LoopInput) -> Document:
-    told = input_document(item, run.profile.processes)
-    pipeline, sources, producers = told["pipeline"], told["sources"], told["producers"]
+    document = input_document(item, run.profile.processes)
+    pipeline, sources, producers = document["pipeline"], document["sources"], document["producers"]
     if not isinstance(item.pipeline, Missing):
-        pipeline = _pipeline(item.pipeline, told["pipeline"])
+        pipeline = _pipeline(item.pipeline, document["pipeline"])
     return {
         "captures": item.captures,
         "cycle_ns": item.cycle_ns,
@@ -77,17 +76,17 @@ def _input(run: OpenRun, item: LoopInput) -> Document:
         "input_ratio": item.ratio,
         "level": item.level.value,
         "keeps_up": item.keeps_up,
-        "remedies": told["remedies"],
+        "remedies": document["remedies"],
         "sources": sources[:MOST_SOURCES],
         "more_sources": max(len(sources) - MOST_SOURCES, 0),
-        "fed_bytes": told["fed_bytes"],
+        "fed_bytes": document["fed_bytes"],
         "pipeline": pipeline,
         "producers": producers[:MOST_PRODUCERS],
         "more_producers": max(len(producers) - MOST_PRODUCERS, 0),
     }
 
 
-def _pipeline(item: PipelineUse, told: Document) -> Document:
+def _pipeline(item: PipelineUse, document: Document) -> Document:
     """Return the pipeline with the stages of its document, in an order in which they can be drawn:
     each right behind its parent or what is below its elder siblings.
     """
@@ -95,7 +94,11 @@ def _pipeline(item: PipelineUse, told: Document) -> Document:
     order = _drawn(item)
     shown = order[:MOST_STAGES]
     return {
-        **{name: value for name, value in told.items() if name not in ("stages", "blocking_path")},
+        **{
+            name: value
+            for name, value in document.items()
+            if name not in ("stages", "blocking_path")
+        },
         "captures": item.captures,
         "is_of_arrays": item.is_of_arrays,
         "blocking_path": [at for at in item.blocking_path if at in set(shown)],

@@ -32,13 +32,13 @@ def alike(run: OpenRun, loop: Loop) -> Alike | Missing:
 def _alike(run: OpenRun, loop: Loop) -> Alike | Missing:
     same = loops_alike(run, loop)
     found = [run.sampled(each, with_shapes=True) for each in same]
-    told = tuple(each for each in found if not isinstance(each, Missing) and each.captures)
-    if not told:
+    traced = tuple(each for each in found if not isinstance(each, Missing) and each.captures)
+    if not traced:
         return Missing("no step of this loop was traced")
     captures = tuple(
-        sorted((capture for one in told for capture in one.captures), key=lambda each: each.index)
+        sorted((capture for one in traced for capture in one.captures), key=lambda each: each.index)
     )
-    return Alike(run.profile.only(captures), told, Origins(told))
+    return Alike(run.profile.only(captures), traced, Origins(traced))
 
 
 def loops_alike(run: Reading, loop: Loop) -> tuple[Loop, ...]:
@@ -77,11 +77,6 @@ def process_document(process: Process) -> dict[str, Any]:
         "role": process.role,
         "program": process.title or None,
     }
-
-
-def known(value: Any) -> Any:
-    """Return null for what is missing. Any: any JSON value, which this does not look into."""
-    return None if isinstance(value, Missing) else value
 
 
 # Nobody chooses among more by their names; all others stay reachable by `work=`.

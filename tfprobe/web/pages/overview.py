@@ -14,8 +14,9 @@ from tfprobe.analysis.system.hardware import DeviceHardware, ProcessHardware
 from tfprobe.errors import Missing
 from tfprobe.profile.profile import Loop, Profile, Run
 from tfprobe.report.documents import run_report
+from tfprobe.report.documents.document import Document, known
 from tfprobe.report.documents.run_report import ProcessReport
-from tfprobe.report.documents.step_report import LoopStepReport
+from tfprobe.report.documents.step_report import LoopStepReport, trend_document
 from tfprobe.web.opened import OpenRun, Reading
 from tfprobe.web.pages.loop_choice import loops_document
 from tfprobe.web.pages.steps import loop_steps
@@ -23,11 +24,10 @@ from tfprobe.web.params import Params
 from tfprobe.web.step_columns import (
     bands_of,
     marked_steps,
-    outliers_document,
     series_document,
-    trend_document,
+    shown_outliers,
 )
-from tfprobe.web.values import Document, facts, known
+from tfprobe.web.values import facts
 
 _MOST_PROCESSES = 64
 _MOST_DEVICES = 16
@@ -81,8 +81,8 @@ def _main(run: Reading) -> Document:
         "series": series_document(series(found.remembered)),
         "is_whole": found.remembered.is_whole,
         "bands": bands_of(run.profile, found),
-        "slow_steps": outliers_document(found.slow_steps, most=_MARKED_OUTLIERS),
-        "long_gaps": outliers_document(found.long_gaps, most=_MARKED_OUTLIERS),
+        "slow_steps": shown_outliers(found.slow_steps, most=_MARKED_OUTLIERS),
+        "long_gaps": shown_outliers(found.long_gaps, most=_MARKED_OUTLIERS),
         "trend": trend_document(found.trend),
         "usual_most_ns": usual_most_ns(found.remembered),
         "sampled_steps": marked_steps(found.remembered, found.remembered.sampled),
@@ -145,29 +145,23 @@ def _process(item: ProcessReport) -> Document:
 def _overhead(processes: Sequence[ProcessReport]) -> Document:
     """Return what recording cost the process that it cost most."""
     costs = [process.overhead for process in processes]
-    told = [cost for cost in costs if isinstance(cost, Overhead)]
-    if not told:
+    known_costs = [cost for cost in costs if isinstance(cost, Overhead)]
+    if not known_costs:
         reasons = [cost.reason for cost in costs if isinstance(cost, Missing)]
         return {"missing": next(iter(reasons), "no process was recorded")}
-    most = max(told, key=lambda each: each.fraction_ratio)
-    return {
-        "share_ratio": most.fraction_ratio,
-        "traced_ns": most.traced_ns,
-        "hook_ns": most.hook_ns,
-        "wall_ns": most.wall_ns,
-        "unmeasured_calls": most.unmeasured_calls,
-    }
+    most = max(known_costs, key=lambda each: each.fraction_ratio)
+    return run_report.overhead_document(most)
 
 
 def _hardware(profile: Profile) -> Document:
     found = hardware.hardware(profile)
-    told = [process for process in found.processes if isinstance(process, ProcessHardware)]
+    sampled = [process for process in found.processes if isinstance(process, ProcessHardware)]
     reasons = [process.reason for process in found.processes if isinstance(process, Missing)]
     devices = found.devices
     shown = () if isinstance(devices, Missing) else devices[:_MOST_DEVICES]
     return {
-        "processes": [_machine(each) for each in told[:_MOST_PROCESSES]],
-        "processes_missing": None if told else next(iter(reasons), "no process was recorded"),
+        "processes": [_machine(each) for each in sampled[:_MOST_PROCESSES]],
+        "processes_missing": None if sampled else next(iter(reasons), "no process was recorded"),
         "devices": [_device(each) for each in shown],
         "devices_missing": devices.reason if isinstance(devices, Missing) else None,
     }

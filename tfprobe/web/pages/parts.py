@@ -7,9 +7,9 @@ from tfprobe.analysis.breakdown.gap_breakdown import GapCause
 from tfprobe.analysis.breakdown.step_parts import GROUPS, LABELS, Part
 from tfprobe.errors import NoAnswer
 from tfprobe.report.documents.breakdown_document import cause_document, step_document
+from tfprobe.report.documents.document import Document, known
 from tfprobe.web.opened import OpenRun
 from tfprobe.web.params import Params
-from tfprobe.web.values import Document, known
 
 # More traced steps than a page lists; any other is answered by its number.
 MOST_STEPS = 300

@@ -15,12 +15,11 @@ from tfprobe.analysis.steps.step_times import step_time_summary
 from tfprobe.analysis.system.hardware import ProcessHardware
 from tfprobe.errors import Missing
 from tfprobe.profile.profile import LIVE_STATES, Loop, Process, Profile
+from tfprobe.report.documents.document import Document, known, with_reasons
 from tfprobe.web.opened import OpenRun, Reading
-from tfprobe.web.pages.loop_choice import known, loops_alike, process_document
+from tfprobe.web.pages.loop_choice import loops_alike, process_document
 from tfprobe.web.pages.processes_hardware import hardware_document, used_of
 from tfprobe.web.params import Params
-
-Document = dict[str, Any]  # Any: see docs/web.md
 
 MOST_PROCESSES = 2_000
 MOST_LIVES = 256
@@ -59,7 +58,7 @@ def _group(run: Reading, question: Params) -> tuple[Loop, ...]:
         return ()
     if question.text("work"):
         return loops_alike(run, run.loop(question))
-    return run.made("dearest group", lambda: _dearest(run.profile))
+    return run.made("dearest group", lambda: _main_group(run.profile))
 
 
 def _key(group: Sequence[Loop]) -> tuple[str, str]:
@@ -79,10 +78,10 @@ def _by_name(profile: Profile) -> Mapping[tuple[str, str, int], list[Loop]]:
     return found
 
 
-def _dearest(profile: Profile) -> tuple[Loop, ...]:
+def _main_group(profile: Profile) -> tuple[Loop, ...]:
     groups: list[list[Loop]] = list(_by_name(profile).values())
-    dearest = max(groups, key=_weight)
-    return tuple(dearest)
+    longest = max(groups, key=_weight)
+    return tuple(longest)
 
 
 def _weight(loops: Sequence[Loop]) -> tuple[bool, int]:
@@ -159,10 +158,7 @@ def _process(
         "steps": sum(loop.count for loop in own),
         "is_estimate": not isinstance(times, Missing) and times.error_ratio > 0,
         "captures": process.captures,
-        **{name: known(value) for name, value in facts.items()},
-        "missing": {
-            name: value.reason for name, value in facts.items() if isinstance(value, Missing)
-        },
+        **with_reasons(facts),
     }
 
 
@@ -181,8 +177,12 @@ def _machine(used: ProcessHardware | Missing) -> dict[str, Any]:
 
 
 def _least(*limits: int | Missing) -> int | Missing:
-    told = [limit for limit in limits if not isinstance(limit, Missing) and limit > 0]
-    return min(told) if told else Missing("neither the cgroup nor the machine reports it")
+    known_limits = [limit for limit in limits if not isinstance(limit, Missing) and limit > 0]
+    return (
+        min(known_limits)
+        if known_limits
+        else Missing("neither the cgroup nor the machine reports it")
+    )
 
 
 def _steps_per_s(loop: Loop) -> float | Missing:

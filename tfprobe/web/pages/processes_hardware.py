@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -18,11 +17,10 @@ from tfprobe.analysis.system.hardware import (
     hardware,
 )
 from tfprobe.errors import Missing, UsageError
+from tfprobe.report.documents.document import Document, known, reasons
 from tfprobe.web.opened import Reading
-from tfprobe.web.pages.loop_choice import known, process_document
+from tfprobe.web.pages.loop_choice import process_document
 from tfprobe.web.params import Params
-
-Document = dict[str, Any]  # Any: see docs/web.md
 
 # Lines in one chart.
 MOST_LINES = 12
@@ -49,8 +47,8 @@ def hardware_document(run: Reading, question: Params, first_ns: int) -> Document
 
 def _hardware_of(run: Reading, host: str, hosts: Sequence[str], first_ns: int) -> Document:
     used = used_of(run)
-    told = [process for process in used.processes if not isinstance(process, Missing)]
-    mine = [each for each in told if host in ("", each.process.host)]
+    sampled = [process for process in used.processes if not isinstance(process, Missing)]
+    mine = [each for each in sampled if host in ("", each.process.host)]
     every = () if isinstance(used.devices, Missing) else used.devices
     devices = [each for each in every if host in ("", each.host)]
     missing = {}
@@ -154,11 +152,7 @@ def _device(device: DeviceHardware) -> Document:
         "throttle_reasons": [
             {"reason": reason.reason, "ratio": reason.ratio} for reason in device.throttle_reasons
         ],
-        "missing": {
-            name: each.reason
-            for name, each in {**curves, **limits}.items()
-            if isinstance(each, Missing)
-        },
+        "missing": reasons({**curves, **limits}),
     }
 
 
@@ -186,16 +180,16 @@ def on_one_axis(
     A moment is the end of a part of the time; the amount is the most in that part, and where
     nothing was measured in it the one before. Nothing of one alone is joined if it needs not be.
     """
-    told = [each for each in every if len(each.at_ns)]
-    if not told:
+    measured = [each for each in every if len(each.at_ns)]
+    if not measured:
         return [], [[] for _ in every]
-    whole: Int64s = np.unique(np.concatenate([each.at_ns for each in told]))
+    whole: Int64s = np.unique(np.concatenate([each.at_ns for each in measured]))
     parts = min(len(whole), max(most, 1))
-    if len(told) > 1:
+    if len(measured) > 1:
         # As many as the one with most: moments of others are hardly ever the very same.
-        parts = min(parts, max(len(each.at_ns) for each in told))
+        parts = min(parts, max(len(each.at_ns) for each in measured))
     if parts == len(whole):
-        ends = np.unique(np.concatenate([whole, *(_silent_ns(each) for each in told)]))
+        ends = np.unique(np.concatenate([whole, *(_silent_ns(each) for each in measured)]))
     else:
         ends = whole[0] + (np.arange(1, parts + 1) * (whole[-1] - whole[0])) // parts
     return ends.tolist(), [_at(each, ends) for each in every]

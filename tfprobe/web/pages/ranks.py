@@ -13,13 +13,13 @@ from tfprobe.analysis.distributed.rank_waits import ServerLoad, Servers, Waits
 from tfprobe.analysis.distributed.slow_ranks import Straggler
 from tfprobe.errors import Missing
 from tfprobe.profile.profile import Process
+from tfprobe.report.documents.document import Document, known, with_reasons
+from tfprobe.report.documents.rank_report import straggler_document
 from tfprobe.web.opened import OpenRun
-from tfprobe.web.pages.loop_choice import known, process_document
+from tfprobe.web.pages.loop_choice import process_document
 from tfprobe.web.pages.timeline.ranks import process_title
 from tfprobe.web.params import Params
 from tfprobe.web.together import across_of
-
-Document = dict[str, Any]  # Any: see docs/web.md
 
 MOST_RANKS = 1_000
 # More rows than these nobody tells apart in the map.
@@ -81,35 +81,26 @@ def _rank(found: RankComparison, row: RankRow) -> Document:
         "is_named": row.process.index in {straggler.process for straggler in found.stragglers},
         "is_reference": row.clock.process == found.clocks.reference,
         "basis": row.clock.basis,
-        **{name: known(value) for name, value in facts.items()},
-        "missing": {
-            name: value.reason for name, value in facts.items() if isinstance(value, Missing)
-        },
+        **with_reasons(facts),
     }
 
 
 def _straggler(found: RankComparison, each: Straggler) -> Document:
     process = found.rows[each.process].process
     return {
+        **straggler_document(each),
         **process_document(process),
         "title": process_title(process),
-        "measure": each.measure,
-        "excess_ns": each.excess_ns,
-        "excess_ratio": each.late.excess_ratio,
-        "z": each.late.z,
-        "steps": each.late.steps,
-        "last_ratio": known(each.last_ratio),
-        "matched": each.matched,
     }
 
 
 def _figures(figures: Sequence[StepFigures]) -> Document:
-    """Return the latest steps as columns; least, median and most are of one step."""
+    """Return the latest steps as columns."""
     return {
         "step": [figure.step for figure in figures],
-        "least_ns": [figure.least_ns for figure in figures],
+        "min_ns": [figure.least_ns for figure in figures],
         "median_ns": [figure.median_ns for figure in figures],
-        "most_ns": [figure.most_ns for figure in figures],
+        "max_ns": [figure.most_ns for figure in figures],
         "slowest": [figure.slowest for figure in figures],
     }
 
@@ -118,9 +109,9 @@ def _waits(found: RankComparison, waits: Waits | Missing) -> Document:
     if isinstance(waits, Missing):
         return {"missing": waits.reason}
     processes = [row.process for row in found.rows]
-    dearest = sorted(waits.turns, key=lambda turn: -(turn.caused_ns + turn.waiting_ns))
+    by_wait = sorted(waits.turns, key=lambda turn: -(turn.caused_ns + turn.waiting_ns))
     chosen = sorted(
-        (each.process for each in dearest[:MOST_IN_MAP]), key=lambda at: _order(processes[at])
+        (each.process for each in by_wait[:MOST_IN_MAP]), key=lambda at: _order(processes[at])
     )
     place = {process: at for at, process in enumerate(chosen)}
     return {

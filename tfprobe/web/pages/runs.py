@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from tfprobe.analysis.jobs.fleet import ProcessRow, RunRow, run_rows
 from tfprobe.errors import Missing
 from tfprobe.profile.profile import LIVE_STATES
 from tfprobe.profile.snapshots import FleetSnapshot
+from tfprobe.report.documents.document import Document, with_reasons
 
 # More than a person looks through; newest are first.
 MOST_RUNS = 2000
 # Of a command as somebody wrote it; the rest is in the run's own pages.
 MOST_CHARACTERS = 2000
-Document = dict[str, Any]  # Any: JSON values
 
 NO_PROCESS = Missing("no process has reported yet")
 
@@ -47,9 +45,7 @@ def _run(row: RunRow) -> Document:
         "captures": sum(process.captures for process in row.processes),
         **_pace(lead),
     }
-    missing = {key: each.reason for key, each in facts.items() if isinstance(each, Missing)}
-    known = {key: None if key in missing else value for key, value in facts.items()}
-    return {**known, "missing": missing, "problems": len(row.problems)}
+    return {**with_reasons(facts), "problems": len(row.problems)}
 
 
 def _pace(lead: ProcessRow | None) -> Document:

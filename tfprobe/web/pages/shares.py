@@ -18,11 +18,12 @@ from tfprobe.analysis.ops.op_stats import op_table
 from tfprobe.analysis.system import runtime
 from tfprobe.errors import Missing
 from tfprobe.profile.profile import Profile
-from tfprobe.report.documents import account_document
+from tfprobe.report.documents.account_document import account_document
+from tfprobe.report.documents.document import Document
+from tfprobe.report.documents.tiers import calls_document, framework_document
 from tfprobe.web.opened import OpenRun
 from tfprobe.web.pages.parts import answer_document, groups_document, labelled_cause
 from tfprobe.web.params import Params
-from tfprobe.web.values import Document
 
 TOP_OPS = 5
 TOP_CALLS = 3
@@ -59,9 +60,7 @@ def _document(run: OpenRun) -> Document:
 
 
 def _account(profile: Profile, cycles: Sequence[LoopParts]) -> Document:
-    document = account_document.document(
-        account.merge_accounts(collectives.run_accounts(profile, cycles))
-    )
+    document = account_document(account.merge_accounts(collectives.run_accounts(profile, cycles)))
     if document["parts"] is None:
         return document
     return {
@@ -126,41 +125,19 @@ def _breakdown(found: Breakdown | Missing) -> Document:
 
 
 def _ops(run: OpenRun) -> Document:
-    table = op_table(run.profile)
-    if isinstance(table, Missing):
-        return {"missing": table.reason}
-    whole_ns = table.time_ns or 1
-    return {
-        "steps": table.captures,
-        "types": [
-            {
-                "type": each.type[:_TEXT_CHARACTERS],
-                "count": each.runs,
-                "total_ns": each.time_ns,
-                "accelerator_ns": each.accelerator_ns,
-                "cpu_ns": each.cpu_ns,
-                "share_ratio": each.time_ns / whole_ns,
-            }
-            for each in table.types[:TOP_OPS]
-        ],
-        "types_in_all": len(table.types),
-    }
+    document = framework_document(op_table(run.profile))
+    types = document.get("types", [])
+    shown = [{**op_type, "type": op_type["type"][:_TEXT_CHARACTERS]} for op_type in types[:TOP_OPS]]
+    return {**document, "types": shown, "types_in_all": len(types)}
 
 
 def _runtime(run: OpenRun) -> Document:
-    found = runtime.runtime(run.profile)
-    if isinstance(found, Missing):
-        return {"missing": found.reason}
+    result = runtime.runtime(run.profile)
+    if isinstance(result, Missing):
+        return {"missing": result.reason}
+    calls = [calls_document(calls) for calls in result.calls[:TOP_CALLS]]
     return {
-        "steps": found.steps,
-        "calls": [
-            {
-                "name": call.name[:_TEXT_CHARACTERS],
-                "count": call.count,
-                "total_ns": call.total_ns,
-                "mean_ns": call.mean_ns,
-            }
-            for call in found.calls[:TOP_CALLS]
-        ],
-        "calls_in_all": len(found.calls),
+        "steps": result.steps,
+        "calls": [{**call, "name": call["name"][:_TEXT_CHARACTERS]} for call in calls],
+        "calls_in_all": len(result.calls),
     }

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 from tfprobe.analysis.system.stack_lines import without_importers
 from tfprobe.analysis.system.stack_samples import CallTree, ProcessTrees, StackCall, process_trees
 from tfprobe.errors import Missing, UsageError
 from tfprobe.profile.activities import StackSamples
+from tfprobe.report.documents.document import Document
 from tfprobe.web.opened import OpenRun
 from tfprobe.web.params import Params
-
-Document = dict[str, Any]  # Any: JSON values
 
 MOST_THREADS = 16
 MOST_PROCESSES = 1_000

@@ -8,25 +8,30 @@ import numpy as np
 
 from tfprobe.analysis.core import no_data_reasons
 from tfprobe.analysis.steps.outliers import Outlier, Outliers
-from tfprobe.analysis.steps.phases import PHASES, life
+from tfprobe.analysis.steps.phases import life
 from tfprobe.analysis.steps.step_series import series, usual_most_ns
-from tfprobe.analysis.steps.step_times import QUANTILES, Distribution
+from tfprobe.analysis.steps.step_times import Distribution
 from tfprobe.errors import Missing, NoAnswer
 from tfprobe.profile.profile import Loop, Profile, bucket_bounds_ns, bucket_of
 from tfprobe.report.documents import step_report
-from tfprobe.report.documents.step_report import LoopStepReport
+from tfprobe.report.documents.document import Document
+from tfprobe.report.documents.step_report import (
+    LoopStepReport,
+    distribution_document,
+    life_document,
+    trend_document,
+)
 from tfprobe.web.opened import OpenRun, Reading
 from tfprobe.web.pages.loop_choice import loops_document
 from tfprobe.web.params import Params
 from tfprobe.web.step_columns import (
     bands_of,
     marked_steps,
-    outlier_document,
-    outliers_document,
     series_document,
-    trend_document,
+    shown_outlier,
+    shown_outliers,
 )
-from tfprobe.web.values import Document, facts
+from tfprobe.web.values import facts
 
 # A process that evaluates after each epoch has two stretches an epoch.
 _MOST_SEGMENTS = 1_000
@@ -62,7 +67,9 @@ def document(run: OpenRun, question: Params) -> Document:
 def loop_steps(early: Reading, loop: Loop) -> LoopStepReport:
     """Return what is known of the steps of a loop, made once."""
     place = early.place(loop)
-    return early.made(("work steps", place), lambda: step_report.of_loop(early.profile, loop))
+    return early.made(
+        ("work steps", place), lambda: step_report.loop_step_report(early.profile, loop)
+    )
 
 
 def step(run: OpenRun, question: Params) -> Document:
@@ -79,7 +86,7 @@ def step(run: OpenRun, question: Params) -> Document:
     if not 0 <= row < len(remembered):
         raise NoAnswer(_forgotten(number, found))
     bands = early.made(("bands", early.place(loop)), lambda: bands_of(early.profile, found))
-    held = (b["phase"] for b in bands if b["first_step"] <= number <= b["last_step"])
+    phases = (b["phase"] for b in bands if b["first_step"] <= number <= b["last_step"])
     shift_ns = found.process.unix_minus_monotonic_ns
     start_ns = int(remembered.start_ns[row])
     return {
@@ -91,7 +98,7 @@ def step(run: OpenRun, question: Params) -> Document:
         "is_sampled": bool(remembered.sampled[row]),
         "has_raised": bool(remembered.raised[row]),
         "counts": bool(remembered.counts[row]),
-        "phase": next(held, None),
+        "phase": next(phases, None),
         "slow": _outlier(found.slow_steps, number),
         "gap": _outlier(found.long_gaps, number),
         "usual_ns": _usual_ns(found.slow_steps),
@@ -108,8 +115,8 @@ def _steps(profile: Profile, found: LoopStepReport) -> Document:
         "is_whole": remembered.is_whole,
         "step_times": _distribution(found.steps),
         "gap_times": _distribution(found.gaps),
-        "slow_steps": outliers_document(found.slow_steps),
-        "long_gaps": outliers_document(found.long_gaps),
+        "slow_steps": shown_outliers(found.slow_steps),
+        "long_gaps": shown_outliers(found.long_gaps),
         "trend": trend_document(found.trend),
         "usual_most_ns": usual_most_ns(remembered),
         "bands": bands_of(profile, found),
@@ -136,20 +143,11 @@ def _facts(found: LoopStepReport) -> Document:
 
 
 def _distribution(found: Distribution | Missing) -> Document:
+    document = distribution_document(found)
     if isinstance(found, Missing):
-        return {"missing": found.reason}
-    names = [f"p{round(quantile * 100)}_ns" for quantile in QUANTILES]
-    return {
-        "count": found.count,
-        "left_out": found.left_out,
-        "total_ns": found.total_ns,
-        "mean_ns": found.mean_ns,
-        "min_ns": found.min_ns,
-        **dict(zip(names, found.quantiles_ns, strict=True)),
-        "max_ns": found.max_ns,
-        "error_ratio": found.error_ratio,
-        "bars": _bars(found),
-    }
+        return document
+    del document["histogram_ns"]
+    return {**document, "bars": _bars(found)}
 
 
 def _bars(found: Distribution) -> list[list[float]]:
@@ -164,18 +162,13 @@ def _bars(found: Distribution) -> list[list[float]]:
 
 def _life(profile: Profile, loop: Loop) -> Document:
     found = life(profile, profile.processes[loop.process])
+    document = life_document(found)
     if isinstance(found, Missing):
-        return {"missing": found.reason}
+        return document
     segments = found.segments
     return {
-        "start_unix_ns": found.start_ns,
-        "wall_ns": found.wall_ns,
-        "knows_import": found.knows_import,
-        "phases": [
-            {"phase": phase, "total_ns": found.total_ns(phase)}
-            for phase in PHASES
-            if found.total_ns(phase)
-        ],
+        **document,
+        # A script holds no Unix time in ns exactly.
         "segments": [
             [segment.phase, segment.start_ns - found.start_ns, segment.end_ns - found.start_ns]
             for segment in segments[:_MOST_SEGMENTS]
@@ -189,7 +182,7 @@ def _outlier(found: Outliers | Missing, number: int) -> Document | None:
         return None
     these: Any = (each for each in found.found if each.step == number)
     outlier: Outlier | None = next(these, None)
-    return None if outlier is None else outlier_document(outlier)
+    return None if outlier is None else shown_outlier(outlier)
 
 
 def _usual_ns(found: Outliers | Missing) -> float | None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from tfprobe.analysis.breakdown.cycles import parts_by_loop
 from tfprobe.analysis.breakdown.python_lines import tensor_reads
 from tfprobe.analysis.breakdown.step_parts import Part
@@ -11,12 +9,11 @@ from tfprobe.analysis.core.source_lines import BYS
 from tfprobe.analysis.distributed import transfer_report
 from tfprobe.errors import Missing
 from tfprobe.profile.profile import Loop
-from tfprobe.report.documents import transfers_document
+from tfprobe.report.documents.document import Document
+from tfprobe.report.documents.transfers_document import transfers_document
 from tfprobe.web.opened import OpenRun
 from tfprobe.web.pages.loop_choice import alike, chosen_document
 from tfprobe.web.params import Params
-
-Document = dict[str, Any]  # Any: see docs/web.md
 
 MOST_CAUSES = 1_000
 MOST_COLLECTIVES = 500
@@ -47,7 +44,7 @@ def document(run: OpenRun, question: Params) -> Document:
         ("moves", loop.kind, loop.name, by),
         lambda: transfer_report.report_transfers(found.profile, found.sampled, found.origins, by),
     )
-    return {**head, **_cut(transfers_document.document(moves)), **waits}
+    return {**head, **_cut(transfers_document(moves)), **waits}
 
 
 def _cut(whole: Document) -> Document:
@@ -74,19 +71,19 @@ def _syncs(run: OpenRun, loop: Loop) -> Document:
     """Return how long steps wait for devices, and where Python asks for values between them."""
     cycles = run.made("cycles", lambda: parts_by_loop(run.profile))
     parts = next((cycle for cycle in cycles if cycle.loop == loop), None)
-    asked = tensor_reads(run.profile, loop)
+    reads = tensor_reads(run.profile, loop)
     return {
         "cycle_ns": None if parts is None else parts.cycle_ns,
         "sync_wait_ratio": None if parts is None else parts.shares.get(Part.SYNC_WAIT, 0.0),
         "collectives_ratio": None if parts is None else parts.shares.get(Part.COLLECTIVES, 0.0),
-        "gaps": None if isinstance(asked, Missing) else asked.gaps,
-        "gaps_ratio": None if isinstance(asked, Missing) else asked.ratio,
-        "calls_per_gap": None if isinstance(asked, Missing) else asked.calls,
-        "ns_per_gap": None if isinstance(asked, Missing) else asked.ns,
-        "function": None if isinstance(asked, Missing) else asked.function or None,
-        "source": None if isinstance(asked, Missing) else asked.source or None,
+        "gaps": None if isinstance(reads, Missing) else reads.gaps,
+        "gaps_ratio": None if isinstance(reads, Missing) else reads.ratio,
+        "calls_per_gap": None if isinstance(reads, Missing) else reads.calls,
+        "ns_per_gap": None if isinstance(reads, Missing) else reads.ns,
+        "function": None if isinstance(reads, Missing) else reads.function or None,
+        "source": None if isinstance(reads, Missing) else reads.source or None,
         "missing": {
             **({} if parts is not None else {"parts": "no step of this loop was traced"}),
-            **({"python": asked.reason} if isinstance(asked, Missing) else {}),
+            **({"python": reads.reason} if isinstance(reads, Missing) else {}),
         },
     }

@@ -20,16 +20,16 @@ from starlette.types import ASGIApp
 
 from tfprobe.errors import NoAnswer, TfprobeError, UsageError
 from tfprobe.live.trace_requests import document, request_traces
+from tfprobe.report.documents.document import Document
 from tfprobe.runs.layout import RunFolder
 from tfprobe.runs.liveness import Machine, this_machine
 from tfprobe.web import bundle
-from tfprobe.web.answers import Document
 from tfprobe.web.pages import runs
 from tfprobe.web.params import Params
 from tfprobe.web.run_cache import RunCache
 from tfprobe.web.server import body, perfetto, trace
 from tfprobe.web.server.auth import Guard, Keys
-from tfprobe.web.server.errors import FAILED, status_of, told
+from tfprobe.web.server.errors import FAILED, error_response, status_of
 from tfprobe.web.server.events import Events, Stream
 from tfprobe.web.server.hosts import Headers, Hosts
 from tfprobe.web.server.trace import in_thread
@@ -141,20 +141,20 @@ class Pages:
 
     async def _no_answer(self, request: Request, problem: Exception) -> Response:
         assert isinstance(problem, TfprobeError)
-        return told(status_of(problem), str(problem), path=request.url.path)
+        return error_response(status_of(problem), str(problem), path=request.url.path)
 
     async def _not_found(self, request: Request, problem: Exception) -> Response:
         assert isinstance(problem, HTTPException)
         sentence = _NOTHING_HERE if problem.status_code == 404 else f"{problem.detail}."
         headers = problem.headers
-        return told(problem.status_code, sentence, path=request.url.path, headers=headers)
+        return error_response(problem.status_code, sentence, path=request.url.path, headers=headers)
 
     async def _failed(self, request: Request, problem: Exception) -> Response:
         trace = "".join(traceback.format_exception(type(problem), problem, problem.__traceback__))
         self._complain(f"An answer failed, which is a bug in tfprobe: {request.url.path}")
         for line in trace.splitlines():
             self._complain(line)
-        return told(500, FAILED, path=request.url.path)
+        return error_response(500, FAILED, path=request.url.path)
 
 
 async def _document(make: Callable[[], Document]) -> Response:

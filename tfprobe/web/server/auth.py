@@ -16,7 +16,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from tfprobe.errors import UsageError
 from tfprobe.web.server import body
-from tfprobe.web.server.errors import is_api, status_of, told
+from tfprobe.web.server.errors import error_response, is_api, status_of
 from tfprobe.web.server.hosts import Hosts, headers_of, port_of
 
 SESSION = "/api/session"
@@ -56,17 +56,17 @@ class Guard:
         path: str = scope["path"]
         hosts = headers_of(b"host", scope["headers"])
         if len(scope.get("raw_path") or b"") + len(scope["query_string"]) > MOST_ADDRESS_BYTES:
-            return told(414, TOO_LONG, path=path)
+            return error_response(414, TOO_LONG, path=path)
         if len(hosts) != 1 or not self._hosts.allow(hosts[0]):
-            return told(403, NO_HOST, path=path)
+            return error_response(403, NO_HOST, path=path)
         reads = scope["method"] in _READING
         if reads and not is_api(path):
             return None
         if not _is_of_our_page(Headers(scope=scope), hosts[0], reads=reads):
-            return told(403, FOREIGN, path=path)
+            return error_response(403, FOREIGN, path=path)
         exchanges = (scope["method"], path) == ("POST", SESSION)
         if is_api(path) and not exchanges and not self._is_known(scope, hosts[0]):
-            return told(401, NO_TOKEN, path=path)
+            return error_response(401, NO_TOKEN, path=path)
         return None
 
     def _is_known(self, scope: Scope, host: str) -> bool:
@@ -78,10 +78,10 @@ class Guard:
         try:
             fields = await body.fields(request)
         except UsageError as problem:
-            return told(status_of(problem), str(problem), path=SESSION)
+            return error_response(status_of(problem), str(problem), path=SESSION)
         token = fields.get("token")
         if not isinstance(token, str) or not self._keys.opens(token):
-            return told(401, WRONG_TOKEN, path=SESSION)
+            return error_response(401, WRONG_TOKEN, path=SESSION)
         answer = Response(status_code=204)
         name = cookie_name(request.headers["host"])
         answer.set_cookie(name, self._keys.cookie, httponly=True, samesite="strict")

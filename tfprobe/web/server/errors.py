@@ -26,7 +26,7 @@ def status_of(problem: TfprobeError) -> int:
     return next((status for kind, status in _STATUSES if isinstance(problem, kind)), 500)
 
 
-def told(
+def error_response(
     status: int, sentence: str, *, path: str, headers: Mapping[str, str] | None = None
 ) -> Response:
     """Return what says a sentence: below /api as JSON, `{"error": sentence}`, else as text."""

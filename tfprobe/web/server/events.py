@@ -47,7 +47,7 @@ class Events:
         self._heartbeat_s = heartbeat_s
         self._listeners: set[_Listener] = set()
         self._looking: asyncio.Task[None] | None = None
-        self._told: dict[str, Word] = {}
+        self._sent: dict[str, Word] = {}
         self._has_ended = False
 
     @property
@@ -68,7 +68,7 @@ class Events:
 
     async def stream(self) -> AsyncGenerator[bytes, None]:
         """Give events until the server stops; first how all runs stand."""
-        listener = _Listener(dict(self._told))
+        listener = _Listener(dict(self._sent))
         self._listeners.add(listener)
         if self._looking is None:
             self._looking = asyncio.get_running_loop().create_task(self._look_on())
@@ -94,9 +94,9 @@ class Events:
             await asyncio.sleep(self._every_s)
 
     def _tell(self, words: dict[str, Word]) -> None:
-        gone: dict[str, Word] = {run: None for run in self._told if run not in words}
-        news = {run: word for run, word in words.items() if self._told.get(run) != word}
-        self._told = words
+        gone: dict[str, Word] = {run: None for run in self._sent if run not in words}
+        news = {run: word for run, word in words.items() if self._sent.get(run) != word}
+        self._sent = words
         self._note(news)
         for listener in self._listeners:
             listener.hear({**gone, **news})
@@ -104,7 +104,7 @@ class Events:
     def _rest(self) -> None:
         if self._looking is not None:
             self._looking.cancel()
-        self._looking, self._told = None, {}
+        self._looking, self._sent = None, {}
 
 
 class Stream:

@@ -108,23 +108,23 @@ def _files() -> dict[str, Path]:
 
 async def _index(_: Request) -> Response:
     text = (OURS / "index.html").read_text(encoding="utf-8").replace("VERSION", version())
-    return _told(Response(text, media_type="text/html"))
+    return _with_headers(Response(text, media_type="text/html"))
 
 
 async def _begin(_: Request) -> Response:
     text = (OURS / "begin.js").read_text(encoding="utf-8")
-    return _told(Response(text, media_type="text/javascript"))
+    return _with_headers(Response(text, media_type="text/javascript"))
 
 
 async def _file(request: Request) -> Response:
     path = _files().get(request.path_params["path"])
     if path is None:
         raise NoAnswer("Perfetto has no such file.")
-    return _told(
+    return _with_headers(
         FileResponse(path, media_type=_TYPES[path.suffix], headers={"Cache-Control": _FOR_EVER})
     )
 
 
-def _told(answer: Response) -> Response:
+def _with_headers(answer: Response) -> Response:
     answer.headers["Content-Security-Policy"] = POLICY
     return answer

@@ -131,7 +131,7 @@ class Connection(H11Protocol):
 
     most = MOST
     patience_s = PATIENCE_S
-    _heard_at_s = 0.0
+    _last_read_s = 0.0
     _patience: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -140,7 +140,7 @@ class Connection(H11Protocol):
         self._listen()
         while len(self.connections) > self.most:
             others = (cast("Connection", connection) for connection in self.connections)
-            silent = min(others, key=lambda other: other._heard_at_s)
+            silent = min(others, key=lambda other: other._last_read_s)
             self.connections.discard(silent)
             silent.transport.abort()
 
@@ -157,15 +157,15 @@ class Connection(H11Protocol):
     def send_400_response(self, msg: str) -> None:  # noqa: ARG002 - uvicorn's words are not ours
         """Say that this is no request, unless an answer is on its way already."""
         if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
-            told = {**ALWAYS, "Content-Type": "text/plain", "Connection": "close"}
-            fields = [*told.items(), ("Content-Length", str(len(_NO_REQUEST)))]
+            headers = {**ALWAYS, "Content-Type": "text/plain", "Connection": "close"}
+            fields = [*headers.items(), ("Content-Length", str(len(_NO_REQUEST)))]
             answer = h11.Response(status_code=400, headers=fields, reason=b"Bad Request")
             parts = (answer, h11.Data(data=_NO_REQUEST.encode()), h11.EndOfMessage())
             self.transport.write(b"".join(self.conn.send(part) or b"" for part in parts))
         self.transport.close()
 
     def _listen(self) -> None:
-        self._heard_at_s = self.loop.time()
+        self._last_read_s = self.loop.time()
         if self.conn.their_state not in (h11.IDLE, h11.SEND_BODY):
             self._rest()
         elif self._patience is None:

@@ -17,12 +17,12 @@ import { stepsPage } from "./pages/steps.js";
 import { timelinePage } from "./pages/timeline.js";
 import { transfersPage } from "./pages/transfers.js";
 import { addressOf, here } from "./parts/address.js";
-import { ask, isFile, Trouble } from "./parts/data.js";
+import { ApiError, ask, isFile } from "./parts/data.js";
+import { isBusyIn, replaceInPlace, throttled } from "./parts/dom_update.js";
 import { fill, make } from "./parts/elements.js";
 import { frameOf } from "./parts/frame.js";
 import { isLive, listenForNews, liveMark } from "./parts/live.js";
 import { recordButton } from "./parts/record.js";
-import { isBusyIn, replaceInPlace, seldom } from "./parts/renewal.js";
 import { scrollsKept } from "./parts/scrolled.js";
 import { beginSession, isUnknown, tokenForm } from "./parts/session.js";
 
@@ -51,11 +51,11 @@ const mark = liveMark();
 const record = recordButton();
 // Until a person may be done with what they do.
 const LATER_MS = 2000;
-const soon = seldom(renewShown);
+const soon = throttled(updateShown);
 const turned = scrollsKept(place);
 let isListening = false;
 // The state of the run as the frame tells it.
-let told = "";
+let runState = "";
 let shown = { controller: null, handle: null, run: null, page: null };
 
 function pageOf(address) {
@@ -93,8 +93,8 @@ async function showHere() {
     listen();
     handle?.shown?.();
   } catch (error) {
-    if (!controller.signal.aborted) showTrouble(error);
-    if (!(error instanceof Trouble) && error.name !== "AbortError") throw error;
+    if (!controller.signal.aborted) showError(error);
+    if (!(error instanceof ApiError) && error.name !== "AbortError") throw error;
   }
 }
 
@@ -110,8 +110,8 @@ async function turnShown(args) {
     if (controller.signal.aborted) return;
     handle.leave?.();
     shown.handle = null;
-    showTrouble(error);
-    if (!(error instanceof Trouble)) throw error;
+    showError(error);
+    if (!(error instanceof ApiError)) throw error;
   }
 }
 
@@ -119,7 +119,7 @@ async function turnShown(args) {
  * Bring what is shown up to date: by its own `update(changed)`, else anew in its place, but not for
  * steps alone, which most pages show nothing of.
  */
-async function renewShown(changed) {
+async function updateShown(changed) {
   const { controller, handle, page } = shown;
   const isAffected = handle?.update || changed.has("captures") || changed.has("state");
   if (!page || controller.signal.aborted || !isAffected) return;
@@ -133,8 +133,8 @@ async function renewShown(changed) {
   } catch (error) {
     if (controller.signal.aborted) return;
     // Of a server that has gone the mark tells, and what was there stays to be read.
-    if (!(error instanceof Trouble)) throw error;
-    if (error.status) showTrouble(error);
+    if (!(error instanceof ApiError)) throw error;
+    if (error.status) showError(error);
   }
 }
 
@@ -162,13 +162,13 @@ function onNews(news) {
   if (!news.has(shown.run)) return;
   const { word, changed } = news.get(shown.run);
   const state = word?.state ?? "gone";
-  if (state !== told) describeRun(here());
+  if (state !== runState) describeRun(here());
   tellState(state);
   if (changed.length) soon(changed);
 }
 
 function tellState(state) {
-  told = state;
+  runState = state;
   mark.state(state);
   record.run(isLive(state) && shown.run ? shown.run : "");
 }
@@ -221,13 +221,13 @@ async function describeRun(address) {
   tellState(isFile ? "" : header.state);
 }
 
-function showTrouble(error) {
+function showError(error) {
   if (isUnknown(error)) {
     tellState("");
     fill(place, tokenForm(error.message, showAnew));
     return;
   }
-  const sentence = error instanceof Trouble ? error.message : `This page failed: ${error.message}`;
+  const sentence = error instanceof ApiError ? error.message : `This page failed: ${error.message}`;
   fill(place, make("p", { class: "trouble", role: "alert" }, sentence));
 }
 
@@ -239,4 +239,4 @@ async function begin() {
 if (!isFile) frame.acts.append(mark.element, record);
 frame.put(place);
 addEventListener("hashchange", showHere);
-begin().catch(showTrouble);
+begin().catch(showError);

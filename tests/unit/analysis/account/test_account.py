@@ -16,7 +16,7 @@ from tfprobe.analysis.account.categories import Category
 from tfprobe.errors import Missing
 from tfprobe.profile.activities import Activity, Call, Gap
 from tfprobe.profile.profile import Loop, RecentSteps
-from tfprobe.report.documents.account_document import document
+from tfprobe.report.documents.account_document import account_document
 
 MS = 1_000_000
 S = 1_000_000_000
@@ -267,8 +267,8 @@ def test_a_recording_without_clock_has_no_account():
     (found,) = process_accounts(profile(loops=[timed_loop([MS] * 10, 0)], processes=[one]))
 
     assert isinstance(found, Missing)
-    assert document(found)["goodput_ratio"] is None
-    assert "no times of its steps" in document(found)["missing"]
+    assert account_document(found)["goodput_ratio"] is None
+    assert "no times of its steps" in account_document(found)["missing"]
 
 
 def test_processes_add_up():
@@ -287,7 +287,7 @@ def test_ratios_of_a_document_sum_to_one():
     """Exactly, whatever the times are; the last part is what is not known."""
     loop = timed_loop([7 * MS] * 333, 3 * MS, start_ns=MONO_NS + S // 3, kind="fit")
 
-    told = document(account([loop], 7 * S))
+    told = account_document(account([loop], 7 * S))
 
     assert sum(part["ratio"] for part in told["parts"]) == 1.0
     assert told["parts"][-1]["part"] == "not_known"

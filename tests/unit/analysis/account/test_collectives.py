@@ -19,7 +19,7 @@ from tfprobe.analysis.distributed.rank_parts import rank_parts_of
 from tfprobe.analysis.distributed.rank_waits import Waits
 from tfprobe.profile.capture_tables import Row
 from tfprobe.profile.profile import Profile
-from tfprobe.report.documents.account_document import document
+from tfprobe.report.documents.account_document import account_document
 
 MS = 1_000_000
 STEP_US, GAP_US = 1000, 10
@@ -75,7 +75,7 @@ def told(made: Profile) -> list[Account]:
         assert isinstance(each, Account)
         assert sum(part.ns for part in each.parts) == each.wall_ns
         assert all(sum(item.ns for item in part.items) <= part.ns for part in each.parts)
-        assert sum(part["ratio"] for part in document(each)["parts"]) == 1
+        assert sum(part["ratio"] for part in account_document(each)["parts"]) == 1
         found.append(each)
     return found
 

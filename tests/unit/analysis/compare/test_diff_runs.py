@@ -272,5 +272,5 @@ def test_the_document_has_every_run():
     step = loop["measures"]["step"]
     assert (found["schema"], found["verdict"]) == ("tfprobe.diff-runs/1", "slower")
     assert len(step["runs_a_ns"]) == len(found["a"]) == 3
-    assert 0 < step["least_change"] < 0.05
+    assert 0 < step["least_ratio"] < 0.05
     assert loop["measures"]["cpu"] == {"missing": "not all runs have enough of it"}

@@ -23,7 +23,7 @@ from tfprobe.analysis.distributed.rank_parts import (
 from tfprobe.analysis.distributed.rank_waits import Servers, Waits
 from tfprobe.errors import Missing
 from tfprobe.profile.capture_tables import Place
-from tfprobe.report.documents.rank_report import document
+from tfprobe.report.documents.rank_report import ranks_document
 
 SMALL = {
     "ranks": 8,
@@ -289,18 +289,18 @@ def test_what_no_recording_tells_of_a_server_is_no_zero() -> None:
     found = compare_parts(
         [rank_part(profile([Step([row("AssignAdd", 30, 7, Place.HOST, device=there)])]))]
     )
-    told = document(found, "r1")["servers"]
+    told = ranks_document(found, "r1")["servers"]
 
     assert told["imbalance_ratio"] is None
     [load] = told["servers"]
-    assert (load["bytes"], load["receiving_us"], load["busy_us"]) == (None, None, 7.0)
+    assert (load["bytes"], load["receiving_ns"], load["busy_ns"]) == (None, None, 7_000)
 
 
 def test_the_document_has_no_number_that_json_lacks() -> None:
     """NaN and infinity are no JSON, and objects of numpy are none of Python."""
     import json
 
-    text = json.dumps(document(compare_parts(job()), "r1"), allow_nan=False)
+    text = json.dumps(ranks_document(compare_parts(job()), "r1"), allow_nan=False)
 
     assert json.loads(text)["schema"] == "tfprobe.ranks/1"
 

@@ -26,8 +26,8 @@ from tfprobe.analysis.jobs.job_totals import straggler
 from tfprobe.errors import Missing
 from tfprobe.profile.profile import Problem
 from tfprobe.profile.snapshots import LoopShares, ProcessSnapshot, TraceRequestState
-from tfprobe.report.documents.jobs_document import document
-from tfprobe.report.documents.published import published
+from tfprobe.report.documents.document import published
+from tfprobe.report.documents.jobs_document import jobs_document
 
 MS = 10**6
 NOTHING = Missing("nothing")
@@ -243,7 +243,7 @@ def test_the_document_has_every_field_in_us():
     shares = LoopShares(0.5, 0.25, 0.125, 0.125, 3, NOW_NS)
     look = _at(steps(1000), since_ns=5 * MS, shares=shares, request=TraceRequestState(1, 1, 2))
 
-    told = json.loads(json.dumps(published(document(fleet(run([look]))))))
+    told = json.loads(json.dumps(published(jobs_document(fleet(run([look]))))))
 
     assert (told["schema"], told["dir"], told["at_unix_us"]) == (
         "tfprobe.top/1",
@@ -270,7 +270,7 @@ def test_the_document_says_why_something_is_missing():
     look = process([], now_mono_ns=NOTHING, shares=NOTHING, wall_time=NOTHING, resource_samples=())
     lost = run([look], host=NOTHING, command=NOTHING)
 
-    told = document(fleet(lost, problems=(Problem(".", "closed"),)))
+    told = jobs_document(fleet(lost, problems=(Problem(".", "closed"),)))
 
     (found,) = told["runs"]
     (row,) = found["processes"]

@@ -15,7 +15,7 @@ from tfprobe.analysis.system.stack_lines import (
     without_importers,
 )
 from tfprobe.analysis.system.stack_samples import process_trees, samples_within
-from tfprobe.report.documents.stacks_document import document
+from tfprobe.report.documents.stacks_document import stacks_document
 
 
 def test_the_hottest_line_is_the_programs_own() -> None:
@@ -78,7 +78,7 @@ def test_a_document_has_each_call_with_its_share() -> None:
     stacks = sampled([(0, "main fit"), (99, "main load")], end_ms=100)
     found = process_trees(replace(profile(loops=[], processes=[process()]), stacks=(stacks,)))
 
-    written = json.loads(json.dumps(document("r1", found, 0.05)))
+    written = json.loads(json.dumps(stacks_document("r1", found, 0.05)))
 
     assert written["schema"] == "tfprobe.stacks/1"
     (thread,) = written["processes"][0]["threads"]

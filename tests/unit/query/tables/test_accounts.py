@@ -15,7 +15,7 @@ from tfprobe.analysis.account.categories import Category
 from tfprobe.query import queries
 from tfprobe.query.run_reports import answer
 from tfprobe.query.tables.query import ask
-from tfprobe.report.documents.run_report import Report, document
+from tfprobe.report.documents.run_report import Report, report_document
 from tfprobe.runs.layout import RunFolder
 from tfprobe.runs.liveness import this_machine
 
@@ -127,7 +127,7 @@ def test_history_has_the_goodput_of_the_report(tmp_path: Path) -> None:
 
     _, rows = asked("select run, goodput_ratio from history order by run", *runs)
 
-    wanted = [document(report_of(run))["account"]["goodput_ratio"] for run in runs]
+    wanted = [report_document(report_of(run))["account"]["goodput_ratio"] for run in runs]
     assert [name for name, _ in rows] == ["a", "b"]
     assert [ratio for _, ratio in rows] == [pytest.approx(each, abs=1e-5) for each in wanted]
     assert min(wanted) > 0

@@ -55,7 +55,7 @@ def test_what_grew_is_told_with_how_sure_that_is():
     assert step["low_ratio"] < 0.5 < step["high_ratio"]
     assert loop["ops"]["types"][0]["name"] == "MatMul"
     assert loop["ops"]["types"][0]["delta_ns"] == pytest.approx(30_000)
-    assert loop["parts"][0]["label"] == "host compute"
+    assert loop["breakdown"][0]["label"] == "host compute"
     assert loop["cause"] == "The cause is the program: MatMul changed most, while Relu hardly did."
 
 

@@ -86,8 +86,8 @@ def test_slowest_and_fastest_of_each_step_are_columns() -> None:
     found = told(profile(loops=loops, processes=processes))["steps"]
 
     assert found["slowest"] == [2] * len(found["step"])
-    assert set(found["least_ns"]) == {10 * MS}
-    assert set(found["most_ns"]) == {12 * MS}
+    assert set(found["min_ns"]) == {10 * MS}
+    assert set(found["max_ns"]) == {12 * MS}
 
 
 def test_without_collectives_the_page_says_what_to_record() -> None:

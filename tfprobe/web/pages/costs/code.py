@@ -6,11 +6,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from tfprobe.analysis.ops.code_view import FileCost, Line, LineCost
 from tfprobe.analysis.ops.op_stats import AT
 from tfprobe.errors import Missing, UnreadableInput, UsageError
+from tfprobe.report.documents.document import Document
 from tfprobe.runs.manifests import read_run
 from tfprobe.web import loop_costs
 from tfprobe.web.code_tree import (
@@ -22,13 +22,11 @@ from tfprobe.web.code_tree import (
     fold,
     read_source,
 )
-from tfprobe.web.loop_costs import Priced
+from tfprobe.web.loop_costs import LoopCosts
 from tfprobe.web.opened import OpenRun
 from tfprobe.web.pages.costs.scopes import cost_columns
 from tfprobe.web.params import Params
 from tfprobe.web.values import shown_name
-
-Document = dict[str, Any]  # Any: JSON values
 
 MOST_FILES = 200
 MOST_LINES = 1000
@@ -43,10 +41,12 @@ def document(run: OpenRun, question: Params) -> Document:
     frames = question.one_of("frames", ("all", "job"), default="all")
     metric = question.one_of("metric", tuple(loop_costs.METRICS), default="time")
     at = question.whole("at", default=0)
-    return loop_costs.told(run, question, lambda found: _document(run, found, frames, metric, at))
+    return loop_costs.costs_document(
+        run, question, lambda found: _document(run, found, frames, metric, at)
+    )
 
 
-def _document(run: OpenRun, found: Priced, frames: str, metric: str, at: int) -> Document:
+def _document(run: OpenRun, found: LoopCosts, frames: str, metric: str, at: int) -> Document:
     tree = code_tree(run, found, with_libraries=frames == "all")
     if at >= len(tree.places):
         raise UsageError(f"There is no place {at:,} in this tree of {len(tree.places):,}.")
@@ -65,7 +65,7 @@ def _document(run: OpenRun, found: Priced, frames: str, metric: str, at: int) ->
 
 
 def _columns(
-    found: Priced, tree: CodeTree, at: int, metric: str, files: Sequence[FileCost]
+    found: LoopCosts, tree: CodeTree, at: int, metric: str, files: Sequence[FileCost]
 ) -> Document:
     places = fold(tree.places[at], AT[loop_costs.METRICS[metric]])
     numbers = {id(each): number for number, each in enumerate(tree.places)}
@@ -100,12 +100,12 @@ def _above(tree: CodeTree, at: int) -> list[Document]:
     ]
 
 
-def _unplaced_ns(found: Priced, tree: CodeTree) -> int:
+def _unplaced_ns(found: LoopCosts, tree: CodeTree) -> int:
     unplaced = found.costs.rows[list(tree.view.unplaced)].sum(axis=0)
     return round(int(unplaced[AT["time_ns"]]) / max(found.steps, 1))
 
 
-def _files(found: Priced, files: Sequence[FileCost]) -> Document:
+def _files(found: LoopCosts, files: Sequence[FileCost]) -> Document:
     """Return the dearest files and the dearest lines of all of them."""
     lines = [
         (file, line)
@@ -130,7 +130,7 @@ def _rank(line: LineCost) -> tuple[int, int, int]:
     return -int(line.own[time_ns]), -int(line.total[time_ns]), line.line
 
 
-def _file(found: Priced, file: int, cost: FileCost) -> Document:
+def _file(found: LoopCosts, file: int, cost: FileCost) -> Document:
     return {
         "file": file,
         "path": shown_name(cost.file),
@@ -140,7 +140,7 @@ def _file(found: Priced, file: int, cost: FileCost) -> Document:
     }
 
 
-def line_row(found: Priced, file: int, line: LineCost) -> Document:
+def line_row(found: LoopCosts, file: int, line: LineCost) -> Document:
     """Return a line of a file with what it costs."""
     return {
         "file": file,
@@ -150,7 +150,7 @@ def line_row(found: Priced, file: int, line: LineCost) -> Document:
     }
 
 
-def _both(found: Priced, cost: FileCost | LineCost) -> Document:
+def _both(found: LoopCosts, cost: FileCost | LineCost) -> Document:
     unknown = loop_costs.missing(found)
     total, own = (loop_costs.row(found, each, unknown) for each in (cost.total, cost.own))
     return {**total, "own_time_ns": own["time_ns"]}
@@ -168,13 +168,13 @@ def source_document(run: OpenRun, question: Params) -> Document:
     `unreadable` says why there are no lines. `is_changed` says that the file was changed after
     the job was started: what costs may stand elsewhere now.
     """
-    found = loop_costs.priced(run, question)
+    found = loop_costs.loop_costs_of(run, question)
     files = code_files(run, found)
     file = question.whole("file", default=0, most=max(len(files) - 1, 0))
     line = question.whole("line", default=0)
     cost = files[file]
     costs = sorted(cost.lines.values(), key=lambda each: each.line)
-    dearest = _dearest(cost)
+    costliest = _costliest_line(cost)
     read = read_source(cost.file, beside=_started_in(run))
     return {
         **loop_costs.head(run, found),
@@ -182,9 +182,9 @@ def source_document(run: OpenRun, question: Params) -> Document:
         "path": shown_name(cost.file),
         "is_library": cost.is_library,
         "whole": loop_costs.row(found, found.costs.rows.sum(axis=0), loop_costs.missing(found)),
-        "dearest_line": dearest,
+        "dearest_line": costliest,
         "costs": [line_row(found, file, each) for each in costs[:_MOST_COSTS]],
-        **_lines(read, line or dearest, run),
+        **_lines(read, line or costliest, run),
     }
 
 
@@ -212,7 +212,7 @@ def _lines(read: SourceFile | Missing, around: int, run: OpenRun) -> Document:
     }
 
 
-def _dearest(cost: FileCost) -> int:
+def _costliest_line(cost: FileCost) -> int:
     time_ns = AT["time_ns"]
     lines = cost.lines.values()
     return max(

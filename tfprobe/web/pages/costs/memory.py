@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -12,13 +11,12 @@ from tfprobe.analysis.memory.memory_peak import GROUP_KEYS, GroupKey, Piece, Var
 from tfprobe.analysis.memory.memory_summary import Lasting, MemorySummary, lasting, memories
 from tfprobe.errors import Missing, NoAnswer
 from tfprobe.profile.profile import Loop
+from tfprobe.report.documents.document import Document, reasons
 from tfprobe.report.documents.memory_document import allocator_document, allocator_row, host_row
 from tfprobe.web.opened import OpenRun
 from tfprobe.web.pages.loop_choice import Alike, alike, chosen_document, process_document
 from tfprobe.web.pages.processes_hardware import Measured, on_one_axis
 from tfprobe.web.params import Params
-
-Document = dict[str, Any]  # Any: see docs/web.md
 
 # A chart has no more points to show, and of more rows a reader looks at none.
 MOST_MOMENTS = 2_000
@@ -51,7 +49,7 @@ def document(run: OpenRun, question: Params) -> Document:
         "hosts": [] if isinstance(hosts, Missing) else [_host(host) for host in hosts[:MOST_HOSTS]],
         "over_time": None if isinstance(hosts, Missing) else _over_time(hosts),
         "more_hosts": 0 if isinstance(hosts, Missing) else max(len(hosts) - MOST_HOSTS, 0),
-        "missing": {name: each.reason for name, each in parts.items() if isinstance(each, Missing)},
+        "missing": reasons(parts),
     }
 
 
@@ -109,9 +107,7 @@ def _allocator(run: OpenRun, at: int, summary: MemorySummary) -> Document:
         **process_document(run.profile.processes[summary.process]),
         "at": at,
         "peak_bytes": summary.peak.bytes,
-        "missing": {
-            name: value.reason for name, value in amounts.items() if isinstance(value, Missing)
-        },
+        "missing": reasons(amounts),
     }
 
 
@@ -167,15 +163,15 @@ def _variables(run: OpenRun, found: Alike | Missing, loop: Loop | None) -> Docum
     if isinstance(found, Missing) or loop is None:
         return none | {"missing": found.reason if isinstance(found, Missing) else "no work"}
     nodes = found.sampled[0].graph.nodes
-    held: Lasting | Missing = run.made(
+    sizes: Lasting | Missing = run.made(
         ("lasting", loop.kind, loop.name), lambda: lasting(found.sampled)
     )
-    if isinstance(held, Missing):
-        return none | {"missing": held.reason}
+    if isinstance(sizes, Missing):
+        return none | {"missing": sizes.reason}
     every = run.made(("variables", loop.kind, loop.name), lambda: variables(nodes))
     return {
-        "parameters_bytes": held.parameters_bytes,
-        "optimizer_state_bytes": held.optimizer_state_bytes,
+        "parameters_bytes": sizes.parameters_bytes,
+        "optimizer_state_bytes": sizes.optimizer_state_bytes,
         "list": [_variable(each) for each in every[:MOST_VARIABLES]],
         "more": max(len(every) - MOST_VARIABLES, 0),
     }
@@ -191,12 +187,11 @@ def _variable(found: Variable) -> Document:
 
 
 def _host(host: HostMemory) -> Document:
-    limit = host.limit_bytes
     return {
         **host_row(host),
         **process_document(host.process),
         "last_bytes": int(host.resident_bytes[-1]),
-        "missing": {"limit_bytes": limit.reason} if isinstance(limit, Missing) else {},
+        "missing": reasons({"limit_bytes": host.limit_bytes}),
     }
 
 

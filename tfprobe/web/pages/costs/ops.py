@@ -7,7 +7,6 @@ its place in the list of devices.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -19,14 +18,13 @@ from tfprobe.analysis.ops.op_view import OpEntry, in_graph, op
 from tfprobe.errors import UsageError
 from tfprobe.profile.graph import Node
 from tfprobe.profile.tables import Int64s
+from tfprobe.report.documents.document import Document
 from tfprobe.web import loop_costs
 from tfprobe.web.code_tree import file_places
-from tfprobe.web.loop_costs import Priced
+from tfprobe.web.loop_costs import LoopCosts
 from tfprobe.web.opened import OpenRun
 from tfprobe.web.params import Params
 from tfprobe.web.values import address, shown_name
-
-Document = dict[str, Any]  # Any: JSON values
 
 MOST_ROWS = 2000
 # Of the treemap: more than these are no rectangles that one could point at.
@@ -46,10 +44,12 @@ def document(run: OpenRun, question: Params) -> Document:
     """
     by = question.one_of("by", ("type", "name"), default="type")
     of_type = question.text("type")
-    return loop_costs.told(run, question, lambda whole: _asked(run, question, whole, by, of_type))
+    return loop_costs.costs_document(
+        run, question, lambda whole: _chosen(run, question, whole, by, of_type)
+    )
 
 
-def _asked(run: OpenRun, question: Params, whole: Priced, by: str, of_type: str) -> Document:
+def _chosen(run: OpenRun, question: Params, whole: LoopCosts, by: str, of_type: str) -> Document:
     devices = loop_costs.devices(whole)
     device = question.whole("device", default=-1, least=0, most=max(len(devices) - 1, 0))
     if device >= len(devices):
@@ -59,16 +59,16 @@ def _asked(run: OpenRun, question: Params, whole: Priced, by: str, of_type: str)
 
 
 def _document(
-    run: OpenRun, whole: Priced, by: str, of_type: str, devices: Sequence[str], device: int
+    run: OpenRun, whole: LoopCosts, by: str, of_type: str, devices: Sequence[str], device: int
 ) -> Document:
     found = whole if device < 0 else whole.only(devices[device])
     total = found.costs.rows.sum(axis=0)
     entries = _entries(found)
     known = coverage(found.sampled, found.float_ops, _ALL_STEPS)
     if by == "type":
-        told = _by_type(found, entries, total)
+        rows = _by_type(found, entries, total)
     else:
-        told = _by_name(found, of_type, total, file_places(run, whole))
+        rows = _by_name(found, of_type, total, file_places(run, whole))
     return {
         **loop_costs.head(run, found),
         "by": by,
@@ -77,7 +77,7 @@ def _document(
         "devices": _devices(whole, devices),
         "total": _costs(found, total, total, {}),
         "has_accelerator": bool(total[AT["accelerator_ns"]]),
-        **told,
+        **rows,
         "treemap": _treemap(found, entries),
         "float_ops_coverage": {
             "float_ops_ratio": known.float_ops_ratio,
@@ -91,14 +91,14 @@ def _document(
     }
 
 
-def _entries(found: Priced) -> list[OpEntry]:
+def _entries(found: LoopCosts) -> list[OpEntry]:
     """Return the ops that ran, dearest first."""
     choice = ViewOptions(max_depth=len(found.sampled.graph.nodes), order_by="micros")
     shown = op(found.sampled, found.costs, choice).entries
     return [each for each in shown if each.own[AT["runs"]]]
 
 
-def _by_type(found: Priced, entries: Sequence[OpEntry], total: Int64s) -> Document:
+def _by_type(found: LoopCosts, entries: Sequence[OpEntry], total: Int64s) -> Document:
     unknown = loop_costs.missing(found)
     rows = [
         {
@@ -113,7 +113,7 @@ def _by_type(found: Priced, entries: Sequence[OpEntry], total: Int64s) -> Docume
     return {"rows": rows, "left": _left(found, left), "count": len(entries)}
 
 
-def _by_name(found: Priced, of_type: str, total: Int64s, files: Mapping[str, int]) -> Document:
+def _by_name(found: LoopCosts, of_type: str, total: Int64s, files: Mapping[str, int]) -> Document:
     graph, costs = found.sampled.graph, found.costs.rows
     unknown = loop_costs.missing(found)
     lines = SourceLines({node.name: node for node in graph.nodes})
@@ -144,7 +144,7 @@ def _by_name(found: Priced, of_type: str, total: Int64s, files: Mapping[str, int
     return {"rows": rows, "left": _left(found, left), "count": len(ran)}
 
 
-def _costs(found: Priced, own: Int64s, total: Int64s, unknown: dict[str, str]) -> Document:
+def _costs(found: LoopCosts, own: Int64s, total: Int64s, unknown: dict[str, str]) -> Document:
     """Return what a row costs: in a mean step, in all of them, and as a share."""
     values: Document = dict(loop_costs.row(found, own, unknown))
     time_ns = int(own[AT["time_ns"]])
@@ -158,7 +158,7 @@ def _costs(found: Priced, own: Int64s, total: Int64s, unknown: dict[str, str]) -
     return values
 
 
-def _left(found: Priced, rows: Sequence[Int64s]) -> Document | None:
+def _left(found: LoopCosts, rows: Sequence[Int64s]) -> Document | None:
     if not rows:
         return None
     together = nothing() + np.sum(rows, axis=0)
@@ -166,7 +166,7 @@ def _left(found: Priced, rows: Sequence[Int64s]) -> Document | None:
     return {"rows": len(rows), "time_ns": round(int(together[AT["time_ns"]]) / steps)}
 
 
-def _devices(found: Priced, devices: Sequence[str]) -> list[Document]:
+def _devices(found: LoopCosts, devices: Sequence[str]) -> list[Document]:
     """Return what ran where, in a mean step."""
     rows = found.sampled.executions
     positions = {rows.strings[at]: at for at in np.unique(rows.device).tolist()}
@@ -184,16 +184,16 @@ def _devices(found: Priced, devices: Sequence[str]) -> list[Document]:
     ]
 
 
-def _treemap(found: Priced, entries: Sequence[OpEntry]) -> list[Document]:
+def _treemap(found: LoopCosts, entries: Sequence[OpEntry]) -> list[Document]:
     """Return the dearest ops with their dearest nodes; `others_ns` are the rest of each."""
     costs, steps = found.costs.rows, max(found.steps, 1)
     nodes = found.sampled.graph.nodes
     types = []
     for entry in entries[:_TREEMAP_TYPES]:
-        dearest = sorted(entry.members, key=lambda at: (-int(costs[at, AT["time_ns"]]), at))
-        told = [at for at in dearest[:_TREEMAP_NODES] if costs[at, AT["time_ns"]]]
+        by_cost = sorted(entry.members, key=lambda at: (-int(costs[at, AT["time_ns"]]), at))
+        shown = [at for at in by_cost[:_TREEMAP_NODES] if costs[at, AT["time_ns"]]]
         time_ns = int(entry.own[AT["time_ns"]])
-        told_ns = sum(int(costs[at, AT["time_ns"]]) for at in told)
+        shown_ns = sum(int(costs[at, AT["time_ns"]]) for at in shown)
         types.append(
             {
                 "type": shown_name(entry.name),
@@ -203,10 +203,10 @@ def _treemap(found: Priced, entries: Sequence[OpEntry]) -> list[Document]:
                         "name": shown_name(nodes[at].name),
                         "time_ns": round(int(costs[at, AT["time_ns"]]) / steps),
                     }
-                    for at in told
+                    for at in shown
                 ],
-                "others": len(entry.members) - len(told),
-                "others_ns": round((time_ns - told_ns) / steps),
+                "others": len(entry.members) - len(shown),
+                "others_ns": round((time_ns - shown_ns) / steps),
             }
         )
     return types

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from tfprobe.analysis.core.source_lines import SourceLines
 from tfprobe.analysis.core.tensor_sizes import shape_text
@@ -22,14 +21,13 @@ from tfprobe.analysis.ops.scope_view import SCOPE_TYPE
 from tfprobe.errors import NoAnswer
 from tfprobe.profile.graph import Node
 from tfprobe.profile.tables import Int64s
+from tfprobe.report.documents.document import Document
 from tfprobe.web import loop_costs
 from tfprobe.web.code_tree import TreePlace, file_places, fold, scope_tree
-from tfprobe.web.loop_costs import NothingRecorded, Priced
+from tfprobe.web.loop_costs import LoopCosts, NothingRecorded
 from tfprobe.web.opened import OpenRun
 from tfprobe.web.params import Params
 from tfprobe.web.values import address, is_whole_name, shown_name
-
-Document = dict[str, Any]  # Any: JSON values
 
 
 def document(run: OpenRun, question: Params) -> Document:
@@ -41,10 +39,12 @@ def document(run: OpenRun, question: Params) -> Document:
     by = question.one_of("by", ("scope", "layer"), default="scope")
     metric = question.one_of("metric", tuple(loop_costs.METRICS), default="time")
     at = question.text("at")
-    return loop_costs.told(run, question, lambda found: _document(run, found, by, metric, at))
+    return loop_costs.costs_document(
+        run, question, lambda found: _document(run, found, by, metric, at)
+    )
 
 
-def _document(run: OpenRun, found: Priced, by: str, metric: str, at: str) -> Document:
+def _document(run: OpenRun, found: LoopCosts, by: str, metric: str, at: str) -> Document:
     tree = scope_tree(run, found, layers=by == "layer")
     top = tree.by_path.get(at)
     if top is None:
@@ -59,7 +59,7 @@ def _document(run: OpenRun, found: Priced, by: str, metric: str, at: str) -> Doc
     }
 
 
-def _columns(found: Priced, places: list[TreePlace], at: str) -> Document:
+def _columns(found: LoopCosts, places: list[TreePlace], at: str) -> Document:
     labels = [_label(places, place, at) for place in places]
     return {
         "name": [shown_name(label) for label in labels],
@@ -69,7 +69,7 @@ def _columns(found: Priced, places: list[TreePlace], at: str) -> Document:
     }
 
 
-def cost_columns(found: Priced, places: list[TreePlace]) -> Document:
+def cost_columns(found: LoopCosts, places: list[TreePlace]) -> Document:
     """Return the columns that all trees have: parents, costs, and what is too small to be told."""
     unknown = loop_costs.missing(found)
     totals = [loop_costs.row(found, place.shown.total, unknown) for place in places]
@@ -98,7 +98,7 @@ def _label(places: list[TreePlace], place: TreePlace, at: str) -> str:
     return name[len(prefix) + 1 :] if prefix else name
 
 
-def _type(found: Priced, place: TreePlace) -> str | None:
+def _type(found: LoopCosts, place: TreePlace) -> str | None:
     """Return the op of a place that is a node, None of a scope."""
     branch = place.shown.branch
     if not branch.members or SCOPE_TYPE in branch.types:
@@ -110,7 +110,7 @@ def _type(found: Priced, place: TreePlace) -> str | None:
 MOST_GROUPS = 300
 _MOST_OUTSIDE = 30
 _MOST_EDGES = 1500
-_MOST_TOLD = 20
+_MOST_SHAPES = 20
 
 
 def graph_document(run: OpenRun, question: Params) -> Document:
@@ -121,12 +121,12 @@ def graph_document(run: OpenRun, question: Params) -> Document:
     """
     at = question.text("at").strip("/")
     idle = question.one_of("idle", ("hide", "show"), default="hide")
-    return loop_costs.told(
+    return loop_costs.costs_document(
         run, question, lambda found: _graph_body(run, found, at, with_idle=idle == "show")
     )
 
 
-def _graph_body(run: OpenRun, found: Priced, at: str, *, with_idle: bool) -> Document:
+def _graph_body(run: OpenRun, found: LoopCosts, at: str, *, with_idle: bool) -> Document:
     if not found.sampled.has_graph:
         raise NothingRecorded(
             "The recording has no graph of these steps.", hint="Ops and scopes it has."
@@ -177,7 +177,7 @@ def _graph_body(run: OpenRun, found: Priced, at: str, *, with_idle: bool) -> Doc
     }
 
 
-def _sum(found: Priced, members: Sequence[int]) -> Int64s:
+def _sum(found: LoopCosts, members: Sequence[int]) -> Int64s:
     total: Int64s = found.costs.rows[list(members)].sum(axis=0)
     return total
 
@@ -193,7 +193,7 @@ def _outside(around: Neighbours, drawn: set[str]) -> list[ScopeGroup]:
     return [around.groups[path] for path in found[:_MOST_OUTSIDE]]
 
 
-def _group(found: Priced, group: ScopeGroup, at: str) -> Document:
+def _group(found: LoopCosts, group: ScopeGroup, at: str) -> Document:
     """Return what a group is called, what it is and what is in it."""
     nodes = [found.sampled.graph.nodes[member] for member in group.members]
     types = Counter(node.op for node in nodes)
@@ -213,7 +213,7 @@ def _group(found: Priced, group: ScopeGroup, at: str) -> Document:
     }
 
 
-def _node(found: Priced, group: ScopeGroup, files: Mapping[str, int]) -> Document:
+def _node(found: LoopCosts, group: ScopeGroup, files: Mapping[str, int]) -> Document:
     """Return what is known of the op that a group is, or has the name of."""
     nodes = found.sampled.graph.nodes
     at = next((member for member in group.members if nodes[member].name == group.path), None)
@@ -233,10 +233,10 @@ def _node(found: Priced, group: ScopeGroup, files: Mapping[str, int]) -> Documen
     }
 
 
-def _outputs(found: Priced, node: Node) -> list[str | None]:
+def _outputs(found: LoopCosts, node: Node) -> list[str | None]:
     shapes = found.sampled.shapes
     numbers = sorted({*node.output_shapes, *(range(len(node.dtypes)))})
-    return [shape_text(node, number, shapes) or None for number in numbers[:_MOST_TOLD]]
+    return [shape_text(node, number, shapes) or None for number in numbers[:_MOST_SHAPES]]
 
 
 def _edge(edge: Edge, source: int, target: int) -> Document:

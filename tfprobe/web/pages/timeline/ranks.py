@@ -29,13 +29,12 @@ from tfprobe.analysis.timeline.slice_categories import CATEGORIES, NUMBER, bands
 from tfprobe.errors import Missing, NoAnswer
 from tfprobe.profile.profile import Process
 from tfprobe.profile.tables import Int64s
+from tfprobe.report.documents.document import Document
 from tfprobe.web.opened import OpenRun
 from tfprobe.web.pages.loop_choice import process_document
 from tfprobe.web.pages.timeline.step_timeline import CELLS, chosen_capture, cut
 from tfprobe.web.params import Params
 from tfprobe.web.together import across_of, aligned_of
-
-Document = dict[str, Any]  # Any: JSON, see docs/web.md
 
 MOST_PARTS = 12_000
 MOST_MEETINGS_OF_A_RANK = 400
@@ -93,10 +92,10 @@ def _document(run: OpenRun, found: RankTimeline, capture: int) -> Document:
     for rank in found.ranks:
         tracks += _tracks(run, found, rank, slices, first=sum(track["rows"] for track in tracks))
     whole = _whole(found)
-    asked = found.together.profile.captures[capture]
+    traced = found.together.profile.captures[capture]
     return {
         "capture": capture,
-        "step": asked.step,
+        "step": traced.step,
         "duration_ns": whole["to_ns"] - whole["from_ns"],
         "start_unix_ns": str(found.zero_ns),
         "whole": whole,
@@ -210,22 +209,22 @@ def _add_events(
     found: RankTimeline, rank: RankStep, kept: Int64s, slices: _Slices, first: int
 ) -> int:
     """Add what is in rows from `first` on; return how many rows that takes."""
-    told, move_ns = found.together.events, found.move_ns(rank)
-    rows = lanes.rows(told.start_ns[kept], told.end_ns[kept], most=_MOST_ROWS)
-    order = np.lexsort((told.start_ns[kept], rows))
+    events, move_ns = found.together.events, found.move_ns(rank)
+    rows = lanes.rows(events.start_ns[kept], events.end_ns[kept], most=_MOST_ROWS)
+    order = np.lexsort((events.start_ns[kept], rows))
     for at, row in zip(kept[order].tolist(), rows[order].tolist(), strict=True):
         if row < _MOST_ROWS:
-            is_collective = told.kind[at] == SynchronizationKind.COLLECTIVE
-            length_ns = int(told.end_ns[at] - told.start_ns[at])
+            is_collective = events.kind[at] == SynchronizationKind.COLLECTIVE
+            length_ns = int(events.end_ns[at] - events.start_ns[at])
             slices.add(
                 id=f"m{at}",
                 row=first + row,
-                start_ns=int(told.start_ns[at]) + move_ns,
+                start_ns=int(events.start_ns[at]) + move_ns,
                 length_ns=length_ns,
                 count=1,
                 busy_ns=length_ns,
                 category=NUMBER["collectives"] if is_collective else _SENT,
-                name=told.strings[told.name[at]],
+                name=events.strings[events.name[at]],
                 op="",
                 meeting=int(found.together.peers.group[at]),
             )
@@ -236,10 +235,10 @@ def _add_waits(
     found: RankTimeline, rank: RankStep, kept: Int64s, slices: _Slices, row: int
 ) -> None:
     """Add how long the rank was in each collective before the last one was there."""
-    told, peers = found.together.events, found.together.peers
+    events, peers = found.together.events, found.together.peers
     end_ns = -(2**62)
     for at in kept[peers.waited_ns[kept] > 0].tolist():
-        start_ns = int(told.start_ns[at])
+        start_ns = int(events.start_ns[at])
         if start_ns < end_ns:
             continue  # of collectives inside each other the outer one has the whole wait
         end_ns = start_ns + int(peers.waited_ns[at])
@@ -251,7 +250,7 @@ def _add_waits(
             count=1,
             busy_ns=end_ns - start_ns,
             category=_WAITING,
-            name=f"waits: {told.strings[told.name[at]]}",
+            name=f"waits: {events.strings[events.name[at]]}",
             op="",
             meeting=int(peers.group[at]),
         )
@@ -269,9 +268,9 @@ def _waiting(found: RankTimeline, whole: Document) -> Document:
 
 
 def _waits_of(found: RankTimeline, rank: RankStep) -> Intervals:
-    told, peers = found.together.events, found.together.peers
+    events, peers = found.together.events, found.together.peers
     at = rank.events[peers.waited_ns[rank.events] > 0]
-    start_ns = told.start_ns[at] + found.move_ns(rank)
+    start_ns = events.start_ns[at] + found.move_ns(rank)
     return Intervals(*union(start_ns, start_ns + peers.waited_ns[at]))
 
 
@@ -321,12 +320,12 @@ def met_documents(found: RankTimeline) -> dict[str, Document]:
         return {}
     order = at[np.argsort(peers.group[at], kind="stable")]
     numbers, firsts = np.unique(peers.group[order], return_index=True)
-    told = [
+    groups = [
         (int(number), members)
         for number, members in zip(numbers.tolist(), np.split(order, firsts[1:]), strict=True)
     ]
-    dearest = sorted(told, key=lambda each: -_waited_ns(found, each[1]))[:MOST_MEETINGS]
-    return {str(number): event_document(found, members) for number, members in sorted(dearest)}
+    longest = sorted(groups, key=lambda each: -_waited_ns(found, each[1]))[:MOST_MEETINGS]
+    return {str(number): event_document(found, members) for number, members in sorted(longest)}
 
 
 def _waited_ns(found: RankTimeline, members: Int64s) -> int:
@@ -336,21 +335,21 @@ def _waited_ns(found: RankTimeline, members: Int64s) -> int:
 def event_document(found: RankTimeline, members: Int64s) -> Document:
     """Return one event; `behind_ns` is how long its last rank came after the one before."""
     together = found.together
-    told, peers = together.events, together.peers
-    by_start = members[np.argsort(-told.start_ns[members], kind="stable")]
+    events, peers = together.events, together.peers
+    by_start = members[np.argsort(-events.start_ns[members], kind="stable")]
     first = int(members[0])
     last = int(peers.last[first])
-    is_collective = told.kind[first] == SynchronizationKind.COLLECTIVE
-    is_told = is_collective and last >= 0 and len(by_start) > 1
+    is_collective = events.kind[first] == SynchronizationKind.COLLECTIVE
+    is_known = is_collective and last >= 0 and len(by_start) > 1
     # Of ranks that are not drawn nobody sees anything, but the last one is named all the same.
     in_all = int((peers.group == peers.group[first]).sum())
     return {
         "kind": "collective" if is_collective else "send",
         "count": in_all,
-        "last": int(told.process[last]) if last >= 0 else None,
+        "last": int(events.process[last]) if last >= 0 else None,
         "last_title": _title(found, last) if last >= 0 else None,
-        "behind_ns": _behind_ns(found, first) if is_told else None,
-        "error_ns": _error_ns(found, last) if is_told else None,
+        "behind_ns": _behind_ns(found, first) if is_known else None,
+        "error_ns": _error_ns(found, last) if is_known else None,
         "waited_ns": _waited_ns(found, members),
         "members": [_member(found, int(at)) for at in by_start[:MOST_MEMBERS]],
     }
@@ -358,9 +357,9 @@ def event_document(found: RankTimeline, members: Int64s) -> Document:
 
 def _behind_ns(found: RankTimeline, first: int) -> int:
     """Return how long the last of all came after the one before it."""
-    told, peers = found.together.events, found.together.peers
+    events, peers = found.together.events, found.together.peers
     known = np.flatnonzero((peers.group == peers.group[first]) & (peers.waited_ns >= 0))
-    starts_ns = np.sort(told.start_ns[known])
+    starts_ns = np.sort(events.start_ns[known])
     return int(starts_ns[-1] - starts_ns[-2])
 
 
@@ -370,17 +369,17 @@ def _error_ns(found: RankTimeline, last: int) -> int | None:
 
 
 def _member(found: RankTimeline, at: int) -> Document:
-    told, peers = found.together.events, found.together.peers
-    rank = next(each for each in found.ranks if each.capture.process == told.process[at])
+    events, peers = found.together.events, found.together.peers
+    rank = next(each for each in found.ranks if each.capture.process == events.process[at])
     waited_ns = int(peers.waited_ns[at])
     return {
         "id": f"m{at}",
         "title": _title(found, at),
         "capture": rank.capture.index,
-        "start_ns": int(told.start_ns[at]) + found.move_ns(rank),
-        "length_ns": int(told.end_ns[at] - told.start_ns[at]),
+        "start_ns": int(events.start_ns[at]) + found.move_ns(rank),
+        "length_ns": int(events.end_ns[at] - events.start_ns[at]),
         "waited_ns": waited_ns if waited_ns >= 0 else None,
-        "bytes": int(told.bytes[at]) or None,
+        "bytes": int(events.bytes[at]) or None,
     }
 
 

@@ -15,6 +15,7 @@ from tfprobe.profile.capture_tables import Executions, Place, SpanKind
 from tfprobe.profile.graph import Node, Shape, known_name
 from tfprobe.profile.profile import Profile
 from tfprobe.profile.tables import Flags, Int32s, Strings
+from tfprobe.report.documents.document import Document
 from tfprobe.web.opened import OpenRun
 from tfprobe.web.pages.timeline.step_timeline import SOURCES, ids, laid_out, share
 from tfprobe.web.params import Params
@@ -22,8 +23,6 @@ from tfprobe.web.params import Params
 MOST_CHARACTERS = 2_000
 _MOST_SHAPES = 20
 _MOST_FRAMES = 12
-
-Document = dict[str, Any]  # Any: JSON, see docs/web.md
 
 
 def document(run: OpenRun, question: Params) -> Document:
@@ -40,7 +39,7 @@ def document(run: OpenRun, question: Params) -> Document:
     place = at[0]
     start_ns, end_ns = int(laid.slices.start_ns[place]), int(laid.slices.end_ns[place])
     track = next(each for each in laid.tracks if each.first <= place < each.last)
-    told: Document = {
+    base: Document = {
         "slice": question.text("slice"),
         "group": track.group,
         "track": track.name,
@@ -52,11 +51,11 @@ def document(run: OpenRun, question: Params) -> Document:
         "share_ratio": share(end_ns - start_ns, laid.capture),
     }
     if source == TrackSource.ROWS:
-        return told | _of_row(run, laid, number)
+        return base | _of_row(run, laid, number)
     if source == TrackSource.SPANS:
-        return told | _of_span(run.profile, laid, number)
+        return base | _of_span(run.profile, laid, number)
     other = laid.others[number]
-    return told | {"name": _cut(other.name), "detail": _cut(other.detail)}
+    return base | {"name": _cut(other.name), "detail": _cut(other.detail)}
 
 
 def _named(text: str) -> tuple[int, int]:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import itertools
 from collections import OrderedDict
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 
@@ -25,6 +24,7 @@ from tfprobe.profile.capture_tables import Place
 from tfprobe.profile.profile import Capture, Loop, Profile
 from tfprobe.profile.reader.traced_steps import captures_of
 from tfprobe.profile.tables import Int64s
+from tfprobe.report.documents.document import Document
 from tfprobe.web.opened import OpenRun
 from tfprobe.web.params import Params
 
@@ -44,8 +44,6 @@ _KEPT = 3
 # What a slice of a trace takes as text of the file for Perfetto, beside its name.
 _TRACE_BYTES_A_SLICE = 130
 _NO_TIME = frozenset(NUMBER[name] for name in ("step", "between", "activity", "function_call"))
-
-Document = dict[str, Any]  # Any: JSON, see docs/web.md
 
 
 def document(run: OpenRun, question: Params) -> Document:
@@ -80,8 +78,8 @@ def further(run: OpenRun) -> Iterator[dict[str, str | int]]:
 def further_slices(run: OpenRun) -> Iterator[dict[str, str | int]]:
     """Give the longest slices of the step that is shown first."""
     for arguments in itertools.islice(further(run), 1):
-        told = document(run, Params({name: str(value) for name, value in arguments.items()}))
-        for each in told["longest"]:
+        timeline = document(run, Params({name: str(value) for name, value in arguments.items()}))
+        for each in timeline["longest"]:
             yield {**arguments, "slice": each["id"]}
 
 
@@ -114,8 +112,8 @@ def texts(profile: Profile, laid: Laid, at: Int64s) -> list[tuple[str, str]]:
         found[place] = other.name, other.detail
     of_spans = np.flatnonzero(source == TrackSource.SPANS)
     span = laid.span_at[number[of_spans]]
-    for place, *told in zip(of_spans.tolist(), spans.name[span], spans.detail[span], strict=True):
-        found[place] = spans.strings[told[0]], spans.strings[told[1]]
+    for place, *names in zip(of_spans.tolist(), spans.name[span], spans.detail[span], strict=True):
+        found[place] = spans.strings[names[0]], spans.strings[names[1]]
     of_rows = np.flatnonzero(source == TrackSource.ROWS)
     row = laid.row_at[number[of_rows]]
     columns = [column[row].tolist() for column in (rows.name, rows.detail, rows.op_type)]
@@ -182,8 +180,8 @@ def _captures(run: OpenRun, question: Params) -> Document:
         found = list(captures_of(run.loop(question), profile))
     if process >= 0:
         found = [each for each in found if each.process == process]
-    dearest = next((loop for loop in run.loops() if captures_of(loop, profile)), None)
-    mine = captures_of(dearest, profile) if dearest is not None else profile.captures
+    main_loop = next((loop for loop in run.loops() if captures_of(loop, profile)), None)
+    mine = captures_of(main_loop, profile) if main_loop is not None else profile.captures
     wanted = [each for each in mine if each in found] or found
     slices = np.bincount(profile.executions.capture, minlength=len(profile.captures))
     slices += np.bincount(profile.spans.capture, minlength=len(profile.captures))
@@ -274,8 +272,8 @@ def _slices(profile: Profile, laid: Laid, window: Window) -> Document:
     def number(text: str) -> int:
         return known.setdefault(cut(text), len(known))
 
-    told = texts(profile, laid, found.longest)
-    name, op = [number(each) for each, _ in told], [number(each) for _, each in told]
+    labels = texts(profile, laid, found.longest)
+    name, op = [number(each) for each, _ in labels], [number(each) for _, each in labels]
     return {
         "is_whole": bool(found.count.max(initial=1) == 1),
         "total": len(slices.row),
@@ -328,12 +326,12 @@ def _longest(profile: Profile, laid: Laid) -> list[Document]:
     candidates = np.flatnonzero(length_ns >= max(least_ns, 0))
     order = candidates[np.argsort(-length_ns[candidates], kind="stable")][:LONGEST]
     track = np.searchsorted([track.last for track in laid.tracks], order, side="right")
-    named, told = ids(laid, order), texts(profile, laid, order)
+    named, labels = ids(laid, order), texts(profile, laid, order)
     return [
         {
             "id": named[place],
-            "name": cut(told[place][0]),
-            "op": cut(told[place][1]),
+            "name": cut(labels[place][0]),
+            "op": cut(labels[place][1]),
             "track": int(track[place]),
             "category": int(slices.category[at]),
             "start_ns": int(slices.start_ns[at]),

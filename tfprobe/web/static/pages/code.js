@@ -15,7 +15,7 @@ import {
   showing,
   unknownCosts,
 } from "../parts/costs.js";
-import { isFile, Trouble } from "../parts/data.js";
+import { ApiError, isFile } from "../parts/data.js";
 import { fill, make } from "../parts/elements.js";
 import { table } from "../parts/table.js";
 
@@ -71,7 +71,7 @@ async function askCode(context, args) {
     const found = await context.ask("code", question);
     return { found, root: found.nothing ? null : codeTree(found) };
   } catch (error) {
-    if (!isFile || !question.at || !(error instanceof Trouble)) throw error;
+    if (!isFile || !question.at || !(error instanceof ApiError)) throw error;
     const found = await context.ask("code", { ...question, at: "" });
     const left = [codeTree(found)];
     while (left.length) {
@@ -298,7 +298,7 @@ async function showSource(place, context, args) {
   try {
     found = await askSource(context, args);
   } catch (error) {
-    if (!(error instanceof Trouble)) throw error;
+    if (!(error instanceof ApiError)) throw error;
     return fill(
       place,
       make(
@@ -371,7 +371,7 @@ function sourceLines(found, chosen) {
     const line = found.first_line + at;
     const cost = costs.get(line);
     const ran = cost?.runs;
-    const told =
+    const title =
       cost &&
       `${time(cost.time_ns)}, ${percent(cost.time_ns / found.whole.time_ns)} of all ops; ${time(cost.own_time_ns)} its own`;
     return make(
@@ -381,7 +381,7 @@ function sourceLines(found, chosen) {
         "td",
         {
           class: "cost",
-          title: told,
+          title: title,
           style: ran ? { background: heat(0.1 + (0.4 * cost.time_ns) / most) } : {},
         },
         ran ? time(cost.time_ns) : "",

@@ -3,7 +3,7 @@ import { bytes, count, signedPercent, time } from "../parts/amounts.js";
 import { stack } from "../parts/charts.js";
 import { partColour } from "../parts/colours.js";
 import { badge, card, choose, missing, nameOf } from "../parts/controls.js";
-import { ask, isFile, Trouble } from "../parts/data.js";
+import { ApiError, ask, isFile } from "../parts/data.js";
 import { make } from "../parts/elements.js";
 import { table } from "../parts/table.js";
 
@@ -26,7 +26,7 @@ export const comparePage = {
       if (found.missing) return compareSays(place, `They cannot be compared: ${found.missing}.`);
       compareShow(place, found, context);
     } catch (error) {
-      if (!(error instanceof Trouble)) throw error;
+      if (!(error instanceof ApiError)) throw error;
       compareSays(place, error.message, "trouble");
     }
     return {};
@@ -77,7 +77,7 @@ function compareShow(place, found, { link }) {
           make(
             "ul",
             {},
-            names.map((name) => make("li", {}, nameOf(name))),
+            names.map((each) => make("li", {}, nameOf(`${each.kind} ${each.name}`))),
           ),
         ),
       );
@@ -131,26 +131,26 @@ function compareDifferences(found) {
 }
 
 function compareWork(work, found) {
-  const name = `${work.kind} ${work.name_a}`;
+  const name = `${work.kind} ${work.name}`;
   const rank = work.rank === null ? "" : `, rank ${work.rank}`;
-  const renamed = work.name_a === work.name_b ? "" : ` (in B: ${work.name_b})`;
+  const renamed = work.name === work.name_b ? "" : ` (in B: ${work.name_b})`;
   const parts = card("Where a step goes");
-  if (work.parts_missing)
-    parts.append(make("p", { class: "soft" }, `Not compared: ${work.parts_missing}.`));
-  else compareParts(parts, work.parts);
+  if (work.breakdown.missing)
+    parts.append(make("p", { class: "soft" }, `Not compared: ${work.breakdown.missing}.`));
+  else compareParts(parts, work.breakdown);
   const elements = [
     make("h2", {}, nameOf(`${name}${rank}${renamed}`)),
     compareMeasures(work, found),
     compareCause(work),
     parts,
   ];
-  if (!work.ops)
+  if (work.ops.missing)
     return [
       ...elements,
-      make("p", { class: "soft" }, `Ops are not compared: ${work.ops_missing}.`),
+      make("p", { class: "soft" }, `Ops are not compared: ${work.ops.missing}.`),
     ];
   const { ops } = work;
-  const steps = `${count(ops.steps_a)} and ${count(ops.steps_b)} traced steps`;
+  const steps = `${count(ops.sampled_steps_a)} and ${count(ops.sampled_steps_b)} traced steps`;
   const caption = (what) => `${what}, in a step (${steps})`;
   elements.push(
     compareCosts(caption("Ops that changed most"), ops.types, "Op"),
@@ -161,8 +161,8 @@ function compareWork(work, found) {
       make("p", { class: "soft" }, "Too few steps were traced to test for significance."),
     );
   for (const [label, names] of [
-    ["Ops only in A", ops.only_a],
-    ["Ops only in B", ops.only_b],
+    ["Ops only in A", ops.gone],
+    ["Ops only in B", ops.new],
   ]) {
     if (names.length) elements.push(make("p", {}, `${label}: `, make("bdi", {}, names.join(", "))));
   }
@@ -174,9 +174,9 @@ function compareCause(work) {
 }
 
 function compareMeasures(work, found) {
-  const told = work.measures.find((each) => !each.missing);
-  const confidence = told
-    ? `${Number((100 * told.confidence_ratio).toPrecision(4))} % interval`
+  const known = work.measures.find((each) => !each.missing);
+  const confidence = known
+    ? `${Number((100 * known.confidence).toPrecision(4))} % interval`
     : "Interval";
   return table({
     caption: `Step times of ${count(work.count_a)} and ${count(work.count_b)} steps`,
@@ -185,8 +185,8 @@ function compareMeasures(work, found) {
     csvName: "step-times",
     columns: [
       { key: "label", title: "" },
-      { key: "before_ns", title: "A", kind: "time", missing: (row) => row.missing },
-      { key: "after_ns", title: "B", kind: "time", missing: (row) => row.missing },
+      { key: "a_ns", title: "A", kind: "time", missing: (row) => row.missing },
+      { key: "b_ns", title: "B", kind: "time", missing: (row) => row.missing },
       { key: "change_ratio", title: "Change", kind: "ratio", cell: compareChange },
       {
         key: "low_ratio",
@@ -211,8 +211,8 @@ function compareParts(box, parts) {
     label: "Parts of a step's cycle in A and in B",
     wholes: false,
     bars: [
-      ["A", "a_ns"],
-      ["B", "b_ns"],
+      ["A", "mean_a_ns"],
+      ["B", "mean_b_ns"],
     ].map(([name, key]) => ({
       name,
       parts: parts.map((part) => ({
@@ -235,8 +235,8 @@ function compareCosts(caption, rows, title) {
     none: "None takes a hundredth of a step.",
     columns: [
       { key: "name", title, value: (row) => row.label ?? row.name },
-      { key: "a_ns", title: "A", kind: "time", missing: () => "not there" },
-      { key: "b_ns", title: "B", kind: "time", missing: () => "not there" },
+      { key: "mean_a_ns", title: "A", kind: "time", missing: () => "not there" },
+      { key: "mean_b_ns", title: "B", kind: "time", missing: () => "not there" },
       {
         key: "delta_ns",
         title: "Difference",
@@ -250,8 +250,8 @@ function compareCosts(caption, rows, title) {
 }
 
 function compareMemory(found) {
-  if (found.memory_missing)
-    return card("Memory", make("p", { class: "soft" }, `Not compared: ${found.memory_missing}.`));
+  if (found.memory.missing)
+    return card("Memory", make("p", { class: "soft" }, `Not compared: ${found.memory.missing}.`));
   return table({
     caption: "Memory",
     rows: found.memory,

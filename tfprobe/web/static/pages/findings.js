@@ -12,23 +12,23 @@ export const findingsPage = {
     const list = make("div", { class: "finding-list" });
     place.append(
       make("h1", {}, "Findings"),
-      make("p", {}, findingsTold(found)),
+      make("p", {}, findingsSummary(found)),
       list,
       findingsUnchecked(found),
     );
-    let sought = args.finding;
+    let target = args.finding;
 
     function draw(now) {
       fill(
         list,
         now.findings.map((each, at) =>
-          wholeFinding(each, link, { id: `finding-${at}`, isSought: each.rule === sought }),
+          wholeFinding(each, link, { id: `finding-${at}`, isTarget: each.rule === target }),
         ),
       );
     }
 
     function reveal() {
-      const wanted = sought && list.querySelector(`[data-rule="${CSS.escape(sought)}"]`);
+      const wanted = target && list.querySelector(`[data-rule="${CSS.escape(target)}"]`);
       wanted?.scrollIntoView({ block: "start" });
       wanted?.focus({ preventScroll: true });
     }
@@ -37,9 +37,9 @@ export const findingsPage = {
     return {
       shown: reveal,
       turn(changed) {
-        sought = changed.finding;
+        target = changed.finding;
         for (const each of list.children)
-          each.toggleAttribute("data-sought", each.dataset.rule === sought);
+          each.toggleAttribute("data-sought", each.dataset.rule === target);
         reveal();
       },
       async update() {
@@ -49,7 +49,7 @@ export const findingsPage = {
   },
 };
 
-function findingsTold(found) {
+function findingsSummary(found) {
   if (!found.findings.length)
     return found.missing
       ? `There is nothing to go by: ${found.missing}.`

@@ -7,7 +7,7 @@ import { fill, make } from "../parts/elements.js";
 import { layered } from "../parts/layered.js";
 import { codePath } from "./code.js";
 
-const NEIGHBOURS_TOLD = 12;
+const MOST_NEIGHBOURS = 12;
 
 export const graphPage = {
   name: "graph",
@@ -70,7 +70,7 @@ function showGraph(place, found, context, args, go) {
       "div",
       { class: "row" },
       breadcrumbs(graphSteps(at, args), (to) => context.link("graph", to)),
-      make("span", { class: "soft" }, graphTold(found)),
+      make("span", { class: "soft" }, formatGraph(found)),
     ),
     make("div", { class: "graph-and-details" }, drawing, panel),
   );
@@ -88,7 +88,7 @@ function showGraph(place, found, context, args, go) {
       to: edge.to,
       width: edge.bytes ? Math.log1p(edge.bytes) / Math.log1p(most_bytes) : 0,
       dashed: !edge.tensors && !edge.is_bridge,
-      title: edgeTold(edge, groups),
+      title: formatEdge(edge, groups),
     })),
     onChoose: choose,
     onEnter: enter,
@@ -119,16 +119,16 @@ function graphSteps(at, args) {
   return steps;
 }
 
-function graphTold(found) {
-  const told = [
+function formatGraph(found) {
+  const texts = [
     `${count(found.groups.filter((each) => each.kind !== "outside").length)} parts, ${count(found.edges.length)} flows`,
   ];
   if (found.left.groups)
-    told.push(
+    texts.push(
       `${count(found.left.groups)} cheaper parts are not drawn (${time(found.left.time_ns)})`,
     );
-  if (found.left_edges) told.push(`${count(found.left_edges)} smaller flows are not drawn`);
-  return told.join("; ");
+  if (found.left_edges) texts.push(`${count(found.left_edges)} smaller flows are not drawn`);
+  return texts.join("; ");
 }
 
 function groupNote(group, found) {
@@ -142,7 +142,7 @@ function groupKind(group) {
   return group.kind === "op" ? (group.op?.type ?? "op") : `scope of ${count(group.nodes)} ops`;
 }
 
-function edgeTold(edge, groups) {
+function formatEdge(edge, groups) {
   const parts = [];
   if (edge.tensors)
     parts.push(`${count(edge.tensors)} ${edge.tensors === 1 ? "tensor" : "tensors"}`);
@@ -272,13 +272,13 @@ function detailsOf(group, found) {
 
 function flowList(title, edges, otherOf, onPick, found) {
   if (!edges.length) return null;
-  const told = edges.slice(0, NEIGHBOURS_TOLD);
+  const shown = edges.slice(0, MOST_NEIGHBOURS);
   return [
     make("h3", {}, title),
     make(
       "ul",
       { class: "flows" },
-      told.map((edge) =>
+      shown.map((edge) =>
         make(
           "li",
           {},
@@ -291,11 +291,11 @@ function flowList(title, edges, otherOf, onPick, found) {
         ),
       ),
     ),
-    edges.length > told.length
+    edges.length > shown.length
       ? make(
           "p",
           { class: "soft small" },
-          `and ${count(edges.length - told.length)} more of ${count(found.edges.length)} flows`,
+          `and ${count(edges.length - shown.length)} more of ${count(found.edges.length)} flows`,
         )
       : null,
   ];

@@ -3,10 +3,10 @@
 import { bytes, count, percent, time } from "../parts/amounts.js";
 import { badge, card, figures, keyFigure, nameOf, workChooser } from "../parts/controls.js";
 import { make } from "../parts/elements.js";
+import { argsOf, rerender } from "../parts/rerender.js";
 import { absent, andMore, processName, sentence } from "../parts/sentences.js";
 import { stageTree } from "../parts/stagetree.js";
 import { table } from "../parts/table.js";
-import { argsOf, turning } from "../parts/turning.js";
 
 const INPUT_LEVELS = {
   high: ["critical", "highly input bound"],
@@ -19,9 +19,9 @@ export const inputPage = {
   name: "input",
   title: "Input",
   show: (place, context) =>
-    turning(place, context, {
+    rerender(place, context, {
       name: "input",
-      asked: (args) => argsOf(args, "work"),
+      query: (args) => argsOf(args, "work"),
       content: (found, args) => inputContent(found, args, context),
     }),
 };

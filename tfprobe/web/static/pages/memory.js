@@ -14,9 +14,9 @@ import {
 } from "../parts/controls.js";
 import { make } from "../parts/elements.js";
 import { lines } from "../parts/lines.js";
+import { argsOf, rerender } from "../parts/rerender.js";
 import { absent, andMore, growthText, processName, processWord } from "../parts/sentences.js";
 import { table } from "../parts/table.js";
-import { argsOf, turning } from "../parts/turning.js";
 
 const MEMORY_ROLES = {
   parameters: ["parameters", "series-1"],
@@ -47,9 +47,9 @@ export const memoryPage = {
   name: "memory",
   title: "Memory",
   show: (place, context) =>
-    turning(place, context, {
+    rerender(place, context, {
       name: "memory",
-      asked: (args) => argsOf(args, "at", "by", "work"),
+      query: (args) => argsOf(args, "at", "by", "work"),
       content: (found, args) => memoryContent(found, args, context),
     }),
 };
@@ -306,7 +306,7 @@ function memoryHolderTable({ chosen, by }, args, context, page, linked) {
                 {
                   href: context.link(page, {
                     ...argsOf(args, "work"),
-                    ...memorySought(row.name, by),
+                    ...memorySearch(row.name, by),
                   }),
                 },
                 nameOf(row.name),
@@ -334,7 +334,7 @@ function memoryHolderTable({ chosen, by }, args, context, page, linked) {
 }
 
 /** What another page is asked for, to find a holder there: of a line of code its file. */
-function memorySought(name, by) {
+function memorySearch(name, by) {
   if (by === "line") return { find: name.replace(/:\d+$/, "").split("/").at(-1) };
   return {
     ...(by === "op" ? { by: "name" } : {}),

@@ -2,13 +2,13 @@
 // when it is read.
 import { accountCard } from "../parts/account.js";
 import { bytes, count, digits, large, percent, plainNumber, time } from "../parts/amounts.js";
-import { answerTold, causesList, groupsBar, groupsTable } from "../parts/answer.js";
+import { causesList, formatAnswer, groupsBar, groupsTable } from "../parts/answer.js";
 import { badge, called, card, figures, keyFigure, missing, nameOf } from "../parts/controls.js";
-import { Trouble } from "../parts/data.js";
-import { fill, make, renew } from "../parts/elements.js";
+import { ApiError } from "../parts/data.js";
+import { fill, make, refill } from "../parts/elements.js";
 import { shortFinding } from "../parts/finding.js";
 import { lines } from "../parts/lines.js";
-import { bucketsTold, slowTold, stepCurve, trendTold } from "../parts/stepcurve.js";
+import { formatBuckets, formatOutliers, formatTrend, stepCurve } from "../parts/stepcurve.js";
 import { table } from "../parts/table.js";
 
 const SHOWN_MACHINES = 4;
@@ -88,7 +88,7 @@ async function overviewRest(parts, { ask, link, signal }) {
       const found = await ask("shares");
       fill(parts.problems, overviewProblems(found));
       fill(parts.framework, overviewFramework(found, link));
-      renew(parts.account, accountCard(found.account));
+      refill(parts.account, accountCard(found.account));
       return overviewAnswer(found);
     },
     () => {
@@ -105,7 +105,7 @@ async function overviewRest(parts, { ask, link, signal }) {
 async function overviewPart(place, signal, make_, failed = () => {}) {
   try {
     const made = await make_();
-    if (!signal.aborted) renew(place, made);
+    if (!signal.aborted) refill(place, made);
   } catch (error) {
     if (signal.aborted) return;
     failed();
@@ -114,24 +114,24 @@ async function overviewPart(place, signal, make_, failed = () => {}) {
       make(
         "p",
         { class: "trouble", role: "alert" },
-        error instanceof Trouble ? error.message : `This part failed: ${error.message}`,
+        error instanceof ApiError ? error.message : `This part failed: ${error.message}`,
       ),
     );
-    if (!(error instanceof Trouble)) throw error;
+    if (!(error instanceof ApiError)) throw error;
   }
 }
 
 function overviewEarly(parts, found, context) {
-  renew(parts.head, overviewHead(found));
-  renew(parts.figures, overviewFigures(found));
+  refill(parts.head, overviewHead(found));
+  refill(parts.figures, overviewFigures(found));
   overviewSteps(parts, found.main, context);
-  renew(parts.tiers, overviewTiers(parts, found));
-  renew(parts.processes, overviewProcesses(found, context));
+  refill(parts.tiers, overviewTiers(parts, found));
+  refill(parts.processes, overviewProcesses(found, context));
 }
 
 function overviewHead(found) {
   const { run } = found;
-  const told = stateTold(run);
+  const state = formatState(run);
   return [
     make(
       "div",
@@ -139,21 +139,21 @@ function overviewHead(found) {
       make("h1", {}, "Overview"),
       make("span", { class: "mono soft" }, nameOf(run.directory)),
     ),
-    told ? make("p", {}, badge(run.state), " ", make("bdi", {}, told)) : null,
+    state ? make("p", {}, badge(run.state), " ", make("bdi", {}, state)) : null,
     found.silences.map((text) => make("p", { class: "notice" }, make("bdi", {}, text))),
   ];
 }
 
-function stateTold(run) {
+function formatState(run) {
   return run.state_words === run.state ? "" : `${run.state_words}.`;
 }
 
 function overviewAnswer(found) {
-  const told = found.breakdown;
-  if (told.missing) {
+  const breakdown = found.breakdown;
+  if (breakdown.missing) {
     return card(
       "Where a step goes",
-      make("p", {}, `Not known: ${told.missing}.`),
+      make("p", {}, `Not known: ${breakdown.missing}.`),
       make(
         "p",
         { class: "soft" },
@@ -161,24 +161,29 @@ function overviewAnswer(found) {
       ),
     );
   }
-  const steps = told.captures === 1 ? "1 traced step" : `${count(told.captures)} traced steps`;
-  const of = told.works > 1 ? ` of ${count(told.works)} kinds of step, each by its time` : "";
-  const box = card("Where a step goes", make("p", { class: "answer" }, answerTold(told.answer)));
-  groupsBar(box, told.groups);
-  const causes = told.causes.length
-    ? make("div", {}, make("h3", {}, "Of these"), causesList(told.causes))
+  const steps =
+    breakdown.captures === 1 ? "1 traced step" : `${count(breakdown.captures)} traced steps`;
+  const of =
+    breakdown.works > 1 ? ` of ${count(breakdown.works)} kinds of step, each by its time` : "";
+  const box = card(
+    "Where a step goes",
+    make("p", { class: "answer" }, formatAnswer(breakdown.answer)),
+  );
+  groupsBar(box, breakdown.groups);
+  const causes = breakdown.causes.length
+    ? make("div", {}, make("h3", {}, "Of these"), causesList(breakdown.causes))
     : null;
   box.append(
     make(
       "div",
       { class: "columns" },
-      make("div", {}, groupsTable(told.groups, told.cycle_ns)),
+      make("div", {}, groupsTable(breakdown.groups, breakdown.cycle_ns)),
       causes ?? "",
     ),
     make(
       "p",
       { class: "soft small" },
-      `Shares of the time from one step to the next, from ${steps}${of}. All such time together is ${time(told.total_ns)}${told.cycle_ns ? `; a recorded cycle takes ${time(told.cycle_ns)}` : ""}.`,
+      `Shares of the time from one step to the next, from ${steps}${of}. All such time together is ${time(breakdown.total_ns)}${breakdown.cycle_ns ? `; a recorded cycle takes ${time(breakdown.cycle_ns)}` : ""}.`,
     ),
   );
   return box;
@@ -255,7 +260,7 @@ function overviewFigures(found) {
     keyFigure("Traced steps", count(found.sampled), found.sampled ? "" : "none was traced"),
     keyFigure(
       "Cost of recording",
-      overhead.missing ? missing(overhead.missing) : percent(overhead.share_ratio),
+      overhead.missing ? missing(overhead.missing) : percent(overhead.fraction),
       overhead.missing ? "" : `of ${time(overhead.wall_ns)}`,
     ),
     keyFigure(
@@ -280,27 +285,27 @@ function overviewSteps(parts, main, context) {
   }
   if (parts.curve?.work === main.work) parts.curve.chart.refresh(main);
   else overviewCurveOf(parts, main, context);
-  fill(parts.curve.told, overviewStepsTold(main, context.link));
+  fill(parts.curve.summary, stepSummary(main, context.link));
 }
 
 function overviewCurveOf(parts, main, { go }) {
   const box = card("Step time over time");
-  const told = make("div", {});
+  const summary = make("div", {});
   fill(parts.steps, box);
   const chart = stepCurve(box, main, {
     onPick: (step) => go({ work: main.work, step }, { page: "steps" }),
   });
-  box.append(told);
-  parts.curve = { work: main.work, chart, told };
+  box.append(summary);
+  parts.curve = { work: main.work, chart, summary };
 }
 
-function overviewStepsTold(main, link) {
+function stepSummary(main, link) {
   const ofLast = main.is_whole ? "" : " the last";
-  const told = [
-    slowTold(main.slow_steps, "Slow steps", ofLast),
-    main.long_gaps.count ? slowTold(main.long_gaps, "Long gaps", ofLast) : "",
-    trendTold(main.trend),
-    bucketsTold(main.series),
+  const texts = [
+    formatOutliers(main.slow_steps, "Slow steps", ofLast),
+    main.long_gaps.count ? formatOutliers(main.long_gaps, "Long gaps", ofLast) : "",
+    formatTrend(main.trend),
+    formatBuckets(main.series),
   ];
   return [
     make(
@@ -311,7 +316,7 @@ function overviewStepsTold(main, link) {
         ? ""
         : `: of ${count(main.count)} steps the last ${count(main.series.end_step - main.series.first_step)} are remembered.`,
     ),
-    told.filter(Boolean).map((text) => make("p", {}, text)),
+    texts.filter(Boolean).map((text) => make("p", {}, text)),
     make("p", {}, make("a", { href: link("steps", { work: main.work }) }, "All about steps")),
   ];
 }
@@ -321,20 +326,20 @@ function overviewTiers(parts, found) {
 }
 
 function overviewFramework(found, link) {
-  const told = found.framework;
-  if (told.missing)
+  const framework = found.framework;
+  if (framework.missing)
     return card(
       "Framework",
-      make("p", {}, `Not known: ${told.missing}.`),
+      make("p", {}, `Not known: ${framework.missing}.`),
       overviewRuntime(found.runtime),
     );
-  const rows = told.types.map((each) => [
+  const rows = framework.types.map((each) => [
     make("a", { href: link("ops", { find: each.type }), class: "cut" }, nameOf(called(each.type))),
     count(each.count),
     time(each.total_ns),
     percent(each.share_ratio),
   ]);
-  const more = told.types_in_all - told.types.length;
+  const more = framework.types_in_all - framework.types.length;
   return card(
     "Framework",
     factsTable(["op", "count", "time", "share"], rows),
@@ -381,7 +386,7 @@ function overviewMachine(box, each) {
   const cores = each.cores_busy;
   const memory = each.resident_bytes;
   const of = each.usable_cpus === null ? "" : ` of ${plainNumber(each.usable_cpus)}`;
-  const told = [
+  const facts = [
     cores ? `${digits(cores.mean)}${of} CPUs busy` : null,
     each.peak_resident_bytes ? `${bytes(each.peak_resident_bytes)} at most` : null,
     each.throttled_ratio ? `throttled ${percent(each.throttled_ratio)} of the time` : null,
@@ -391,7 +396,7 @@ function overviewMachine(box, each) {
       "p",
       {},
       nameOf(each.rank === null ? each.label : `rank ${each.rank}`),
-      told.length ? `: ${told.join(", ")}` : ": nothing was sampled",
+      facts.length ? `: ${facts.join(", ")}` : ": nothing was sampled",
     ),
   );
   overviewCurve(box, `CPUs busy of ${each.label}`, [
@@ -440,7 +445,7 @@ function overviewCurve(box, label, amounts) {
 
 function overviewProcesses(found, { link }) {
   if (!found.processes.length) return null;
-  const told = (name) => (row) => row.missing?.[name];
+  const reasonOf = (name) => (row) => row.missing?.[name];
   return table({
     caption: "Processes",
     rows: found.processes,
@@ -473,9 +478,14 @@ function overviewProcesses(found, { link }) {
       { key: "steps", title: "Steps", kind: "count" },
       { key: "steps_ns", title: "In steps", kind: "time", bar: true },
       { key: "captures", title: "Sampled", kind: "count" },
-      { key: "overhead_ratio", title: "Recording", kind: "ratio", missing: told("overhead_ratio") },
-      { key: "tensorflow", title: "TensorFlow", missing: told("tensorflow") },
-      { key: "python", title: "Python", missing: told("python") },
+      {
+        key: "overhead_ratio",
+        title: "Recording",
+        kind: "ratio",
+        missing: reasonOf("overhead_ratio"),
+      },
+      { key: "tensorflow", title: "TensorFlow", missing: reasonOf("tensorflow") },
+      { key: "python", title: "Python", missing: reasonOf("python") },
     ],
   });
 }

@@ -7,9 +7,9 @@ import { fill, make } from "../parts/elements.js";
 import { wholeFinding } from "../parts/finding.js";
 import { lines } from "../parts/lines.js";
 import { livesChart } from "../parts/lives.js";
+import { argsOf, rerender } from "../parts/rerender.js";
 import { absent, andMore, processName, processWord, sentence } from "../parts/sentences.js";
 import { table } from "../parts/table.js";
-import { argsOf, turning } from "../parts/turning.js";
 import { ranksStraggler } from "./ranks.js";
 
 const PROCESS_MEASURES = { step: "what a step takes", between: "the time before a step" };
@@ -23,9 +23,9 @@ export const processesPage = {
   name: "processes",
   title: "Processes",
   show: (place, context) =>
-    turning(place, context, {
+    rerender(place, context, {
       name: "processes",
-      asked: (args) => argsOf(args, "host", "measure", "work"),
+      query: (args) => argsOf(args, "host", "measure", "work"),
       content: (found, args) => processesContent(found, args, context),
       everyMs: PROCESSES_EVERY_MS,
     }),
@@ -81,7 +81,7 @@ function processesLate(found, context) {
     make("p", { class: "wait", role: "status" }, "Looking who is late …"),
   );
   Promise.all([context.ask("findings"), context.ask("ranks")]).then(
-    ([told, ranks]) => fill(box, processesFindings(told, ranks, found, context)),
+    ([advice, ranks]) => fill(box, processesFindings(advice, ranks, found, context)),
     (error) => error.name !== "AbortError" && fill(box, absent(error.message)),
   );
   return card("Who is late", box);
@@ -456,7 +456,7 @@ function processesCurves(title, curves, kind, nameEach) {
 }
 
 function processesDevices({ devices, more_devices: more }) {
-  const told = (name) => (row) => row[name]?.mean ?? null;
+  const meanOf = (name) => (row) => row[name]?.mean ?? null;
   const why = (name) => (row) => row.missing[name];
   const of = (row, name, limit, kind) =>
     row[name] === null
@@ -478,14 +478,14 @@ function processesDevices({ devices, more_devices: more }) {
         title: "At work",
         kind: "ratio",
         bar: true,
-        value: told("utilization_ratio"),
+        value: meanOf("utilization_ratio"),
         missing: why("utilization_ratio"),
       },
       {
         key: "memory_used_bytes",
         title: "Memory",
         kind: "bytes",
-        value: told("memory_used_bytes"),
+        value: meanOf("memory_used_bytes"),
         cell: (row) =>
           row.memory_used_bytes === null
             ? missing(row.missing.memory_used_bytes)
@@ -495,21 +495,21 @@ function processesDevices({ devices, more_devices: more }) {
         key: "power_watts",
         title: "Power, W",
         kind: "large",
-        value: told("power_watts"),
+        value: meanOf("power_watts"),
         cell: (row) => of(row, "power_watts", "power_limit_watts", "large"),
       },
       {
         key: "temperature_celsius",
         title: "°C",
         kind: "large",
-        value: told("temperature_celsius"),
+        value: meanOf("temperature_celsius"),
         missing: why("temperature_celsius"),
       },
       {
         key: "sm_clock_hz",
         title: "Clock, Hz",
         kind: "large",
-        value: told("sm_clock_hz"),
+        value: meanOf("sm_clock_hz"),
         cell: (row) => of(row, "sm_clock_hz", "max_sm_clock_hz", "large"),
       },
       {

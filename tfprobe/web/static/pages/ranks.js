@@ -4,9 +4,9 @@ import { heatmap } from "../parts/charts.js";
 import { badge, card, figures, keyFigure, missing, nameOf } from "../parts/controls.js";
 import { make } from "../parts/elements.js";
 import { lines } from "../parts/lines.js";
+import { rerender } from "../parts/rerender.js";
 import { absent, andMore, processWord } from "../parts/sentences.js";
 import { table } from "../parts/table.js";
-import { turning } from "../parts/turning.js";
 
 const RANKS_MEASURES = {
   cycle: "from step to step",
@@ -19,9 +19,9 @@ export const ranksPage = {
   name: "ranks",
   title: "Ranks",
   show: (place, context) =>
-    turning(place, context, {
+    rerender(place, context, {
       name: "ranks",
-      asked: () => ({}),
+      query: () => ({}),
       content: (found, args) => ranksContent(found, args, context),
     }),
 };
@@ -166,9 +166,9 @@ function ranksSteps({ steps, ranks, work }, context) {
     csvName: "rank-steps",
     x: { title: "step", kind: "count", values: steps.step },
     series: [
-      { name: "slowest", kind: "time", values: steps.most_ns, colour: "warning" },
+      { name: "slowest", kind: "time", values: steps.max_ns, colour: "warning" },
       { name: "middle", kind: "time", values: steps.median_ns, colour: "series-1" },
-      { name: "fastest", kind: "time", values: steps.least_ns, colour: "series-3" },
+      { name: "fastest", kind: "time", values: steps.min_ns, colour: "series-3" },
     ],
     onPick: () => context.go({}, { page: "processes" }),
   });

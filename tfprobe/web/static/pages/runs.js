@@ -185,12 +185,12 @@ function runsSpark(values) {
 
 function runsShares(run) {
   if (!run.shares) return missing(run.missing.shares);
-  const told = RUNS_SHARES.map(
+  const title = RUNS_SHARES.map(
     ([name, where]) => `${percent(run.shares[`${name}_ratio`])} ${where}`,
   ).join(", ");
   return make(
     "span",
-    { class: "shares", role: "img", "aria-label": told, title: told },
+    { class: "shares", role: "img", "aria-label": title, title: title },
     RUNS_SHARES.map(([name]) =>
       make("i", {
         style: { width: `${100 * run.shares[`${name}_ratio`]}%`, background: `var(--${name})` },

@@ -14,7 +14,7 @@ import {
   showing,
   unknownCosts,
 } from "../parts/costs.js";
-import { isFile, Trouble } from "../parts/data.js";
+import { ApiError, isFile } from "../parts/data.js";
 import { fill, make } from "../parts/elements.js";
 
 export const scopesPage = {
@@ -36,15 +36,15 @@ function scopesQuestion({ work, by, metric, at = "" }) {
 
 /** The document from a scope down, and the tree that it tells. */
 async function askScopes(context, args) {
-  const asked = scopesQuestion(args);
-  const { at } = asked;
+  const query = scopesQuestion(args);
+  const { at } = query;
   try {
-    const found = await context.ask("scopes", asked);
+    const found = await context.ask("scopes", query);
     return { found, root: found.nothing ? null : scopesTree(found, at), at };
   } catch (error) {
-    if (!isFile || !at || !(error instanceof Trouble)) throw error;
+    if (!isFile || !at || !(error instanceof ApiError)) throw error;
     // The file has the whole tree, and of that the part as far as it is told.
-    const found = await context.ask("scopes", { ...asked, at: "" });
+    const found = await context.ask("scopes", { ...query, at: "" });
     const part = scopeWithin(scopesTree(found, ""), at);
     if (!part) throw error;
     return { found, root: part, at };

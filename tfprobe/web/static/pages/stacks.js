@@ -37,14 +37,14 @@ export const stacksPage = {
           onChange: (key) => go({ part: key === stacksKey(found.parts[0]) ? "" : key, find: "" }),
         }),
       ),
-      make("p", { class: "soft" }, stacksTold(process, part)),
+      make("p", { class: "soft" }, formatStacks(process, part)),
       drawing,
     );
     if (found.refusals.length)
       place.append(
         make("p", { class: "soft small" }, `Not all could be read: ${found.refusals.join("; ")}.`),
       );
-    stacksDrawn(drawing, part, args, go);
+    drawStacks(drawing, part, args, go);
     return {};
   },
 };
@@ -57,7 +57,7 @@ function stacksTitle(part) {
   return part.kind === "thread" ? `thread ${part.name}` : part.name;
 }
 
-function stacksTold(process, part) {
+function formatStacks(process, part) {
   const { least_rate_per_s: least, most_rate_per_s: most } = process;
   const rate = least === most ? count(most) : `${count(least)} to ${count(most)}`;
   const facts = [
@@ -70,7 +70,7 @@ function stacksTold(process, part) {
   return `${facts.join("; ")}.`;
 }
 
-function stacksDrawn(place, part, args, go) {
+function drawStacks(place, part, args, go) {
   const root = {
     name: stacksTitle(part),
     value: part.total_ns,

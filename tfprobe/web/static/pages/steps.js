@@ -13,9 +13,15 @@ import {
   nameOf,
   workChooser,
 } from "../parts/controls.js";
-import { isFile, Trouble } from "../parts/data.js";
-import { fill, make, renew } from "../parts/elements.js";
-import { bucketsTold, phaseLegend, slowTold, stepCurve, trendTold } from "../parts/stepcurve.js";
+import { ApiError, isFile } from "../parts/data.js";
+import { fill, make, refill } from "../parts/elements.js";
+import {
+  formatBuckets,
+  formatOutliers,
+  formatTrend,
+  phaseLegend,
+  stepCurve,
+} from "../parts/stepcurve.js";
 import { table } from "../parts/table.js";
 
 // Tables and bars that change each second cannot be read; of a running job they are drawn anew this
@@ -27,16 +33,16 @@ export const stepsPage = {
   title: "Steps",
   async show(place, context) {
     let args = { ...context.args };
-    let drawn = await stepsDrawn(place, context, args, pick);
+    let drawn = await drawSteps(place, context, args, pick);
     return {
       async turn(changed) {
         const sameWork = (changed.work ?? "") === (args.work ?? "");
         args = { ...changed };
         if (sameWork) drawn.choose(stepsNumber(args.step));
-        else drawn = await stepsDrawn(place, context, args, pick);
+        else drawn = await drawSteps(place, context, args, pick);
       },
       async update() {
-        drawn = (await drawn.refresh(args)) ?? (await stepsDrawn(place, context, args, pick));
+        drawn = (await drawn.refresh(args)) ?? (await drawSteps(place, context, args, pick));
       },
     };
 
@@ -49,7 +55,7 @@ export const stepsPage = {
 };
 
 /** Fill the page with the steps of the work that the address names. */
-async function stepsDrawn(place, context, args, pick) {
+async function drawSteps(place, context, args, pick) {
   let found = await context.ask("steps", { work: args.work });
   if (found.missing) return stepsNone(place, found);
   const chosen = stepsNumber(args.step);
@@ -75,10 +81,10 @@ async function stepsDrawn(place, context, args, pick) {
   picked.choose(chosen);
 
   function write() {
-    renew(top, stepsFigures(found));
+    refill(top, stepsFigures(found));
     if (performance.now() - since < STEPS_REST_MS) return;
     since = performance.now();
-    renew(foot, stepsOutliers(found, pick), stepsTimes(found), stepsLife(found.life));
+    refill(foot, stepsOutliers(found, pick), stepsTimes(found), stepsLife(found.life));
   }
 
   return {
@@ -168,22 +174,22 @@ function stepsFigures(found) {
 function stepsCurve(box, context, known, { chosen, pick }) {
   const note = make("p", { class: "soft small" });
   const troubled = make("p", { class: "trouble", role: "alert", hidden: true });
-  const told = make("div", {});
-  let asked = 0;
+  const summary = make("div", {});
+  let requests = 0;
   let isNear = false;
   const chart = stepCurve(box, known(), { height: 280, chosen, onPick: pick, onZoom: nearer });
-  box.append(note, troubled, told);
-  tell(known().series);
+  box.append(note, troubled, summary);
+  summarize(known().series);
   return {
     choose: chart.choose,
     refresh(found) {
       // Who looks at a part goes on looking at it.
       if (!isNear) chart.refresh(found);
-      if (!isNear) tell(found.series);
+      if (!isNear) summarize(found.series);
     },
   };
 
-  function tell(series) {
+  function summarize(series) {
     const found = known();
     const ofLast = found.is_whole ? "" : " the last";
     const forgotten = found.is_whole
@@ -191,15 +197,15 @@ function stepsCurve(box, context, known, { chosen, pick }) {
       : `Of ${count(found.facts.count)} steps the last ${count(found.remembered)} are remembered, from step ${count(found.first_step)} on.`;
     const texts = [
       forgotten,
-      slowTold(found.slow_steps, "Slow steps", ofLast),
-      slowTold(found.long_gaps, "Long gaps", ofLast),
-      trendTold(found.trend),
+      formatOutliers(found.slow_steps, "Slow steps", ofLast),
+      formatOutliers(found.long_gaps, "Long gaps", ofLast),
+      formatTrend(found.trend),
     ];
     fill(
-      told,
+      summary,
       texts.filter(Boolean).map((text) => make("p", {}, text)),
     );
-    fill(note, bucketsTold(series));
+    fill(note, formatBuckets(series));
   }
 
   /** Ask for a part of many steps one by one. */
@@ -207,8 +213,8 @@ function stepsCurve(box, context, known, { chosen, pick }) {
     const whole = known().series;
     isNear = first !== null;
     if (whole.steps_each === 1 || isFile) return;
-    asked += 1;
-    const turn = asked;
+    requests += 1;
+    const turn = requests;
     const from = Math.max(first ?? 0, 0);
     try {
       const shown =
@@ -221,12 +227,12 @@ function stepsCurve(box, context, known, { chosen, pick }) {
                 end: Math.max(Math.min(end, whole.end_step), from),
               })
             ).series;
-      if (turn !== asked || !shown.step.length) return;
+      if (turn !== requests || !shown.step.length) return;
       chart.show(shown);
-      tell(shown);
+      summarize(shown);
       troubled.hidden = true;
     } catch (error) {
-      if (!(error instanceof Trouble)) throw error;
+      if (!(error instanceof ApiError)) throw error;
       fill(troubled, error.message).hidden = false;
     }
   }
@@ -320,59 +326,59 @@ function stepsPicked(context, known, pick) {
       );
       return;
     }
-    const [told, parts] = await Promise.all([
-      stepsAsked(() => stepsFacts(context, known(), step)),
-      stepsAsked(() => stepsParts(context, known(), step)),
+    const [facts, parts] = await Promise.all([
+      stepsOrError(() => stepsFacts(context, known(), step)),
+      stepsOrError(() => stepsParts(context, known(), step)),
     ]);
-    if (mine === turn) fill(body, told, parts);
+    if (mine === turn) fill(body, facts, parts);
   }
 
   return { element, choose };
 }
 
 /** What a part of the page shows, or why it cannot. */
-async function stepsAsked(make_) {
+async function stepsOrError(make_) {
   try {
     return await make_();
   } catch (error) {
     if (error.name === "AbortError") return null;
-    if (!(error instanceof Trouble)) throw error;
+    if (!(error instanceof ApiError)) throw error;
     return make("p", { class: error.status === 404 || isFile ? "soft" : "trouble" }, error.message);
   }
 }
 
 async function stepsFacts(context, found, step) {
-  const told = await context.ask("step", { work: found.work, step }).catch((error) => {
-    if (isFile && error instanceof Trouble)
+  const facts = await context.ask("step", { work: found.work, step }).catch((error) => {
+    if (isFile && error instanceof ApiError)
       return stepsOfCurve(found, step) ?? Promise.reject(error);
     throw error;
   });
-  const usual = told.usual_ns ? `usually ${time(told.usual_ns)}` : "";
+  const usual = facts.usual_ns ? `usually ${time(facts.usual_ns)}` : "";
   const marks = [
-    told.is_sampled ? "traced by tfprobe" : "",
-    told.has_raised ? "raised" : "",
-    !told.is_sampled && !told.has_raised && told.counts === false ? "beside a traced step" : "",
+    facts.is_sampled ? "traced by tfprobe" : "",
+    facts.has_raised ? "raised" : "",
+    !facts.is_sampled && !facts.has_raised && facts.counts === false ? "beside a traced step" : "",
   ].filter(Boolean);
   const slow = [
-    ["This step", told.slow],
-    ["The time before it", told.gap],
+    ["This step", facts.slow],
+    ["The time before it", facts.gap],
   ].filter(([, each]) => each);
   return [
     figures(
-      keyFigure("Step", count(told.step), marks.join(", ")),
-      keyFigure("It took", time(told.duration_ns), usual),
+      keyFigure("Step", count(facts.step), marks.join(", ")),
+      keyFigure("It took", time(facts.duration_ns), usual),
       keyFigure(
         "Time before it",
-        told.gap_ns === null ? missing("nothing is remembered before it") : time(told.gap_ns),
-        told.usual_gap_ns ? `usually ${time(told.usual_gap_ns)}` : "",
+        facts.gap_ns === null ? missing("nothing is remembered before it") : time(facts.gap_ns),
+        facts.usual_gap_ns ? `usually ${time(facts.usual_gap_ns)}` : "",
       ),
-      keyFigure("Phase", told.phase ?? missing("the recording has no start of its process"), ""),
+      keyFigure("Phase", facts.phase ?? missing("the recording has no start of its process"), ""),
       keyFigure(
         "Began",
-        told.start_unix_ns === null
-          ? missing(told.start_missing ?? "the recording does not tell when")
-          : new Date(told.start_unix_ns / 1e6).toLocaleTimeString(),
-        told.start_unix_ns === null ? "" : clock(told.start_unix_ns),
+        facts.start_unix_ns === null
+          ? missing(facts.start_missing ?? "the recording does not tell when")
+          : new Date(facts.start_unix_ns / 1e6).toLocaleTimeString(),
+        facts.start_unix_ns === null ? "" : clock(facts.start_unix_ns),
       ),
     ),
     slow.map(([what, each]) =>
@@ -515,14 +521,14 @@ function stepsOutliers(found, pick) {
 
 function stepsTimes(found) {
   const box = make("div", { class: "columns" });
-  for (const [what, told, unit] of [
+  for (const [what, times, unit] of [
     ["How long steps took", found.step_times, "steps"],
     ["How long it was between two", found.gap_times, "gaps"],
   ]) {
     const each = card(what);
     box.append(each);
-    if (told.missing) each.append(make("p", {}, `Not known: ${told.missing}.`));
-    else stepsDistribution(each, told, unit);
+    if (times.missing) each.append(make("p", {}, `Not known: ${times.missing}.`));
+    else stepsDistribution(each, times, unit);
   }
   return box;
 }
@@ -534,32 +540,32 @@ const STEP_SHARES = [
   ["beyond", null, "series-2"],
 ];
 
-function stepsDistribution(box, told, unit) {
-  const about = told.error_ratio ? "~" : "";
-  const kindOf = (low) => STEP_SHARES.findIndex(([, key]) => key === null || low <= told[key]);
+function stepsDistribution(box, times, unit) {
+  const about = times.error_ratio ? "~" : "";
+  const kindOf = (low) => STEP_SHARES.findIndex(([, key]) => key === null || low <= times[key]);
   bars(box, {
     label: `${unit} by how long they took`,
     kind: "count",
     height: 220,
     csvName: `${unit}-distribution`,
-    x: { title: "time", values: told.bars.map(([low]) => time(low)) },
+    x: { title: "time", values: times.bars.map(([low]) => time(low)) },
     series: STEP_SHARES.map(([name, , colour], at) => ({
       name,
       colour,
-      values: told.bars.map(([low, , number]) => (kindOf(low) === at ? number : 0)),
+      values: times.bars.map(([low, , number]) => (kindOf(low) === at ? number : 0)),
     })),
   });
   const quantiles = ["p5_ns", "p25_ns", "p50_ns", "p75_ns", "p95_ns", "p99_ns"].map(
-    (key) => `${key.slice(0, -3)} ${about}${time(told[key])}`,
+    (key) => `${key.slice(0, -3)} ${about}${time(times[key])}`,
   );
-  const left = told.left_out
-    ? ` ${count(told.left_out)} that tfprobe disturbed, or that raised, are left out.`
+  const left = times.left_out
+    ? ` ${count(times.left_out)} that tfprobe disturbed, or that raised, are left out.`
     : "";
   box.append(
     make(
       "p",
       { class: "soft small" },
-      `${count(told.count)} ${unit}: ${quantiles.join(" · ")}; least ${time(told.min_ns)}, most ${time(told.max_ns)}.${left} Bars are as wide as a sixteenth of an octave.`,
+      `${count(times.count)} ${unit}: ${quantiles.join(" · ")}; least ${time(times.min_ns)}, most ${time(times.max_ns)}.${left} Bars are as wide as a sixteenth of an octave.`,
     ),
   );
 }
@@ -567,6 +573,9 @@ function stepsDistribution(box, told, unit) {
 function stepsLife(found) {
   if (found.missing)
     return card("Phases of its process", make("p", {}, `Not known: ${found.missing}.`));
+  const phases = Object.entries(found.phases_ns)
+    .filter(([, total_ns]) => total_ns)
+    .map(([phase, total_ns]) => ({ phase, total_ns }));
   const segments = found.segments.map(([phase, start, end]) =>
     make("i", {
       title: `${phase} ${time(end - start)}`,
@@ -580,11 +589,11 @@ function stepsLife(found) {
       {
         class: "life",
         role: "img",
-        "aria-label": found.phases.map((each) => `${each.phase} ${time(each.total_ns)}`).join(", "),
+        "aria-label": phases.map((each) => `${each.phase} ${time(each.total_ns)}`).join(", "),
       },
       segments,
     ),
-    phaseLegend(found.phases, found.wall_ns),
+    phaseLegend(phases, found.wall_ns),
     make(
       "p",
       { class: "soft small" },
@@ -594,6 +603,5 @@ function stepsLife(found) {
 }
 
 function stepsSteady(found) {
-  const steady = found.phases.find((each) => each.phase === "steady");
-  return steady ? steady.total_ns / found.wall_ns : 0;
+  return found.phases_ns.steady / found.wall_ns;
 }

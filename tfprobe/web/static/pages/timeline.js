@@ -91,9 +91,9 @@ async function stepShown(place, context, captures, args) {
       legendOf(base),
     ),
     details,
-    longestOf(base, (told) => {
-      view.choose(told);
-      picked(told);
+    longestOf(base, (slice) => {
+      view.choose(slice);
+      picked(slice);
       view.canvas.scrollIntoView({ block: "nearest" });
     }),
     perfettoCard(context, base, controller.signal),
@@ -171,18 +171,18 @@ async function stepShown(place, context, captures, args) {
     );
   }
 
-  async function picked(told) {
-    remember({ slice: told?.slice ?? null });
-    if (!told) return fill(details, make("p", { class: "soft" }, "No slice is chosen."));
-    fill(details, sliceCard(context, base, told, null, goTo));
-    if (told.count > 1) return;
+  async function picked(slice) {
+    remember({ slice: slice?.slice ?? null });
+    if (!slice) return fill(details, make("p", { class: "soft" }, "No slice is chosen."));
+    fill(details, sliceCard(context, base, slice, null, goTo));
+    if (slice.count > 1) return;
     try {
-      const known = await context.ask("timeline-slice", { capture, slice: told.slice });
-      if (args.slice === told.slice)
-        fill(details, sliceCard(context, base, { ...told, ...known }, known, goTo));
+      const known = await context.ask("timeline-slice", { capture, slice: slice.slice });
+      if (args.slice === slice.slice)
+        fill(details, sliceCard(context, base, { ...slice, ...known }, known, goTo));
     } catch (error) {
       if (error.name === "AbortError") return;
-      if (args.slice === told.slice) details.append(make("p", { class: "soft" }, error.message));
+      if (args.slice === slice.slice) details.append(make("p", { class: "soft" }, error.message));
     }
   }
 
@@ -301,7 +301,7 @@ function worksChooser(captures, base, goTo) {
   const newest = new Map();
   for (const each of captures.captures) newest.set(`${each.process} ${each.work}`, each);
   if (newest.size < 2) return null;
-  const told = (each) => {
+  const label = (each) => {
     const work = captures.works.find((one) => one.work === each.work);
     const process = captures.processes[each.process];
     const rank = process.rank === null ? process.label : `rank ${process.rank}`;
@@ -310,7 +310,7 @@ function worksChooser(captures, base, goTo) {
   return choose({
     label: "Work",
     value: newest.get(`${base.process} ${base.work?.work ?? null}`)?.capture,
-    options: [...newest.values()].map((each) => [each.capture, told(each)]),
+    options: [...newest.values()].map((each) => [each.capture, label(each)]),
     onChange: (capture) => goTo(Number(capture)),
   });
 }
@@ -348,7 +348,7 @@ function zoomButtons(view) {
 function searchBox(context, base, view, args, said, remember, goTo) {
   let hits = null;
   let at = -1;
-  let asked = 0;
+  let pending = 0;
   const box = make("input", {
     type: "search",
     placeholder: "Search names and ops",
@@ -360,8 +360,8 @@ function searchBox(context, base, view, args, said, remember, goTo) {
   return { element: box, run };
 
   function typed() {
-    clearTimeout(asked);
-    asked = setTimeout(run, REST_MS);
+    clearTimeout(pending);
+    pending = setTimeout(run, REST_MS);
   }
 
   async function run() {
@@ -377,7 +377,7 @@ function searchBox(context, base, view, args, said, remember, goTo) {
       hits = await context.ask("timeline-search", { capture: base.capture, text });
     } catch (error) {
       if (error.name === "AbortError") return;
-      hits = inDrawn(view.shown().found, text);
+      hits = findInView(view.shown().found, text);
     }
     if (box.value.trim() !== text) return;
     fill(
@@ -390,23 +390,23 @@ function searchBox(context, base, view, args, said, remember, goTo) {
   function pressed(event) {
     if (event.key !== "Enter" || !hits?.slices.length) return;
     at = (at + (event.shiftKey ? -1 : 1) + hits.slices.length) % hits.slices.length;
-    const told = {
+    const slice = {
       slice: hits.slices[at],
       row: hits.row[at],
       start_ns: hits.start_ns[at],
       duration_ns: hits.length_ns[at],
     };
-    view.choose(told);
-    goTo(told.slice);
+    view.choose(slice);
+    goTo(slice.slice);
     fill(
       said,
-      `${count(at + 1)} of ${count(hits.count)}: ${time(told.duration_ns)} from ${time(told.start_ns)} on`,
+      `${count(at + 1)} of ${count(hits.count)}: ${time(slice.duration_ns)} from ${time(slice.start_ns)} on`,
     );
   }
 }
 
 /** What of the slices that are drawn has a text: all that a file can search. */
-function inDrawn(found, text) {
+function findInView(found, text) {
   const wanted = text.toLowerCase();
   const has = found.names.map((name) => name.toLowerCase().includes(wanted));
   const { id, name, op, row, start_ns, length_ns, busy_ns } = found.slices;

@@ -9,18 +9,18 @@ import { categoryColour } from "../parts/timeline_slices.js";
  * Tell of a slice; `known` is what the server told of it, null before. `goTo(slice)` goes to
  * another.
  */
-export function sliceCard(context, base, told, known, goTo) {
-  if (told.count > 1) {
-    const busy = told.duration_ns
-      ? `, busy ${percent(told.busy_ns / told.duration_ns)} of ${time(told.duration_ns)}`
+export function sliceCard(context, base, slice, known, goTo) {
+  if (slice.count > 1) {
+    const busy = slice.duration_ns
+      ? `, busy ${percent(slice.busy_ns / slice.duration_ns)} of ${time(slice.duration_ns)}`
       : "";
     return card(
-      `${count(told.count)} slices too small to be seen`,
+      `${count(slice.count)} slices too small to be seen`,
       make(
         "p",
         {},
-        `From ${time(told.start_ns)} on${busy}. The longest is `,
-        nameOf(told.name),
+        `From ${time(slice.start_ns)} on${busy}. The longest is `,
+        nameOf(slice.name),
         ". Zoom in for each: Enter, or +.",
       ),
     );
@@ -29,22 +29,22 @@ export function sliceCard(context, base, told, known, goTo) {
   const facts = [
     [
       "Op",
-      told.op && told.category.name !== "between"
+      slice.op && slice.category.name !== "between"
         ? make(
             "a",
-            { href: context.link("ops", { work, find: told.op.slice(0, 200) }) },
-            nameOf(called(told.op)),
+            { href: context.link("ops", { work, find: slice.op.slice(0, 200) }) },
+            nameOf(called(slice.op)),
           )
         : null,
     ],
-    ["Counts as", [swatch(categoryColour(told.category)), told.category.label]],
+    ["Counts as", [swatch(categoryColour(slice.category)), slice.category.label]],
     [
       "Takes",
-      `${time(told.duration_ns)}, ${percent(told.duration_ns / base.duration_ns)} of the step`,
+      `${time(slice.duration_ns)}, ${percent(slice.duration_ns / base.duration_ns)} of the step`,
     ],
     [
       "From, to",
-      `${exactTime(told.start_ns, 100)}, ${exactTime(told.start_ns + told.duration_ns, 100)} after the step began`,
+      `${exactTime(slice.start_ns, 100)}, ${exactTime(slice.start_ns + slice.duration_ns, 100)} after the step began`,
     ],
     ["Thread or stream", known ? nameOf(`${known.group}, ${known.lane}`) : null],
     ["Device", known?.device ? nameOf(known.device) : null],
@@ -122,7 +122,7 @@ export function sliceCard(context, base, told, known, goTo) {
   ];
   return card(
     "",
-    make("h2", {}, make("bdi", { class: "timeline-name" }, told.name || NOTHING)),
+    make("h2", {}, make("bdi", { class: "timeline-name" }, slice.name || NOTHING)),
     make(
       "dl",
       { class: "timeline-facts" },
@@ -134,7 +134,7 @@ export function sliceCard(context, base, told, known, goTo) {
 }
 
 function tensorLine({ name, shape, type }) {
-  const told =
+  const dimensions =
     shape === null
       ? "shape unknown"
       : `[${shape.map((each) => (each < 0 ? "?" : each)).join(", ")}]`;
@@ -143,7 +143,7 @@ function tensorLine({ name, shape, type }) {
     {},
     nameOf(name),
     " ",
-    make("code", {}, `${told}${type ? ` ${type.replace(/^DT_/, "").toLowerCase()}` : ""}`),
+    make("code", {}, `${dimensions}${type ? ` ${type.replace(/^DT_/, "").toLowerCase()}` : ""}`),
   );
 }
 

@@ -50,13 +50,13 @@ export async function ranksShown(place, context, { capture, args, head }) {
     onView: viewed,
     onPick: picked,
     onRange: () => {},
-    onHover: (told) => mark(told ?? chosen()),
-    tip: (told) => ranksTip(found, told),
+    onHover: (slice) => mark(slice ?? chosen()),
+    tip: (slice) => ranksTip(found, slice),
     axis: "time since the first began",
   });
   place.append(
     ...head(found),
-    make("p", { class: "soft" }, ranksTold(found)),
+    make("p", { class: "soft" }, formatRanks(found)),
     make(
       "section",
       { class: "card timeline-card", "aria-label": `Timeline of step ${found.step} in all ranks` },
@@ -67,10 +67,10 @@ export async function ranksShown(place, context, { capture, args, head }) {
     details,
     ranksTable(found, context),
   );
-  untold();
+  clearDetails();
   if (args.slice) goTo(args.slice);
 
-  function untold() {
+  function clearDetails() {
     fill(
       details,
       make(
@@ -82,10 +82,10 @@ export async function ranksShown(place, context, { capture, args, head }) {
   }
 
   function chosen() {
-    return args.slice ? toldBy(args.slice) : null;
+    return args.slice ? sliceById(args.slice) : null;
   }
 
-  function toldBy(id) {
+  function sliceById(id) {
     const slices = view.shown();
     const at = slices.places.get(id);
     return at === undefined
@@ -100,30 +100,30 @@ export async function ranksShown(place, context, { capture, args, head }) {
   }
 
   /** Let the peers of a slice stand out, on whatever rank. */
-  function mark(told) {
-    const members = told ? groups.get(groupOf(found, view, told.slice)) : null;
+  function mark(slice) {
+    const members = slice ? groups.get(groupOf(found, view, slice.slice)) : null;
     view.mark(members ? { ids: members.ids, starts: members.starts } : null);
   }
 
-  function picked(told) {
-    remember({ slice: told?.slice ?? null });
-    mark(told);
-    const group = told ? groupOf(found, view, told.slice) : -1;
-    if (!told) untold();
+  function picked(slice) {
+    remember({ slice: slice?.slice ?? null });
+    mark(slice);
+    const group = slice ? groupOf(found, view, slice.slice) : -1;
+    if (!slice) clearDetails();
     else
       fill(
         details,
         group < 0
-          ? ranksSliceCard(found, told)
-          : meetingCard(found, found.meetings[group], told, context),
+          ? ranksSliceCard(found, slice)
+          : meetingCard(found, found.meetings[group], slice, context),
       );
   }
 
   function goTo(id) {
-    const told = toldBy(id);
-    if (!told) return;
-    view.choose(told);
-    picked({ ...told, name: found.names[found.slices.name[view.shown().places.get(id)]] });
+    const slice = sliceById(id);
+    if (!slice) return;
+    view.choose(slice);
+    picked({ ...slice, name: found.names[found.slices.name[view.shown().places.get(id)]] });
   }
 
   function viewed() {
@@ -186,37 +186,37 @@ function groupOf(found, view, id) {
   return at === undefined ? -1 : found.slices.meeting[at];
 }
 
-function ranksTold(found) {
+function formatRanks(found) {
   const { ranks, ranks_left_out: left, clock_error_ns: error } = found;
   const unknown = ranks.filter((each) => each.missing);
-  const told = [
+  const texts = [
     `${count(ranks.length)} ranks on one clock${error ? `, which may be wrong by ${time(error)} at most` : ""}.`,
   ];
   if (left)
-    told.push(
+    texts.push(
       `${count(left)} ranks are not drawn: those that are drawn kept others waiting, were slow, or are the first.`,
     );
   if (unknown.length)
-    told.push(
+    texts.push(
       `Of ${unknown.map((each) => each.title).join(", ")} the clock is not known: ${unknown.length > 1 ? "they are" : "it is"} drawn as if the step had begun at once.`,
     );
-  return told.join(" ");
+  return texts.join(" ");
 }
 
 /**
  * What a meeting's last one is said to be: sure only where it came later than clocks may be wrong.
  */
-function lastTold({ last_title: last, behind_ns: behind, error_ns: error }) {
+function lastRank({ last_title: last, behind_ns: behind, error_ns: error }) {
   if (last === null || behind === null) return null;
   const isSure = behind > (error ?? 0);
   return `${isSure ? "" : "perhaps "}${last}, by ${time(behind)}${error ? ` ± ${time(error)}` : ""}`;
 }
 
-function ranksTip(found, told) {
-  const at = found.slices.id.indexOf(told.slice);
+function ranksTip(found, slice) {
+  const at = found.slices.id.indexOf(slice.slice);
   const met = found.meetings[found.slices.meeting[at]];
   if (!met) return null;
-  const last = lastTold(met);
+  const last = lastRank(met);
   const members = met.members
     .slice(0, RANKS_IN_TIP)
     .map((each) => [
@@ -225,21 +225,21 @@ function ranksTip(found, told) {
     ]);
   const more = met.count - members.length;
   return [
-    ["takes", time(told.duration_ns)],
-    ["from", exactTime(told.start_ns, 100)],
+    ["takes", time(slice.duration_ns)],
+    ["from", exactTime(slice.start_ns, 100)],
     ...(last ? [["last to come", last]] : []),
     ...members,
     ...(more > 0 ? [["and", `${count(more)} more`]] : []),
   ];
 }
 
-function meetingCard(found, met, told, context) {
-  const last = met ? lastTold(met) : null;
+function meetingCard(found, met, slice, context) {
+  const last = met ? lastRank(met) : null;
   const link = (row) =>
     make("a", { href: context.link("timeline", { capture: row.capture }) }, nameOf(row.title));
   return card(
     "",
-    make("h2", {}, make("bdi", { class: "timeline-name" }, told.name || NOTHING)),
+    make("h2", {}, make("bdi", { class: "timeline-name" }, slice.name || NOTHING)),
     last
       ? make(
           "p",
@@ -287,13 +287,13 @@ function meetingCard(found, met, told, context) {
   );
 }
 
-function ranksSliceCard(found, told) {
+function ranksSliceCard(found, slice) {
   return card(
-    told.name || NOTHING,
+    slice.name || NOTHING,
     make(
       "p",
       {},
-      `${time(told.duration_ns)}, ${percent(told.duration_ns / found.duration_ns)} of the step.`,
+      `${time(slice.duration_ns)}, ${percent(slice.duration_ns / found.duration_ns)} of the step.`,
     ),
   );
 }

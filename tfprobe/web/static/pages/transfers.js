@@ -11,9 +11,9 @@ import {
   workChooser,
 } from "../parts/controls.js";
 import { make } from "../parts/elements.js";
+import { argsOf, rerender } from "../parts/rerender.js";
 import { processName, sentence } from "../parts/sentences.js";
 import { table } from "../parts/table.js";
-import { argsOf, turning } from "../parts/turning.js";
 
 const TRANSFER_DIRECTIONS = {
   host_to_device: "host to device",
@@ -27,9 +27,9 @@ export const transfersPage = {
   name: "transfers",
   title: "Transfers",
   show: (place, context) =>
-    turning(place, context, {
+    rerender(place, context, {
       name: "transfers",
-      asked: (args) => argsOf(args, "by", "work"),
+      query: (args) => argsOf(args, "by", "work"),
       content: (found, args) => transfersContent(found, args, context),
     }),
 };
@@ -136,7 +136,7 @@ function transfersCopies(found, args, context) {
 }
 
 function transfersDirectionColumns(steps) {
-  const told = (row) =>
+  const knownCalls = (row) =>
     Object.values(row.calls).reduce((sum, each) => sum + each, 0) - (row.calls.unknown ?? 0);
   const known = (row) =>
     Object.entries(row.host_memory).reduce(
@@ -198,7 +198,7 @@ function transfersDirectionColumns(steps) {
       title: "Synchronous",
       kind: "ratio",
       hint: "the caller waited",
-      value: (row) => (told(row) ? (row.calls.synchronous ?? 0) / told(row) : null),
+      value: (row) => (knownCalls(row) ? (row.calls.synchronous ?? 0) / knownCalls(row) : null),
       missing: () => "the recording does not show whether the caller waited",
     },
   ];
@@ -227,7 +227,7 @@ function transfersCauses({ transfers, by, sampled_steps: steps }, args, context)
                 {
                   href: context.link(page, {
                     ...argsOf(args, "work"),
-                    ...transfersSought(row.name, by),
+                    ...transfersSearch(row.name, by),
                   }),
                 },
                 nameOf(row.name),
@@ -271,7 +271,7 @@ function transfersCauses({ transfers, by, sampled_steps: steps }, args, context)
 }
 
 /** What another page is asked for, to find there what copied. */
-function transfersSought(name, by) {
+function transfersSearch(name, by) {
   if (by === "line") return { find: name.replace(/:\d+$/, "").split("/").at(-1) };
   return { by: by === "op" ? "name" : by, find: name.slice(0, 500) };
 }
@@ -427,30 +427,30 @@ function transfersSends({ sends, more_sends: more, sampled_steps: steps }) {
 }
 
 function transfersSyncs(syncs) {
-  const told = [];
+  const texts = [];
   if (syncs.sync_wait_ratio !== null) {
-    told.push(
+    texts.push(
       `Of a mean cycle of ${time(syncs.cycle_ns)}, ${percent(syncs.sync_wait_ratio)} is waiting for a device or another process, and ${percent(syncs.collectives_ratio)} collectives that nothing hides.`,
     );
-  } else told.push(sentence(`how long steps wait is not known: ${syncs.missing.parts}`));
+  } else texts.push(sentence(`how long steps wait is not known: ${syncs.missing.parts}`));
   if (syncs.gaps === null)
-    told.push(
+    texts.push(
       sentence(
         `whether Python asks for values between steps is not known: ${syncs.missing.python}`,
       ),
     );
   else if (!syncs.calls_per_gap)
-    told.push(
+    texts.push(
       `Python asks for no value of a tensor between steps, in ${count(syncs.gaps)} that were watched.`,
     );
   else {
-    told.push(
+    texts.push(
       `Python asks for the value of a tensor after ${percent(syncs.gaps_ratio)} of the steps (${count(syncs.gaps)} were watched), ${plainNumber(syncs.calls_per_gap)} times, for ${time(syncs.ns_per_gap)} a step, mostly ${syncs.function}${syncs.source ? ` at ${syncs.source}` : ""}.`,
     );
   }
   return card(
     "Waiting",
-    told.map((each) => make("p", {}, make("bdi", {}, each))),
+    texts.map((each) => make("p", {}, make("bdi", {}, each))),
   );
 }
 

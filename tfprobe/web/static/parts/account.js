@@ -35,7 +35,7 @@ export function accountCard(found) {
   const hidden = 1 - shown.reduce((sum, each) => sum + each.ratio, 0);
   return card(
     "Where the time went",
-    make("p", { class: "answer" }, accountTold(found)),
+    make("p", { class: "answer" }, formatAccount(found)),
     found.strip ? accountStrip(found) : null,
     accountTable(shown),
     hidden > 0.0005
@@ -49,18 +49,18 @@ export function accountCard(found) {
 }
 
 /** Say in one line how much of the time was productive, and where most of the rest went. */
-export function accountTold(found) {
+export function formatAccount(found) {
   const rest = found.parts
     .filter((each) => each.part !== found.productive)
     .sort((one, other) => other.ns - one.ns);
   const went = rest.filter((each) => each.ratio >= ACCOUNT_NAMED_RATIO).slice(0, ACCOUNT_NAMED);
-  const told = went
+  const others = went
     .map((each) => `${percent(each.ratio)} went to ${each.went_to}${accountWhere(each)}`)
     .join(", ");
   const of = `${time(found.wall_ns)}${found.processes > 1 ? ` in ${found.processes} processes` : ""}`;
-  if (!found.steps) return `No step was completed in ${of}; ${told}.`;
+  if (!found.steps) return `No step was completed in ${of}; ${others}.`;
   const good = found.parts.find((each) => each.part === found.productive)?.ratio ?? 0;
-  return `${[`${percent(good)} of ${of} were productive steps`, told].filter(Boolean).join("; ")}.`;
+  return `${[`${percent(good)} of ${of} were productive steps`, others].filter(Boolean).join("; ")}.`;
 }
 
 /** The place that more than half of a part went to, in brackets. */

@@ -10,7 +10,7 @@ const LEAST_TOLD = 0.01;
 const LEAST_SHOWN = 0.001;
 
 /** Say what most of the time is spent on, and what comes next. */
-export function answerTold(answer) {
+export function formatAnswer(answer) {
   if (!answer.length) return "The traced steps took no time.";
   const [first, ...others] = answer;
   const next = others.slice(0, 2).filter((each) => each.share_ratio >= LEAST_TOLD);

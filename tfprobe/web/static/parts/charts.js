@@ -1,8 +1,8 @@
 // Bars, treemaps and heat maps by ECharts; stacks of shares by plain elements.
 import { percent, written } from "./amounts.js";
+import { chartBox, dataOf } from "./chart_box.js";
 import { colour, heatColours, isStill, nameColour, seriesColour } from "./colours.js";
 import { swatch } from "./controls.js";
-import { dataOf, drawnIn } from "./drawn.js";
 import { make } from "./elements.js";
 import { hideTip, showTip } from "./tip.js";
 
@@ -59,11 +59,11 @@ export function stack(place, { label, kind = "time", bars, wholes = true, onOpen
   return { element, destroy: () => element.remove() };
 
   function stackPart(part, bar, sum) {
-    const told = [[written(part.value, kind), percent(part.value / sum)]];
-    const name = `${part.name}: ${told[0].join(", ")}`;
+    const lines = [[written(part.value, kind), percent(part.value / sum)]];
+    const name = `${part.name}: ${lines[0].join(", ")}`;
     const shown = {
       style: { width: `${(100 * part.value) / sum}%`, background: `var(--${part.colour})` },
-      onmousemove: (event) => showTip(event.clientX, event.clientY, part.name, told),
+      onmousemove: (event) => showTip(event.clientX, event.clientY, part.name, lines),
       onmouseleave: hideTip,
     };
     if (!onOpen) return make("span", { ...shown, role: "img", "aria-label": name });
@@ -329,7 +329,7 @@ export function heatmap(
 
 /** Whatever else ECharts can draw: `options()` gives its options, with colours as they are now. */
 export function echart(place, { label, height = 240 }, options, { tip, pick } = {}) {
-  return drawnIn(place, { label, height }, (box) => {
+  return chartBox(place, { label, height }, (box) => {
     const chart = echarts.init(box, null, { renderer: "canvas" });
     const still = isStill();
     chart.setOption({
@@ -341,8 +341,8 @@ export function echart(place, { label, height = 240 }, options, { tip, pick } = 
       ...options(),
     });
     chart.on("mousemove", (what) => {
-      const told = tip?.(what);
-      if (told) showTip(what.event.event.clientX, what.event.event.clientY, ...told);
+      const lines = tip?.(what);
+      if (lines) showTip(what.event.event.clientX, what.event.event.clientY, ...lines);
     });
     chart.on("mouseout", hideTip);
     chart.on("click", (what) => pick?.(what));

@@ -6,7 +6,7 @@ const THEME_KEY = "tfprobe.theme";
 
 const colourPlace = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
 const colourProbe = document.createElement("i");
-const colourAsked = new Map();
+const colourCache = new Map();
 const colourWatchers = new Set();
 
 /**
@@ -16,8 +16,8 @@ const colourWatchers = new Set();
  */
 export function colour(name, strength = 1) {
   const key = `${name} ${strength}`;
-  if (!colourAsked.has(key)) colourAsked.set(key, colourNow(name, strength));
-  return colourAsked.get(key);
+  if (!colourCache.has(key)) colourCache.set(key, colourNow(name, strength));
+  return colourCache.get(key);
 }
 
 /** The same, but letting through what is below: for areas. */
@@ -105,7 +105,7 @@ export function isStill() {
 }
 
 function coloursChanged() {
-  colourAsked.clear();
+  colourCache.clear();
   for (const watcher of [...colourWatchers]) watcher();
 }
 

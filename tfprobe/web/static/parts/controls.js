@@ -153,7 +153,7 @@ export function tabs({ label, options, value, onChange, show }) {
     ),
   );
 
-  function turn(chosen, told) {
+  function turn(chosen, isReported) {
     for (const button of buttons) {
       const is = button.dataset.value === String(chosen);
       button.setAttribute("aria-selected", String(is));
@@ -161,7 +161,7 @@ export function tabs({ label, options, value, onChange, show }) {
       if (is) panel.setAttribute("aria-labelledby", button.id);
     }
     show?.(chosen, fill(panel));
-    if (told) onChange?.(chosen);
+    if (isReported) onChange?.(chosen);
   }
 
   function walk(event) {

@@ -2,7 +2,7 @@
 import { here } from "./address.js";
 import { count, large, percent, plainNumber, written } from "./amounts.js";
 import { choose, missing, nameOf, tabs, workChooser } from "./controls.js";
-import { Trouble } from "./data.js";
+import { ApiError } from "./data.js";
 import { fill, make } from "./elements.js";
 import { flame } from "./flame.js";
 import { isUnknown } from "./session.js";
@@ -37,10 +37,10 @@ export function unknownCosts(found) {
     reasons.set(reason, [...(reasons.get(reason) ?? []), title.toLowerCase()]);
   }
   if (!reasons.size) return null;
-  const told = [...reasons]
+  const unknown = [...reasons]
     .map(([reason, names]) => `${names.join(" and ")}: ${reason}`)
     .join("; ");
-  return make("p", { class: "soft small" }, `Not shown are ${told}.`);
+  return make("p", { class: "soft small" }, `Not shown are ${unknown}.`);
 }
 
 const COLUMN_TITLES = { bytes: "Bytes", float_ops: "FLOPs", params: "Parameters" };
@@ -334,7 +334,7 @@ export async function showing(place, context, { title, question, load, draw, see
     } catch (error) {
       if (error.name === "AbortError" || mine !== turns) return;
       known = { key: null, found: null };
-      if (!(error instanceof Trouble) || isUnknown(error)) throw error;
+      if (!(error instanceof ApiError) || isUnknown(error)) throw error;
       fill(place, make("p", { class: "trouble", role: "alert" }, error.message), anew());
     }
   }

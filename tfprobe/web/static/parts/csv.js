@@ -10,8 +10,8 @@ const CSV_FORMULA = /^[=+\-@\t\r]/;
  */
 export function csvOf(columns, rows) {
   const heading = columns.map(({ title, kind, unit }) => {
-    const told = unit ?? CSV_UNITS[kind];
-    return told ? `${title} (${told})` : title;
+    const unitName = unit ?? CSV_UNITS[kind];
+    return unitName ? `${title} (${unitName})` : title;
   });
   const lines = rows.map((row) => columns.map((column) => column.value(row)));
   return [heading, ...lines].map((cells) => `${cells.map(csvCell).join(",")}\r\n`).join("");

@@ -4,7 +4,7 @@
  * A sentence for a person: why there is no document. `status` is that of HTTP, 0 where there is
  * none.
  */
-export class Trouble extends Error {
+export class ApiError extends Error {
   constructor(sentence, status = 0) {
     super(sentence);
     this.status = status;
@@ -46,7 +46,7 @@ function keyOf(name, args) {
 
 async function fromFile(name, args) {
   const key = keyOf(name, args);
-  if (Object.hasOwn(recording.troubles, key)) throw new Trouble(recording.troubles[key]);
+  if (Object.hasOwn(recording.troubles, key)) throw new ApiError(recording.troubles[key]);
   if (Object.hasOwn(recording.answers, key)) return inFileAt(key);
   // Who names the work that is shown anyway asks for the same.
   const { work, ...others } = args;
@@ -54,7 +54,7 @@ async function fromFile(name, args) {
   const found =
     work !== undefined && Object.hasOwn(recording.answers, bare) ? await inFileAt(bare) : null;
   if (found?.work !== undefined && String(found.work) === String(work)) return found;
-  throw new Trouble("This file does not hold that; `tfprobe ui` on the run shows it.");
+  throw new ApiError("This file does not hold that; `tfprobe ui` on the run shows it.");
 }
 
 function inFileAt(key) {
@@ -66,7 +66,7 @@ function inFileAt(key) {
 /** Big documents are deflated, and stand in the file in base64. */
 async function unpacked(text) {
   if (typeof DecompressionStream === "undefined") {
-    throw new Trouble(
+    throw new ApiError(
       "This browser is too old to unpack what the file holds; one of 2023 or later can.",
     );
   }
@@ -78,9 +78,9 @@ async function unpacked(text) {
 async function fromServer(key, signal) {
   const found = await fetched(key, { signal, headers: { Accept: "application/json" } });
   await librariesRead;
-  if (found === null) throw new Trouble("The server's answer cannot be read.");
+  if (found === null) throw new ApiError("The server's answer cannot be read.");
   // A run that holds no such answer: the sentence is all there is.
-  if (found.missing && Object.keys(found).length === 1) throw new Trouble(found.missing, 404);
+  if (found.missing && Object.keys(found).length === 1) throw new ApiError(found.missing, 404);
   return found;
 }
 
@@ -98,14 +98,14 @@ async function fetched(key, options) {
     response = await fetch(`/api/${key}`, { cache: "no-store", ...options });
   } catch (error) {
     if (error.name === "AbortError") throw error;
-    throw new Trouble("The server does not answer: `tfprobe ui` has ended, or the tunnel to it.");
+    throw new ApiError("The server does not answer: `tfprobe ui` has ended, or the tunnel to it.");
   }
   const found = await response.json().catch((error) => {
     if (error.name === "AbortError") throw error;
     return null;
   });
   if (response.ok) return found;
-  throw new Trouble(found?.error ?? `The server answered ${response.status}.`, response.status);
+  throw new ApiError(found?.error ?? `The server answered ${response.status}.`, response.status);
 }
 
 /** Ask the server for bytes as they are. Throws Trouble. */
@@ -115,11 +115,11 @@ export async function askBytes(address, { signal } = {}) {
     response = await fetch(address, { signal, cache: "no-store" });
   } catch (error) {
     if (error.name === "AbortError") throw error;
-    throw new Trouble("The server does not answer: `tfprobe ui` has ended, or the tunnel to it.");
+    throw new ApiError("The server does not answer: `tfprobe ui` has ended, or the tunnel to it.");
   }
   if (!response.ok) {
     const found = await response.text();
-    throw new Trouble(
+    throw new ApiError(
       sentenceOf(found) ?? `The server answered ${response.status}.`,
       response.status,
     );

@@ -36,7 +36,7 @@ export function fill(element, ...children) {
 }
 
 /** As `fill`, unless somebody is at work in it: the focus is there, or a table was opened. */
-export function renew(element, ...children) {
+export function refill(element, ...children) {
   const isUsed = element.contains(document.activeElement) || element.querySelector("details[open]");
   return isUsed ? element : fill(element, ...children);
 }

@@ -4,7 +4,7 @@ import { badge, copied, nameOf } from "./controls.js";
 import { make } from "./elements.js";
 
 /** Say what following a finding wins. */
-export function gainTold(gain) {
+export function formatGain(gain) {
   if (gain.missing) return gain.missing;
   const likely = gain.low_ns ? `, likely ${percent(gain.low_ratio)}` : "";
   return `at most ${percent(gain.high_ratio)} (${time(gain.high_ns)} of ${time(gain.of_ns)})${likely}`;
@@ -16,7 +16,7 @@ export function gainBar(gain) {
   const width = (ratio) => `${(100 * Math.min(Math.max(ratio, 0), 1)).toFixed(2)}%`;
   return make(
     "div",
-    { class: "gain-bar", role: "img", "aria-label": gainTold(gain) },
+    { class: "gain-bar", role: "img", "aria-label": formatGain(gain) },
     make("i", { class: "gain-high", style: { width: width(gain.high_ratio) } }),
     make("i", { class: "gain-low", style: { width: width(gain.low_ratio) } }),
   );
@@ -44,15 +44,15 @@ export function shortFinding(finding, link) {
       " ",
       make("a", { href: link("findings", { finding: finding.rule }) }, nameOf(finding.title)),
     ),
-    make("p", { class: "soft number-wrap" }, gainTold(finding.gain)),
+    make("p", { class: "soft number-wrap" }, formatGain(finding.gain)),
     gainBar(finding.gain),
     actionOf(finding),
   );
 }
 
 /** Make a finding with all that it goes by. */
-export function wholeFinding(finding, link, { id, isSought = false } = {}) {
-  const who = subjectTold(finding.subject);
+export function wholeFinding(finding, link, { id, isTarget = false } = {}) {
+  const who = formatSubject(finding.subject);
   return make(
     "article",
     {
@@ -60,7 +60,7 @@ export function wholeFinding(finding, link, { id, isSought = false } = {}) {
       id,
       tabindex: "-1",
       "data-rule": finding.rule,
-      "data-sought": isSought,
+      "data-sought": isTarget,
     },
     make(
       "h2",
@@ -80,7 +80,7 @@ export function wholeFinding(finding, link, { id, isSought = false } = {}) {
       ),
     ),
     who ? make("p", { class: "soft" }, nameOf(who)) : null,
-    make("p", { class: "number-wrap" }, gainTold(finding.gain)),
+    make("p", { class: "number-wrap" }, formatGain(finding.gain)),
     gainBar(finding.gain),
     make("h3", {}, "What to do"),
     actionOf(finding),
@@ -105,14 +105,14 @@ function evidenceOf(each, link) {
   // Steps that are named are links: once is enough.
   const isOfSteps =
     each.links.filter((one) => one.page === "steps" && one.args.step !== undefined).length > 1;
-  const told =
+  const text =
     each.text === "shown by"
       ? "See all of it:"
       : isOfSteps
         ? each.text.replace(/:[\d, ]*$/, ":")
         : each.text;
   return [
-    make("bdi", {}, amount ? `${told}:` : told),
+    make("bdi", {}, amount ? `${text}:` : text),
     amount ? [" ", make("b", { class: "number" }, amount)] : null,
     each.iterator ? [" ", make("bdi", { class: "mono soft" }, each.iterator)] : null,
     each.source && !each.links.some((one) => one.page === "code")
@@ -120,16 +120,16 @@ function evidenceOf(each, link) {
       : null,
     each.links.map((one) => [
       " ",
-      make("a", { href: link(one.page, one.args), class: "evidence-link" }, nameOf(linkTold(one))),
+      make("a", { href: link(one.page, one.args), class: "evidence-link" }, nameOf(linkLabel(one))),
     ]),
   ];
 }
 
-function linkTold({ page, label }) {
+function linkLabel({ page, label }) {
   return label.startsWith("tfprobe ") ? `${page[0].toUpperCase()}${page.slice(1)}` : label;
 }
 
-function subjectTold(subject) {
+function formatSubject(subject) {
   const work = [subject.kind, subject.name].filter(Boolean).join(" ");
   if (subject.rank !== undefined) return `${work || "process"}, rank ${subject.rank}`;
   if (subject.program)

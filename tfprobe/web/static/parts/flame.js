@@ -1,7 +1,7 @@
 // Flame graphs and icicles, by d3-flame-graph.
 import { percent, written } from "./amounts.js";
+import { chartBox, dataOf } from "./chart_box.js";
 import { colour, isStill, nameColour } from "./colours.js";
-import { dataOf, drawnIn } from "./drawn.js";
 import { fill, make } from "./elements.js";
 import { hideTip, showTip } from "./tip.js";
 
@@ -65,7 +65,7 @@ export function flame(
     ),
   );
   place.append(element);
-  const drawing = drawnIn(
+  const drawing = chartBox(
     element,
     {
       label: `${label}. Arrows walk, Enter zooms, Escape shows the whole.`,
@@ -165,7 +165,7 @@ export function flame(
     onOpen?.(node.data.node);
   }
 
-  function mark(text, told) {
+  function mark(text, isReported) {
     box.value = text;
     if (chart) {
       if (text.trim()) chart.search(text.trim().toLowerCase());
@@ -174,7 +174,7 @@ export function flame(
         fill(found);
       }
     }
-    if (told) onSearch?.(text);
+    if (isReported) onSearch?.(text);
   }
 
   function reset() {
@@ -212,10 +212,10 @@ export function flame(
       .each(function seen() {
         this.scrollIntoView({ block: "nearest" });
       });
-    const told = pairsOf(node)
+    const facts = pairsOf(node)
       .map((pair) => pair.join(" "))
       .join(", ");
-    fill(said, make("bdi", {}, `${node.data.name}: ${told}`));
+    fill(said, make("bdi", {}, `${node.data.name}: ${facts}`));
   }
 }
 

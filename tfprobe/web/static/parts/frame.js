@@ -103,14 +103,14 @@ function themeButton() {
     class: "icon",
     onclick: () => chooseTheme(isDark() ? "light" : "dark"),
   });
-  const told = () => {
+  const showTheme = () => {
     const other = isDark() ? "light" : "dark";
     button.setAttribute("aria-label", `Show in ${other} colours`);
     button.title = `Show in ${other} colours`;
     button.textContent = isDark() ? "☀" : "☾";
   };
-  told();
-  onColours(told);
+  showTheme();
+  onColours(showTheme);
   return button;
 }
 

@@ -1,8 +1,8 @@
 // Series over steps or time, by uPlot.
 import { clock, count, NOTHING, time, written } from "./amounts.js";
+import { chartBox, dataOf } from "./chart_box.js";
 import { colour, seriesColour, veil } from "./colours.js";
 import { swatch } from "./controls.js";
-import { dataOf, drawnIn } from "./drawn.js";
 import { fill, make } from "./elements.js";
 
 const NS_PER_S = 1e9;
@@ -45,7 +45,7 @@ export function lines(place, options) {
   );
   place.append(element);
   writeLegend();
-  const drawing = drawnIn(
+  const drawing = chartBox(
     element,
     {
       label: `${now.label}. Left and right walk, plus and minus zoom, 0 shows all${now.onPick ? ", Enter opens" : ""}.`,
@@ -145,7 +145,7 @@ export function lines(place, options) {
       series: [{}, ...now.series.map((each, at) => lineSeries(each, at, kinds))],
       hooks: {
         setCursor: [(self) => tell(self.cursor.idx)],
-        setSelect: [(self) => self.select.width > 0 && told(self)],
+        setSelect: [(self) => self.select.width > 0 && zoomToSelection(self)],
         drawClear: [(self) => drawBands(self)],
         draw: [(self) => drawMarks(self)],
         ready: [(self) => self.over.addEventListener("click", () => clicked(self))],
@@ -237,7 +237,7 @@ export function lines(place, options) {
     position.textContent = cursor === null ? "" : `${now.x.title} ${writtenX(cursor)}`;
   }
 
-  function told(self) {
+  function zoomToSelection(self) {
     const least = self.posToVal(self.select.left, "x");
     const most = self.posToVal(self.select.left + self.select.width, "x");
     zoomTo(unscaledX(least), unscaledX(most), true);

@@ -21,8 +21,8 @@ export function listenForNews(onNews, onLink) {
   function open() {
     source = new EventSource("/api/events");
     source.addEventListener("open", () => onLink(true));
-    source.addEventListener("all", (event) => heard(JSON.parse(event.data), true));
-    source.addEventListener("news", (event) => heard(JSON.parse(event.data), false));
+    source.addEventListener("all", (event) => received(JSON.parse(event.data), true));
+    source.addEventListener("news", (event) => received(JSON.parse(event.data), false));
     source.addEventListener("error", () => {
       onLink(false);
       if (source?.readyState === EventSource.CLOSED) again = setTimeout(open, AGAIN_MS);
@@ -35,7 +35,7 @@ export function listenForNews(onNews, onLink) {
     source = null;
   }
 
-  function heard(words, isAll) {
+  function received(words, isAll) {
     const isFirst = known.size === 0 && isAll;
     const gone = isAll
       ? [...known.keys()].filter((run) => !Object.hasOwn(words, run)).map((run) => [run, null])

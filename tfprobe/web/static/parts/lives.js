@@ -1,9 +1,9 @@
 // When processes lived and what they did meanwhile, as bars over time.
 import { count, time } from "./amounts.js";
+import { dataOf } from "./chart_box.js";
 import { echart } from "./charts.js";
 import { colour } from "./colours.js";
 import { swatch } from "./controls.js";
-import { dataOf } from "./drawn.js";
 import { make } from "./elements.js";
 import { processName, processWord } from "./sentences.js";
 

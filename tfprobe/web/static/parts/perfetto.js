@@ -59,10 +59,10 @@ function answered(other, signal) {
     const end = (how) => {
       clearInterval(knocking);
       clearTimeout(late);
-      removeEventListener("message", heard);
+      removeEventListener("message", onMessage);
       how();
     };
-    const heard = (event) => {
+    const onMessage = (event) => {
       if (event.source === other && event.origin === location.origin && event.data === "PONG")
         end(done);
     };
@@ -71,7 +71,7 @@ function answered(other, signal) {
       () => end(() => failed(new Error("Perfetto does not answer. Download the trace instead."))),
       WAIT_MS,
     );
-    addEventListener("message", heard);
+    addEventListener("message", onMessage);
     signal.addEventListener("abort", () => end(() => failed(new Error("closed"))));
   });
 }

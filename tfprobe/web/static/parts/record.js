@@ -1,6 +1,6 @@
 // Ask a running job to record its next steps, and say who does.
 import { count } from "./amounts.js";
-import { post, Trouble } from "./data.js";
+import { ApiError, post } from "./data.js";
 import { fill, make } from "./elements.js";
 
 const DEFAULT_STEPS = 5;
@@ -17,7 +17,7 @@ export function recordButton() {
     value: DEFAULT_STEPS,
     required: true,
   });
-  const told = make("div", { class: "record-told", role: "status" });
+  const status = make("div", { class: "record-told", role: "status" });
   const send = make("button", { type: "submit", class: "main" }, "Record");
   let run = "";
   const dialog = make(
@@ -41,7 +41,7 @@ export function recordButton() {
         make("button", { type: "button", onclick: () => dialog.close() }, "Close"),
       ),
     ),
-    told,
+    status,
   );
   const button = make("button", { type: "button", hidden: true, onclick: open }, "Record steps");
   const element = make("span", {}, button, dialog);
@@ -52,7 +52,7 @@ export function recordButton() {
   return element;
 
   function open() {
-    fill(told);
+    fill(status);
     dialog.showModal();
     steps.select();
   }
@@ -60,18 +60,18 @@ export function recordButton() {
   async function ask(event) {
     event.preventDefault();
     send.disabled = true;
-    fill(told, make("p", {}, "Asked. A process answers between two steps …"));
+    fill(status, make("p", {}, "Asked. A process answers between two steps …"));
     try {
       const found = await post(`run/${encodeURIComponent(run)}/sample`, {
         steps: steps.valueAsNumber,
       });
       fill(
-        told,
+        status,
         recordAnswers(found).map((sentence) => make("p", {}, make("bdi", {}, sentence))),
       );
     } catch (error) {
-      if (!(error instanceof Trouble)) throw error;
-      fill(told, make("p", { class: "trouble" }, error.message));
+      if (!(error instanceof ApiError)) throw error;
+      fill(status, make("p", { class: "trouble" }, error.message));
     } finally {
       send.disabled = false;
     }

@@ -1,5 +1,5 @@
 // Be known to the server: a token is exchanged for a cookie, which no script can read.
-import { isFile, post, Trouble } from "./data.js";
+import { ApiError, isFile, post } from "./data.js";
 import { make } from "./elements.js";
 
 const TOKEN = /^#token=(.+)$/;
@@ -16,7 +16,7 @@ export async function beginSession() {
 
 /** Whether an error is that the server does not know who asks. */
 export function isUnknown(error) {
-  return error instanceof Trouble && error.status === NOT_KNOWN;
+  return error instanceof ApiError && error.status === NOT_KNOWN;
 }
 
 /** A form that asks for the token, and calls `known` when it was the right one. */
@@ -28,21 +28,21 @@ export function tokenForm(sentence, known) {
     spellcheck: "false",
     required: true,
   });
-  const told = make("p", { role: "alert", class: "trouble" }, sentence);
+  const message = make("p", { role: "alert", class: "trouble" }, sentence);
   async function send(event) {
     event.preventDefault();
     try {
       await exchangeToken(field.value.trim().replace(/^.*#token=/, ""));
       known();
     } catch (error) {
-      told.textContent = error.message;
+      message.textContent = error.message;
     }
   }
   return make(
     "form",
     { class: "session", onsubmit: send },
     make("h1", {}, "Who are you?"),
-    told,
+    message,
     make("label", { for: "token" }, "Token, or the address that holds it"),
     field,
     make("button", { type: "submit" }, "Open"),

@@ -89,13 +89,13 @@ export function phaseLegend(phases, whole_ns = 0) {
 }
 
 /** Say in a sentence what a curve of so many steps shows. */
-export function bucketsTold(series) {
+export function formatBuckets(series) {
   if (series.steps_each === 1) return "";
   return `Each point stands for ${count(series.steps_each)} steps: the slowest, the median and the fastest of them. Drag over a part to see it nearer.`;
 }
 
 /** Say which steps stand out, as `tfprobe steps` says it. */
-export function slowTold(found, what, ofLast = "") {
+export function formatOutliers(found, what, ofLast = "") {
   if (!found || found.missing) return found?.missing ? `${what}: ${found.missing}.` : "";
   if (!found.count) return `${what}: none of${ofLast} ${count(found.looked_at)} stands out.`;
   const known = found.causes.length > 1 || found.causes[0]?.cause;
@@ -113,7 +113,7 @@ export function slowTold(found, what, ofLast = "") {
 }
 
 /** Say whether steps get slower or faster. */
-export function trendTold(trend) {
+export function formatTrend(trend) {
   if (!trend || trend.missing) return "";
   if (!trend.is_significant) return "Trend: none that is significant.";
   const [least, most] = [Math.abs(trend.low_ratio), Math.abs(trend.high_ratio)].sort(

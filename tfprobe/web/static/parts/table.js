@@ -230,9 +230,9 @@ export function table({
       : nameOf(value);
   }
 
-  function openable(row, told, value) {
-    const text = told?.textContent ?? told;
-    const shown = called(text) === text ? told : called(text);
+  function openable(row, content, value) {
+    const text = content?.textContent ?? content;
+    const shown = called(text) === text ? content : called(text);
     if (href) return make("a", { href: href(row), class: "cut" }, shown);
     return onOpen
       ? make(
@@ -283,8 +283,8 @@ function tableClass(column) {
 }
 
 function tableCount(found, all, of) {
-  const told = found === all ? `${count(all)}` : `${count(found)} of ${count(all)}`;
-  return of && of > all ? `${told}, the first of ${count(of)}` : told;
+  const shown = found === all ? `${count(all)}` : `${count(found)} of ${count(all)}`;
+  return of && of > all ? `${shown}, the first of ${count(of)}` : shown;
 }
 
 function searchedText(columns, row) {

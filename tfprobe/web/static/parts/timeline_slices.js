@@ -85,7 +85,7 @@ export function layoutOf(found) {
 }
 
 /** What is said of a slice of a document: name, op, times; `count` of more than one is a block. */
-export function toldOf(slices, at) {
+export function sliceAt(slices, at) {
   const { found } = slices;
   const { name, op, row, category, count, busy_ns, id } = found.slices;
   return {

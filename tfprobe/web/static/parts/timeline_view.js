@@ -11,7 +11,14 @@ import {
   drawOverview,
   drawSlices,
 } from "./timeline_drawing.js";
-import { firstFrom, layoutOf, nearestIn, ROW_HEIGHT, slicesOf, toldOf } from "./timeline_slices.js";
+import {
+  firstFrom,
+  layoutOf,
+  nearestIn,
+  ROW_HEIGHT,
+  sliceAt,
+  slicesOf,
+} from "./timeline_slices.js";
 import { hideTip, showTip } from "./tip.js";
 
 // Closer than this there is nothing more to see: clocks count in ns.
@@ -42,7 +49,7 @@ export function timelineView(
     range: null,
     width: 0,
     height: 0,
-    asked: 0,
+    frame: 0,
     under: -1,
   };
   const canvas = make("canvas", {
@@ -106,11 +113,11 @@ export function timelineView(
 
   function trackName(y, height, track) {
     const left = track.left_out ? `, ${count(track.left_out)} too deep to be drawn` : "";
-    const told = `${track.lane}: ${count(track.count)} slices${left}`;
+    const text = `${track.lane}: ${count(track.count)} slices${left}`;
     return make(
       "div",
       { class: "timeline-track", style: { top: `${y}px`, height: `${height}px` } },
-      nameOf(track.name, { title: told.slice(0, 2000) }),
+      nameOf(track.name, { title: text.slice(0, 2000) }),
     );
   }
 
@@ -121,9 +128,9 @@ export function timelineView(
   }
 
   function draw() {
-    if (state.asked || !state.width) return;
-    state.asked = requestAnimationFrame(() => {
-      state.asked = 0;
+    if (state.frame || !state.width) return;
+    state.frame = requestAnimationFrame(() => {
+      state.frame = 0;
       drawNow();
     });
   }
@@ -159,7 +166,7 @@ export function timelineView(
   }
 
   /** Look from one time to another, inside the whole. */
-  function show({ from_ns, to_ns }, { told = true } = {}) {
+  function show({ from_ns, to_ns }, { isReported = true } = {}) {
     const { whole } = state.slices.found;
     const most = Math.max(whole.to_ns - whole.from_ns, LEAST_NS);
     const length = Math.min(Math.max(to_ns - from_ns, LEAST_NS), most * 1.1);
@@ -171,7 +178,7 @@ export function timelineView(
     );
     state.view = { from_ns: from, to_ns: from + length };
     draw();
-    if (told) onView(state.view);
+    if (isReported) onView(state.view);
   }
 
   function zoom(by, at = (state.view.from_ns + state.view.to_ns) / 2) {
@@ -205,29 +212,29 @@ export function timelineView(
   }
 
   /** Mark a slice, which has row, start and length; bring it into view. */
-  function choose(told, { seen = true } = {}) {
-    state.chosen = told;
-    if (told && seen) bring(told);
+  function choose(slice, { seen = true } = {}) {
+    state.chosen = slice;
+    if (slice && seen) bring(slice);
     draw();
   }
 
-  function bring(told) {
+  function bring(slice) {
     const { from_ns, to_ns } = state.view;
-    const end = told.start_ns + told.duration_ns;
-    if (told.start_ns > to_ns || end < from_ns) {
-      const middle = told.start_ns + Math.min(told.duration_ns, to_ns - from_ns) / 2;
+    const end = slice.start_ns + slice.duration_ns;
+    if (slice.start_ns > to_ns || end < from_ns) {
+      const middle = slice.start_ns + Math.min(slice.duration_ns, to_ns - from_ns) / 2;
       show({ from_ns: middle - (to_ns - from_ns) / 2, to_ns: middle + (to_ns - from_ns) / 2 });
     }
-    const top = state.layout.tops[told.row];
+    const top = state.layout.tops[slice.row];
     if (top < scroller.scrollTop) scroller.scrollTop = top - ROW_HEIGHT;
     else if (top + ROW_HEIGHT > scroller.scrollTop + scroller.clientHeight)
       scroller.scrollTop = top + 2 * ROW_HEIGHT - scroller.clientHeight;
   }
 
   function pick(at) {
-    const told = at < 0 ? null : toldOf(state.slices, at);
-    choose(told);
-    onPick(told);
+    const slice = at < 0 ? null : sliceAt(state.slices, at);
+    choose(slice);
+    onPick(slice);
   }
 
   // Keys.
@@ -369,16 +376,16 @@ export function timelineView(
   function hovered(event) {
     const at = placeAt(event.offsetX, event.offsetY);
     canvas.style.cursor = at < 0 ? "grab" : "pointer";
-    if (at !== state.under) onHover?.(at < 0 ? null : toldOf(state.slices, at));
+    if (at !== state.under) onHover?.(at < 0 ? null : sliceAt(state.slices, at));
     state.under = at;
     if (at < 0) return hideTip();
-    const told = toldOf(state.slices, at);
-    const own = told.count === 1 ? tip?.(told) : null;
-    const pairs = own ?? pairsOf(told);
+    const slice = sliceAt(state.slices, at);
+    const own = slice.count === 1 ? tip?.(slice) : null;
+    const pairs = own ?? pairsOf(slice);
     showTip(
       event.clientX,
       event.clientY,
-      told.count > 1 ? "Slices too small to be seen" : told.name,
+      slice.count > 1 ? "Slices too small to be seen" : slice.name,
       pairs,
     );
   }
@@ -389,19 +396,19 @@ export function timelineView(
     state.under = -1;
   }
 
-  function pairsOf(told) {
-    return told.count > 1
+  function pairsOf(slice) {
+    return slice.count > 1
       ? [
-          ["slices", count(told.count)],
-          ["from first to last", time(told.duration_ns)],
-          ["busy", percent(told.busy_ns / told.duration_ns)],
-          ["longest", told.name],
+          ["slices", count(slice.count)],
+          ["from first to last", time(slice.duration_ns)],
+          ["busy", percent(slice.busy_ns / slice.duration_ns)],
+          ["longest", slice.name],
         ]
       : [
-          ["takes", time(told.duration_ns)],
-          ["from", exactTime(told.start_ns, 100)],
-          ["counts as", told.category.label],
-          ...(told.op && told.op !== told.name ? [["op", told.op.slice(0, 120)]] : []),
+          ["takes", time(slice.duration_ns)],
+          ["from", exactTime(slice.start_ns, 100)],
+          ["counts as", slice.category.label],
+          ...(slice.op && slice.op !== slice.name ? [["op", slice.op.slice(0, 120)]] : []),
         ];
   }
 
@@ -449,7 +456,7 @@ export function timelineView(
       observer.disconnect();
       forget();
       hideTip();
-      cancelAnimationFrame(state.asked);
+      cancelAnimationFrame(state.frame);
     },
   };
 }

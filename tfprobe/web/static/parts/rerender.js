@@ -1,7 +1,7 @@
 // Pages that are drawn anew when their arguments change, or while the run goes on.
-import { Trouble } from "./data.js";
+import { ApiError } from "./data.js";
+import { isBusyIn, replaceInPlace } from "./dom_update.js";
 import { fill, make } from "./elements.js";
-import { isBusyIn, replaceInPlace } from "./renewal.js";
 
 /**
  * Draw a page, and give `main.js` what it needs to draw it again.
@@ -9,7 +9,7 @@ import { isBusyIn, replaceInPlace } from "./renewal.js";
  * Of two answers under way at once the older is thrown away. With `everyMs` the page is drawn again
  * while the run goes on, not more often than that; without, when steps were traced.
  */
-export async function turning(place, context, { name, asked, content, everyMs = 0 }) {
+export async function rerender(place, context, { name, query, content, everyMs = 0 }) {
   let args = context.args;
   let newest = 0;
   let drawnAt = 0;
@@ -17,7 +17,7 @@ export async function turning(place, context, { name, asked, content, everyMs = 
   async function draw(put) {
     newest += 1;
     const mine = newest;
-    const found = await context.ask(name, asked(args));
+    const found = await context.ask(name, query(args));
     if (mine !== newest || context.signal.aborted) return;
     put(place, make("div", { class: "turned" }, content(found, args)));
     drawnAt = Date.now();
@@ -29,14 +29,14 @@ export async function turning(place, context, { name, asked, content, everyMs = 
       await draw(fill);
     } catch (error) {
       if (error.name === "AbortError") return;
-      if (!(error instanceof Trouble)) throw error;
+      if (!(error instanceof ApiError)) throw error;
       fill(place, make("p", { class: "trouble", role: "alert" }, error.message));
     }
   }
 
   async function update(changed) {
     const isDue = changed.has("state") || Date.now() - drawnAt >= everyMs;
-    if (isDue && !isBusyIn(place)) await draw((where, drawn) => replaceInPlace(where, drawn)());
+    if (isDue && !isBusyIn(place)) await draw((where, drawing) => replaceInPlace(where, drawing)());
   }
 
   await draw(fill);

@@ -7,10 +7,10 @@ const REST_RATIO = 9;
 const LEAST_MS = 1000;
 
 /**
- * Return a function that asks for a renewal: `renew` is called soon, never twice at a time, and not
+ * Return a function that requests an update: `update` is called soon, never twice at a time, and not
  * again before a rest. What is asked for meanwhile is asked once, with all that was asked joined.
  */
-export function seldom(renew) {
+export function throttled(update) {
   let waiting = null;
   let isAtIt = false;
 
@@ -21,7 +21,7 @@ export function seldom(renew) {
     waiting = null;
     const began_ms = performance.now();
     try {
-      await renew(changed);
+      await update(changed);
     } finally {
       const took_ms = performance.now() - began_ms;
       setTimeout(
@@ -52,29 +52,29 @@ export function isBusyIn(place) {
  */
 export function replaceInPlace(place, content) {
   const old = place.firstElementChild;
-  const focused = old ? renewalPath(old, document.activeElement) : null;
+  const focused = old ? domPath(old, document.activeElement) : null;
   const scrolls = old
     ? [...old.querySelectorAll("*")]
         .filter((each) => each.scrollTop || each.scrollLeft)
-        .map((each) => [renewalPath(old, each), each.scrollTop, each.scrollLeft])
+        .map((each) => [domPath(old, each), each.scrollTop, each.scrollLeft])
     : [];
   const opened = old
-    ? [...old.querySelectorAll("details[open]")].map((each) => renewalPath(old, each))
+    ? [...old.querySelectorAll("details[open]")].map((each) => domPath(old, each))
     : [];
   const { scrollX, scrollY } = window;
   place.replaceChildren(content);
-  for (const path of opened) renewedAt(content, path)?.setAttribute("open", "");
+  for (const path of opened) elementAt(content, path)?.setAttribute("open", "");
   return () => {
-    for (const [path, top, left] of scrolls) renewedAt(content, path)?.scrollTo(left, top);
+    for (const [path, top, left] of scrolls) elementAt(content, path)?.scrollTo(left, top);
     scrollTo(scrollX, scrollY);
-    if (focused) renewedAt(content, focused)?.focus({ preventScroll: true });
+    if (focused) elementAt(content, focused)?.focus({ preventScroll: true });
   };
 }
 
 /**
  * The way from an element to one inside it, as places among children; null where it is not inside.
  */
-function renewalPath(root, element) {
+function domPath(root, element) {
   if (!root.contains(element) || root === element) return null;
   const path = [];
   for (let each = element; each !== root; each = each.parentElement)
@@ -82,7 +82,7 @@ function renewalPath(root, element) {
   return { path, tag: element.tagName };
 }
 
-function renewedAt(root, { path, tag }) {
+function elementAt(root, { path, tag }) {
   const found = path.reduce((element, place) => element?.children[place], root);
   return found?.tagName === tag ? found : null;
 }

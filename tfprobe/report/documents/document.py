@@ -1,4 +1,7 @@
-"""Turn a document, whose times are in ns, into the one that `--json` prints, with times in µs."""
+"""What all documents share: null with a reason for what is not known, and the published form.
+
+Times in a document are in ns. `published` makes of it what `--json` prints, with times in µs.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +9,26 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from tfprobe.errors import Missing
+
 # Any: a JSON document, whose values are whatever the schema says.
 Document = dict[str, Any]
+
+
+def known(value: Any) -> Any:
+    """Return a value, None where it is Missing. Any: a JSON value, as it was."""
+    return None if isinstance(value, Missing) else value
+
+
+def reasons(values: Mapping[str, object]) -> dict[str, str]:
+    """Return why values are not known, by the names of those that are not."""
+    return {name: value.reason for name, value in values.items() if isinstance(value, Missing)}
+
+
+def with_reasons(values: Mapping[str, object]) -> Document:
+    """Return values with null for what is not known, and the reasons as `missing`."""
+    return {name: known(value) for name, value in values.items()} | {"missing": reasons(values)}
+
 
 _NS = re.compile(r"(^|_)ns(?=$|_per_)")
 
@@ -40,11 +61,22 @@ def _same(value: Any) -> Any:
     return value
 
 
-_GAIN: Fields = {"low_ratio": ("low", _same), "high_ratio": ("high", _same)}
+_RATIOS: Fields = {
+    "change_ratio": ("change", _same),
+    "high_ratio": ("high", _same),
+    "is_significant": ("significant", _same),
+    "least_ratio": ("least_change", _same),
+    "low_ratio": ("low", _same),
+}
 _FIELDS: Mapping[str, Fields] = {
-    "tfprobe.advise/1": _GAIN,
-    "tfprobe.report/1": _GAIN,
+    "tfprobe.advise/1": _RATIOS,
+    "tfprobe.diff/1": {**_RATIOS, "a_bytes": ("a", _same), "b_bytes": ("b", _same)},
+    "tfprobe.diff-runs/1": _RATIOS,
+    "tfprobe.ranks/1": {"at_unix_ns": ("at_unix_ns", _same)},
+    "tfprobe.report/1": _RATIOS,
     "tfprobe.steps/1": {
+        **_RATIOS,
+        "share_ratio": ("share", _same),
         "start_unix_ns": ("start_unix_ns", _same),
         "histogram_ns": (
             "histogram",

@@ -10,7 +10,7 @@ import { hideTip } from "./tip.js";
  * `{ resize(), end() }`.
  * Returns `{ box, redraw(), destroy() }`.
  */
-export function drawnIn(place, { label, height, className = "" }, begin) {
+export function chartBox(place, { label, height, className = "" }, begin) {
   const box = make("div", {
     class: `chart-box ${className}`.trim(),
     role: "group",
