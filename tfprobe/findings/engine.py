@@ -248,7 +248,7 @@ _ACTIONS: dict[tuple[str, str], str] = {
     ("accelerator_idle", "kernel_launch"): _LAUNCHES,
     ("accelerator_idle", "idle"): "Look for Python between ops, waits for a DataLoader, and for "
     ".item(), .cpu() and prints, which wait for the device; torch.compile leaves less Python.",
-    ("collectives_exposed", ""): "Look first whether one rank is late. Then let "
+    ("collectives_exposed", ""): "First check whether one rank is late. Then let "
     "DistributedDataParallel hide more of it (bucket_cap_mb, no_sync() while gradients are "
     "accumulated), reduce in 16 bits (bf16_compress_hook), or take larger batches.",
     (

@@ -22,7 +22,7 @@ _REASONS = 3
 # Half of what a device waits for can usually be done elsewhere, or earlier.
 LIKELY = 0.5
 _ACTIONS = {
-    "input_wait": "Let the input be ready earlier: see input_bound, and `tfprobe input`.",
+    "input_wait": "Prepare the input earlier: see input_bound, and `tfprobe input`.",
     "host_preprocess": "Make batches in other threads: tf.data with prefetch, or workers of Keras.",
     "feed": "Feed less: keep arrays on the device, or read them by tf.data.",
     "host_compute": "Run these ops on the device, or in tf.data: see op_on_host.",
@@ -32,7 +32,7 @@ _ACTIONS = {
     "callbacks": "Do less in callbacks, or not at every step: see callbacks_slow.",
     "checkpoints": "Save less often: see checkpoint_stalls.",
     "summaries": "Write summaries less often.",
-    "compile": "Keep shapes the same, so that nothing is compiled again: see retracing.",
+    "compile": "Keep shapes constant, to avoid recompilation: see retracing.",
     "idle": "Do less in Python between steps: several steps in one call (steps_per_execution).",
 }
 # By the causes that the breakdown gives for idle time inside a step.
@@ -222,7 +222,7 @@ def op_on_host(loop: LoopAnalysis, limits: Thresholds) -> Verdict:
         ),
         action="Move it into tf.data, or onto the device: remove tf.device('/CPU:0') around it, "
         "take a dtype that has a kernel there (int32 often has none), or another op. "
-        "tf.debugging.set_log_device_placement(True) says why it was placed so.",
+        "tf.debugging.set_log_device_placement(True) shows why it was placed there.",
         gain=gain,
         part="host_compute",
     )
@@ -283,8 +283,8 @@ def data_layout(loop: LoopAnalysis, limits: Thresholds) -> Verdict:
             Evidence("convolutions in NCHW per step", time_ns=round(layout.nchw_ns)),
             *loop.traced_step(),
         ),
-        action=f"Build the model in {wanted}: image_data_format in keras.json, which KERAS_HOME "
-        "may name, where layers do not say it themselves; else data_format of the layers.",
+        action=f"Build the model in {wanted}: set image_data_format in keras.json (in KERAS_HOME), "
+        "or data_format of layers that set it themselves.",
         gain=gain,
         part="transposes",
     )

@@ -25,8 +25,8 @@ _EVERY_BATCH = (
     "logs."
 )
 _SUMMARIES = (
-    "Write summaries at every Nth step, or of an epoch (TensorBoard: update_freq='epoch'; hooks: "
-    "save_steps), and no histograms of all weights."
+    "Write summaries at every Nth step or once per epoch (TensorBoard: update_freq='epoch'; hooks: "
+    "save_steps), without histograms of all weights."
 )
 _TENSORBOARD = (
     "The TensorBoard callback of Keras 3 writes scalars for each batch, whatever its update_freq: "
@@ -238,9 +238,9 @@ def epoch_ends(process: ProcessAnalysis, limits: Thresholds) -> Verdict:
             ),
             Evidence("per epoch end", time_ns=high_ns // times),
         ),
-        action="Train from a data set that goes on over all epochs, so that its iterator is made "
-        "once: Dataset.from_tensor_slices(...).shuffle(N).repeat().batch(B).prefetch(2), with "
-        "steps_per_epoch.",
+        action="Train from a data set that continues over all epochs, so that its iterator is "
+        "created once: Dataset.from_tensor_slices(...).shuffle(N).repeat().batch(B).prefetch(2), "
+        "with steps_per_epoch.",
         gain=gain,
         part="epoch_ends",
     )
@@ -280,7 +280,7 @@ _REMEDIES: Mapping[LineKind, _Remedy] = {
     ),
     LineKind.LOCK: _Remedy(
         "computes, or waits for a lock that it takes",
-        "Hold the lock for less in the other thread, or hand data over by a queue.",
+        "Hold the lock for a shorter time in the other thread, or pass data through a queue.",
     ),
     LineKind.READS: _Remedy(
         "reads tensors element by element",

@@ -138,8 +138,8 @@ def _of_group(
             ),
             Evidence("shown by", command="tfprobe steps"),
         ),
-        action="Fetch all of it in one run: session.run([train_op, loss, *metrics]). Where a value "
-        "from after the update is wanted, fetch these together in a second run.",
+        action="Fetch all of it in one run: session.run([train_op, loss, *metrics]). If you need "
+        "values from after the update, fetch these together in a second run.",
         gain=gain,
         part="dispatch",
         subject=process.subject,

@@ -60,11 +60,11 @@ def retracing(loop: LoopAnalysis, limits: Thresholds) -> Verdict:
             *_called_at(loop),
             loop.shown_by("steps"),
         ),
-        action="Where a Python number changes between calls, pass a tensor (tf.constant(step)): "
-        "each number is another function. Where shapes do: tf.function(reduce_retracing=True) or "
-        "an input_signature with None for what varies, .batch(..., drop_remainder=True), "
-        "padding to a few lengths. Where it is another object each time, make the function "
-        "once, outside of the loop.",
+        action="If a Python number changes between calls, pass a tensor (tf.constant(step)): each "
+        "number causes a trace. If shapes change: tf.function(reduce_retracing=True), an "
+        "input_signature with None for what varies, .batch(..., drop_remainder=True), or padding "
+        "to a few lengths. If it is another object each time, create the function once, outside "
+        "of the loop.",
         gain=gain,
         part="compile",
     )
@@ -84,13 +84,13 @@ _SHOWN = 3
 _OF_DATASETS = "Dataset_"
 _MAKING = ("build", "compile")
 _MODELS = (
-    "Each new or newly compiled model traces its own step. Make and compile one model and give it "
-    "other weights (model.set_weights), or train small ones in parallel processes; for a "
-    "few steps run_eagerly=True is faster."
+    "Each new or recompiled model traces its own step. Create and compile one model and set its "
+    "weights (model.set_weights), or train small models in parallel processes; for a few steps, "
+    "run_eagerly=True is faster."
 )
 _DATASETS = (
-    "Each call makes a tf.data pipeline anew. Make the data set once, outside of the loop; instead "
-    "of predict and evaluate in a loop call the model itself, model(x, training=False)."
+    "Each call creates a new tf.data pipeline. Create the data set once, outside of the loop; "
+    "instead of predict and evaluate in a loop, call the model itself: model(x, training=False)."
 )
 
 
@@ -212,8 +212,8 @@ def _of_process(
             Evidence(f"{count:,} steps fetch what no other step does, such as {_name(once[-1])}"),
             Evidence("shown by", command="tfprobe breakdown"),
         ),
-        action="Build all ops before the loop and feed what changes by a placeholder; "
-        "graph.finalize() before the loop names the line that adds more.",
+        action="Build all ops before the loop and feed what changes through a placeholder; "
+        "after graph.finalize(), the line that adds more raises an error.",
         gain=gain,
         part="graph",
         subject=process.subject,
@@ -317,7 +317,7 @@ def while_loop(loop: LoopAnalysis, limits: Thresholds) -> Verdict:
         severity=limits.severity(gain),
         evidence=(
             Evidence(
-                f"{timing.name}, {_turns(timing)}; time with only tiny ops or no op",
+                f"{timing.name}, {_iterations(timing)}; time with only tiny ops or no op",
                 time_ns=round(timing.small_ns),
                 source=timing.source,
                 node=timing.name,
@@ -327,14 +327,14 @@ def while_loop(loop: LoopAnalysis, limits: Thresholds) -> Verdict:
         ),
         action="Compute on whole tensors in place of tf.while_loop, tf.scan or a Python loop over "
         "tensor elements: tf.cumsum, tf.reduce_sum, tf.gather, "
-        "tf.vectorized_map. Where a turn needs the one before it, do more in each: larger "
-        "batches, or several elements a turn.",
+        "tf.vectorized_map. If an iteration needs the previous one, do more in each: larger "
+        "batches, or several elements per iteration.",
         gain=gain,
         part="host_compute",
     )
 
 
-def _turns(timing: GraphLoop) -> str:
-    return (
-        f"some {timing.turns:.0f} turns per step" if timing.turns else "in which no op was traced"
-    )
+def _iterations(timing: GraphLoop) -> str:
+    if not timing.turns:
+        return "in which no op was traced"
+    return f"about {timing.turns:.0f} iterations per step"

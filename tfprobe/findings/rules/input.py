@@ -243,7 +243,7 @@ def _evidence(loop: LoopAnalysis, ops: StepOps) -> Iterator[Evidence]:
 
 def _input_takes_cpus_action(loop: LoopAnalysis) -> str:
     found = loop.input
-    once = ".cache() behind what takes long and is not random, before .repeat(), or "
+    once = ".cache() after what takes long and is not random, before .repeat(), or "
     may_cache = isinstance(found, Missing) or (
         "Generator" not in found.nodes and (found.may_cache or "Repeat" in found.nodes)
     )

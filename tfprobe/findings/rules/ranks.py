@@ -116,7 +116,7 @@ def collectives_exposed(loop: LoopAnalysis, limits: Thresholds) -> Verdict:
             *loop.traced_step(),
             loop.shown_by("transfers"),
         ),
-        action="Look first whether one rank is late (straggler). Then pack gradients "
+        action="First check whether one rank is late (straggler). Then pack gradients "
         "(CommunicationOptions(bytes_per_pack=...)), reduce in 16 bits, use NCCL rather than RING "
         "on GPUs, or take larger batches so that there is more to hide behind.",
         gain=gain,

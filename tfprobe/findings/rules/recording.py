@@ -8,7 +8,7 @@ from tfprobe.findings.finding import Evidence, Finding, Gain, Severity
 from tfprobe.findings.rule import LoopAnalysis, ProcessAnalysis, Verdict
 from tfprobe.findings.thresholds import Thresholds
 
-_NOT_KNOWN = Missing("no step was traced without that profiler, which would tell what it costs")
+_NOT_KNOWN = Missing("no step was traced without that profiler, so its cost is unknown")
 
 
 def own_profiler(process: ProcessAnalysis, limits: Thresholds) -> Verdict:
@@ -69,7 +69,7 @@ def profiler_overhead(process: ProcessAnalysis, limits: Thresholds) -> Verdict:
             Evidence("time taken by recording", time_ns=cost_ns),
         ),
         action="Trace fewer steps: the default, TFPROBE_BUDGET=1%, or a larger TFPROBE_EVERY; or "
-        "let the job run longer, since some of it is spent once.",
+        "let the job run longer, because part of the cost is paid only once.",
         gain=gain,
         part="recording",
     )

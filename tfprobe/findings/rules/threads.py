@@ -137,8 +137,8 @@ def threads_oversubscribed(loop: LoopAnalysis, limits: Thresholds) -> Verdict:
             ),
         ),
         action=f"Set TF_NUM_INTRAOP_THREADS={count} TF_NUM_INTEROP_THREADS={count} "
-        f"OMP_NUM_THREADS={count}. Where the job sets its threads itself "
-        "(tf.config.threading, ConfigProto), that wins over these variables.",
+        f"OMP_NUM_THREADS={count}. If the job sets its threads itself "
+        "(tf.config.threading, ConfigProto), that overrides these variables.",
         gain=gain,
         part="threads",
     )

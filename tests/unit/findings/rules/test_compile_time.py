@@ -32,7 +32,7 @@ def test_pipelines_have_another_remedy() -> None:
     finding = found("compile_time", processes=[process(activities=(traced("Dataset_map_f"),))])
 
     assert finding is not None
-    assert "Make the data set once" in finding.action
+    assert "Create the data set once" in finding.action
 
 
 def test_less_is_not() -> None:

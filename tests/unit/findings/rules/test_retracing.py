@@ -52,5 +52,5 @@ def test_each_remedy_says_when_it_helps() -> None:
     finding = found("retracing", loop(timing=timing(retraces=3, retrace_ns=WHOLE_NS // 10)))
 
     assert finding is not None
-    assert finding.action.index("pass a tensor") < finding.action.index("Where shapes do")
-    assert finding.action.index("Where shapes do") < finding.action.index("reduce_retracing")
+    assert finding.action.index("pass a tensor") < finding.action.index("If shapes change")
+    assert finding.action.index("If shapes change") < finding.action.index("reduce_retracing")
