@@ -17,7 +17,7 @@ from tfprobe.findings.engine import advise
 from tfprobe.launch import environ
 from tfprobe.profile.profile import Capture, Loop, Process, Profile, RecentSteps
 from tfprobe.profile.reader.run_reader import RunReader, load
-from tfprobe.profile.reader.traced_steps import dearest
+from tfprobe.profile.reader.traced_steps import costliest_loop
 from tfprobe.report.documents.document import Document, published
 from tfprobe.report.documents.run_report import gather_report, report_document
 from tfprobe.runs.catalogue import find_run
@@ -94,7 +94,7 @@ class Recording:
 
     def report(self) -> Document:
         """Return the document of `tfprobe report --json`: times in µs, sizes in bytes."""
-        advice = advise(self._profile, dearest(self._folder, self._profile))
+        advice = advise(self._profile, costliest_loop(self._folder, self._profile))
         return published(report_document(gather_report(self._profile), advice))
 
     def follow(self, every_s: float = 1.0, *, timeout_s: float | None = None) -> Iterator[Update]:

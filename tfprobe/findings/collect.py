@@ -88,7 +88,7 @@ def _keyed(parts: Sequence[RunAnalysis]) -> Iterator[tuple[_Key, LoopAnalysis]]:
 def with_costliest_loop(parts: Sequence[RunAnalysis]) -> int | None:
     """Return the part with the loop to join with its graph and code; None where no step was traced.
 
-    It is the loop that `traced_steps.dearest` takes of the whole run.
+    It is the loop that `traced_steps.costliest_loop` takes of the whole run.
     """
     times_ns = [-1 if part.longest_traced_ns is None else part.longest_traced_ns for part in parts]
     longest_ns = max(times_ns, default=-1)

@@ -78,7 +78,7 @@ def _runs(document: ParsedEvents, boxes: list[_Box]) -> Iterator[Marker]:
         yield Marker(number, start_ns, min(max(ends_ns, default=start_ns), next_ns))
 
 
-class _Told(NamedTuple):
+class _Activity(NamedTuple):
     """What a box is about."""
 
     device: str
@@ -93,7 +93,7 @@ class _Told(NamedTuple):
 class _Box(NamedTuple):
     """A box with its place and time."""
 
-    told: _Told
+    activity: _Activity
     lane: str
     start_ns: int
     duration_ns: int
@@ -104,36 +104,36 @@ def _box(event: Event, document: ParsedEvents, *, all_streams: bool) -> Iterable
     if event.get("ph") != "X":
         return
     lane = document.thread(event)
-    told = _told(event, document.process(event), lane, all_streams=all_streams)
-    if told is not None:
-        yield _Box(told, lane, *event_times_ns(event))
+    activity = _activity(event, document.process(event), lane, all_streams=all_streams)
+    if activity is not None:
+        yield _Box(activity, lane, *event_times_ns(event))
 
 
-def _told(event: Event, process: str, lane: str, *, all_streams: bool) -> _Told | None:
+def _activity(event: Event, process: str, lane: str, *, all_streams: bool) -> _Activity | None:
     """Return what a box is about; None where it is no op."""
     client = _CLIENT.match(process)
     if client is not None:
-        return _told_by_client(event, client["device"], all_streams=all_streams)
+        return _activity_of_client(event, client["device"], all_streams=all_streams)
     args = event_args(event)
     written = str(args.get("name") or event.get("name") or "")
     tfprof = _TFPROF.match(process)
     if tfprof is not None:
         place = Place.ACCELERATOR if tfprof["role"] == "execution" else Place.HOST
-        return _Told(tfprof["device"], written, written, place)
+        return _Activity(tfprof["device"], written, written, place)
     if not _PLANE.match(process):
         return None
     op = xspace.op_of(str(args.get("tf_op") or args.get("long_name") or event.get("name") or ""))
     if process.startswith("/host"):
-        return None if op is None else _Told(process, *op, Place.HOST)
+        return None if op is None else _Activity(process, *op, Place.HOST)
     if not xspace.is_stream(lane):
         return None
     found = xspace.kernel_facts(str(event.get("name") or written), _numbers(args))
     name, op_type = op or (str(args.get("tf_op") or written), written)
     is_copy = found.place is not Place.ACCELERATOR
-    return _Told(process, name, found.kernel if is_copy else op_type, *found[1:])
+    return _Activity(process, name, found.kernel if is_copy else op_type, *found[1:])
 
 
-def _told_by_client(event: Event, device: str, *, all_streams: bool) -> _Told | None:
+def _activity_of_client(event: Event, device: str, *, all_streams: bool) -> _Activity | None:
     args = event_args(event)
     place = place_of(device.lower())
     if place is None and not all_streams and _STREAM.search(device):
@@ -142,11 +142,11 @@ def _told_by_client(event: Event, device: str, *, all_streams: bool) -> _Told | 
     op_type = str(args.get("op") or event.get("name") or name)
     if place is Place.DEVICE_TO_DEVICE:
         # The device of copies: the op is their direction, "MEMCPYHtoD".
-        return _Told(device, name, op_type, xspace.place_of(op_type))
+        return _Activity(device, name, op_type, xspace.place_of(op_type))
     is_copy = xspace.place_of(op_type) is not Place.ACCELERATOR
     if place is None or name == "_SOURCE" or "MEMCPY" in name or is_copy:
         return None
-    return _Told(device, name, op_type, place)
+    return _Activity(device, name, op_type, place)
 
 
 def _table(boxes: list[_Box], interner: Interner) -> Executions:
@@ -154,17 +154,17 @@ def _table(boxes: list[_Box], interner: Interner) -> Executions:
     position = interner.position
     columns.add(
         len(boxes),
-        device=[position(box.told.device) for box in boxes],
+        device=[position(box.activity.device) for box in boxes],
         lane=[position(box.lane) for box in boxes],
-        name=[position(box.told.name) for box in boxes],
-        op_type=[position(box.told.op_type) for box in boxes],
-        place=[box.told.place for box in boxes],
+        name=[position(box.activity.name) for box in boxes],
+        op_type=[position(box.activity.op_type) for box in boxes],
+        place=[box.activity.place for box in boxes],
         background=[xspace.is_background(box.lane) for box in boxes],
         start_ns=int64s(box.start_ns for box in boxes),
         duration_ns=int64s(box.duration_ns for box in boxes),
-        bytes=int64s(box.told.bytes for box in boxes),
-        detail=[position(box.told.detail) for box in boxes],
-        correlation=int64s(box.told.correlation for box in boxes),
+        bytes=int64s(box.activity.bytes for box in boxes),
+        detail=[position(box.activity.detail) for box in boxes],
+        correlation=int64s(box.activity.correlation for box in boxes),
     )
     return columns.rows(interner)
 

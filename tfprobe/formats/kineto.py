@@ -163,8 +163,8 @@ def _copy(name: str, size: int) -> tuple[Place, str]:
     direction, ends = _DIRECTION.search(name), _ENDS.search(name)
     way = f"{direction['from']}{direction['to']}" if direction else ""
     kinds = [_MEMORY.get(ends[at].lower(), "") for at in ("from", "to")] if ends else []
-    told = f"kind_src:{kinds[0]} kind_dst:{kinds[1]} " if kinds and all(kinds) else ""
-    return _PLACES.get(way, Place.DEVICE_TO_DEVICE), f"{told}size:{size}"
+    kinds_text = f"kind_src:{kinds[0]} kind_dst:{kinds[1]} " if kinds and all(kinds) else ""
+    return _PLACES.get(way, Place.DEVICE_TO_DEVICE), f"{kinds_text}size:{size}"
 
 
 class _Ops:

@@ -84,8 +84,8 @@ def output_dtypes(op: str, found: Mapping[str, Any]) -> tuple[str, ...]:
     name = next((each for each in _TYPES if each in found), None)
     if name is None:
         return ()
-    told = found[name]
-    numbers = list(told.list.type) or ([told.type] if told.type else [])
+    value = found[name]
+    numbers = list(value.list.type) or ([value.type] if value.type else [])
     return tuple(_dtype_name(number) for number in numbers)
 
 

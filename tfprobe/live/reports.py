@@ -11,7 +11,7 @@ from tfprobe.findings import engine
 from tfprobe.findings.engine import Advice
 from tfprobe.profile.profile import Profile
 from tfprobe.profile.reader.run_reader import RunReader
-from tfprobe.profile.reader.traced_steps import dearest
+from tfprobe.profile.reader.traced_steps import costliest_loop
 from tfprobe.report.documents.run_report import Report, gather_report
 from tfprobe.runs.layout import RunFolder
 from tfprobe.runs.liveness import Machine
@@ -89,6 +89,6 @@ class Reports:
         if profile is self._shown:
             return NOTHING_NEW
         report = gather_report(profile)
-        advice = engine.advise(profile, dearest(self._folder, profile))
+        advice = engine.advise(profile, costliest_loop(self._folder, profile))
         self._shown = profile
         return MadeReport(report, advice, at_unix_ns, self._clock() - self._began_s)

@@ -128,7 +128,7 @@ def _titles(
         of_script.setdefault(command.script, []).append(at)
     titles = list(names)
     for members in of_script.values():
-        if _are_told_by_ranks([processes[at] for at in members], [commands[at] for at in members]):
+        if _differ_by_ranks([processes[at] for at in members], [commands[at] for at in members]):
             continue
         options = [_options(commands[at].arguments) for at in members]
         common = set(options[0]).intersection(*options)
@@ -154,7 +154,7 @@ def _numbered(
     return found
 
 
-def _are_told_by_ranks(processes: Sequence[ProgramFacts], commands: Sequence[_Command]) -> bool:
+def _differ_by_ranks(processes: Sequence[ProgramFacts], commands: Sequence[_Command]) -> bool:
     """Say whether ranks tell all of these apart, so that no rank has two sets of arguments."""
     if any(process.rank is None for process in processes):
         return False

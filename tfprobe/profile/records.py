@@ -76,7 +76,7 @@ class GraphProfile:
     tensors: Tensors | None = None
 
 
-NOT_TOLD = Missing("not in the recording of this step")
+NOT_RECORDED = Missing("not in the recording of this step")
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +107,7 @@ class NodeStats:
     start_us: int
     duration_us: int
     outputs: tuple[TensorOutput, ...] = ()
-    total_bytes: int | Missing = NOT_TOLD
+    total_bytes: int | Missing = NOT_RECORDED
 
     @property
     def end_us(self) -> int:

@@ -208,8 +208,8 @@ def _check_workers(client: Client, address: str, must_see: Sequence[str]) -> Non
     except TimeoutError as exc:
         hint = f"Start some with `dask worker {address}`."
         raise UsageError(f"The Dask scheduler at {address} has no workers.", hint=hint) from exc
-    told = client.run(_probe(tuple(must_see)), on_error="return")
-    wrong = {worker: _what_is_wrong(answer) for worker, answer in told.items()}
+    answers = client.run(_probe(tuple(must_see)), on_error="return")
+    wrong = {worker: _what_is_wrong(answer) for worker, answer in answers.items()}
     for worker, (problem, hint) in wrong.items():
         if problem:
             raise UsageError(f"Worker {worker} of the Dask cluster {problem}.", hint=hint)

@@ -58,11 +58,11 @@ class LocalProcesses:
 
         Raises UnreadableInput when no process can be started.
         """
-        crew: ProcessPool[I, R] = ProcessPool(function, min(self.count, len(items)))
+        pool: ProcessPool[I, R] = ProcessPool(function, min(self.count, len(items)))
         try:
-            yield from crew.work(items)
+            yield from pool.work(items)
         finally:
-            crew.end()
+            pool.end()
 
 
 I = TypeVar("I")  # noqa: E741 - an item, as R is its result
@@ -168,7 +168,7 @@ class ProcessPool(Generic[I, R]):
         for connection in cast("list[Connection]", wait(list(self._workers))):
             worker = self._workers[connection]
             try:
-                told = connection.recv()
+                result = connection.recv()
             except (EOFError, OSError):
                 self._bury(connection, progress, found)
                 continue
@@ -177,7 +177,7 @@ class ProcessPool(Generic[I, R]):
             elif worker.item is not None:
                 if progress.again and progress.again[0] == worker.item:
                     progress.again.popleft()
-                found[worker.item], worker.item = told, None
+                found[worker.item], worker.item = result, None
 
     def _bury(
         self, connection: Connection, progress: _Progress, found: dict[int, R | Died]
@@ -227,18 +227,18 @@ def _work(connection: Connection, function: Callable[[Any], Any]) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     gc.set_threshold(_OBJECTS_BETWEEN_COLLECTIONS)
     keep_freed()
-    told = None
-    while _tell(connection, told):
+    result = None
+    while _tell(connection, result):
         try:
             item = connection.recv()
         except (EOFError, ConnectionError):
             return
-        told = function(item)
+        result = function(item)
 
 
-def _tell(connection: Connection, told: object) -> bool:
+def _tell(connection: Connection, result: object) -> bool:
     try:
-        connection.send(told)
+        connection.send(result)
     except ConnectionError:
         return False
     return True
@@ -248,10 +248,10 @@ def _how(process: BaseProcess) -> str:
     code = process.exitcode
     if code is None or code >= 0:
         return f"with status {code}"
-    told = f"by signal {-code}"
+    how = f"by signal {-code}"
     if -code == signal.SIGKILL:
-        told += ", as when memory runs out"
-    return told
+        how += ", as when memory runs out"
+    return how
 
 
 # The parameters of mallopt(3), and what they are set to: as much as one shard frees, and the

@@ -20,7 +20,7 @@ from tfprobe.findings.engine import Advice
 from tfprobe.findings.rule import RunAnalysis
 from tfprobe.findings.thresholds import DEFAULTS, Thresholds
 from tfprobe.profile.profile import Profile
-from tfprobe.profile.reader.traced_steps import dearest
+from tfprobe.profile.reader.traced_steps import costliest_loop
 from tfprobe.query import cache
 from tfprobe.query.cache import Files, digest, files_of, run_fingerprint, this_program
 from tfprobe.query.process_pool import Here, Runner
@@ -241,7 +241,7 @@ def summarize(
     loops = parts_by_loop(profile)
     did = application.activities(profile)
     found = process_accounts(profile, loops)
-    joined = dearest(RunFolder(Path(shard.run)), profile) if is_joined else ()
+    joined = costliest_loop(RunFolder(Path(shard.run)), profile) if is_joined else ()
     return ProcessSummary(
         report=run_report.report_part(profile, loops, found),
         analysis=collect.analyse_processes(

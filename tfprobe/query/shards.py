@@ -115,7 +115,7 @@ def rest_of(entry: RunEntry, hosts: Sequence[str]) -> Profile:
     resource_samples = tuple(
         resource_sample for machine in machines for resource_sample in machine.read()
     )
-    told = [problem for machine in machines for problem in machine.problems]
+    machine_problems = [problem for machine in machines for problem in machine.problems]
     return Profile(
         run=run_of(entry),
         processes=(),
@@ -123,7 +123,7 @@ def rest_of(entry: RunEntry, hosts: Sequence[str]) -> Profile:
         loops=(),
         captures=(),
         executions=empty(Executions),
-        problems=(*run_problems(entry), *told),
+        problems=(*run_problems(entry), *machine_problems),
         resource_samples=resource_samples,
     )
 

@@ -24,7 +24,7 @@ def files_below(root: Path) -> Iterator[tuple[Path, os.stat_result]]:
     yield from _files(root, 0)
 
 
-def copy_tree(source: Path, target: Path, told: Callable[[int], None]) -> None:
+def copy_tree(source: Path, target: Path, watch: Callable[[int], None]) -> None:
     """Copy what `files_below` finds to a new directory, private; `told` the bytes of each file.
 
     Raises OSError; what has been copied by then stays.
@@ -34,7 +34,7 @@ def copy_tree(source: Path, target: Path, told: Callable[[int], None]) -> None:
         name = path.relative_to(source)
         _make_directories(target, name.parent)
         copy_file(path, target / name)
-        told(facts.st_size)
+        watch(facts.st_size)
 
 
 class SourceFailed(OSError):

@@ -73,13 +73,13 @@ def _make(plan: Plan, watch: Watch) -> None:
 def _fill(into: RunFolder, plan: Plan, watch: Watch) -> None:
     done = 0
 
-    def told(size_bytes: int) -> None:
+    def copied(size_bytes: int) -> None:
         nonlocal done
         done += size_bytes
         watch(done, plan.size_bytes)
 
     for part in plan.parts:
-        _copy_process(part, into, told)
+        _copy_process(part, into, copied)
     for source in plan.sources:
         _add_launches(source.folder, into)
         _add_machines(source.folder, into)
@@ -92,7 +92,7 @@ def _fill(into: RunFolder, plan: Plan, watch: Watch) -> None:
     )
 
 
-def _copy_process(part: MergePart, into: RunFolder, told: Callable[[int], None]) -> None:
+def _copy_process(part: MergePart, into: RunFolder, copied: Callable[[int], None]) -> None:
     target, source = into.process(part.folder.host, part.name).root, part.folder.root
     with (
         safe_files.directory(source.parents[1], source) as original,
@@ -100,7 +100,7 @@ def _copy_process(part: MergePart, into: RunFolder, told: Callable[[int], None])
     ):
         unfinished = _unfinished(host / part.name)
         try:
-            copy_tree(original, unfinished, told)
+            copy_tree(original, unfinished, copied)
             os.rename(unfinished, host / part.name)
         except SourceFailed as exc:
             raise _unreadable(source, exc) from exc

@@ -114,9 +114,9 @@ def _remove_some(runs: Sequence[RunFolder], here: Machine, *, force: bool) -> li
 
 def _hide(run: RunFolder, here: Machine, users: Users, *, force: bool) -> Path | str:
     """Rename a run out of sight; return its place there, or why it stays."""
-    held = hold(glance(run, here), here, users, time.time_ns())
-    if held is not None and not (force and held.may_be_forced):
-        return held.why
+    blocker = hold(glance(run, here), here, users, time.time_ns())
+    if blocker is not None and not (force and blocker.may_be_forced):
+        return blocker.why
     place = run.root.with_name(_hidden_name(run.id))
     try:
         os.rename(run.root, place)
@@ -126,9 +126,9 @@ def _hide(run: RunFolder, here: Machine, users: Users, *, force: bool) -> Path |
 
 
 def _finish(run: RunFolder, place: Path, here: Machine, users: Users) -> Removal:
-    held = held_by_process(glance(RunFolder(place), here), users, run.boot)
-    if held is not None:
-        return Removal(run, 0, _put_back(run, place, held.why))
+    blocker = blocking_process(glance(RunFolder(place), here), users, run.boot)
+    if blocker is not None:
+        return Removal(run, 0, _put_back(run, place, blocker.why))
     gone = delete(place)
     if gone.problem is None:
         return Removal(run, gone.freed_bytes, None)
@@ -158,7 +158,7 @@ def _may_go(half: Path, here: Machine, users: Users) -> bool:
         return False
     run_id = half.name.removeprefix(REMOVING_PREFIX).partition("-")[2]
     boot = RunFolder(half.with_name(run_id or half.name)).boot
-    return held_by_process(glance(RunFolder(half), here), users, boot) is None
+    return blocking_process(glance(RunFolder(half), here), users, boot) is None
 
 
 def _stale_below(root: Path, now_unix_ns: int) -> list[Path]:
@@ -203,12 +203,12 @@ def hold(entry: RunEntry, here: Machine, users: Users, now_unix_ns: int) -> Remo
     """Return what forbids to remove a run, or None: it has ended, is ours, and is whole."""
     return (
         _as_a_place(entry.folder)
-        or held_by_process(entry, users, entry.folder.boot)
+        or blocking_process(entry, users, entry.folder.boot)
         or _unknown(entry, here, now_unix_ns)
     )
 
 
-def held_by_process(entry: RunEntry, users: Users, boot: Path) -> RemovalBlocker | None:
+def blocking_process(entry: RunEntry, users: Users, boot: Path) -> RemovalBlocker | None:
     """Return who still writes to a run, or may begin to: a process with its boot directory."""
     if entry.state in LIVE:
         return RemovalBlocker(f"is {entry.state}")

@@ -51,7 +51,7 @@ def test_the_work_to_join_with_its_code_is_that_of_the_whole_run(tmp_path: Path)
         [analyse_processes(load_shard(each), (), DEFAULTS) for each in shards]
     )
 
-    (found,) = traced_steps.dearest(RunFolder(root), whole)
+    (found,) = traced_steps.costliest_loop(RunFolder(root), whole)
     assert chosen == found.loop.process
 
 

@@ -123,7 +123,7 @@ def of_columns(nodes, at, interner):
         (int(nodes.start_us[at]), int(nodes.start_ns[at])),
         (int(nodes.end_us[at]), int(nodes.end_ns[at])),
         sum_at(nodes.requested, at),
-        sum_at(nodes.held, at),
+        sum_at(nodes.allocated, at),
         [
             (
                 (

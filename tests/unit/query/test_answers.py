@@ -20,7 +20,7 @@ from tfprobe.analysis.account.categories import Category
 from tfprobe.errors import Missing
 from tfprobe.findings import engine
 from tfprobe.profile.reader.run_reader import load
-from tfprobe.profile.reader.traced_steps import dearest
+from tfprobe.profile.reader.traced_steps import costliest_loop
 from tfprobe.query import cache, run_reports
 from tfprobe.query.process_pool import Here
 from tfprobe.query.run_reports import RunReport, answer
@@ -32,7 +32,7 @@ from tfprobe.runs.liveness import Machine
 
 def by_the_whole(run: RunFolder, here: Machine = ELSEWHERE) -> list[object]:
     profile = load(run, here)
-    advice = engine.advise(profile, dearest(run, profile))
+    advice = engine.advise(profile, costliest_loop(run, profile))
     return as_documents(RunReport(gather_report(profile), advice))
 
 

@@ -103,7 +103,7 @@ def command(
 def _with_pages(folder: RunFolder, path: str, *, rank: int | None, is_told: bool) -> RunReport:
     """Write all pages, and return what the other forms of the report are made of."""
     from tfprobe.findings import engine
-    from tfprobe.profile.reader.traced_steps import dearest
+    from tfprobe.profile.reader.traced_steps import costliest_loop
     from tfprobe.query.run_reports import RunReport
     from tfprobe.report.documents.run_report import gather_report
     from tfprobe.runs.liveness import this_machine
@@ -113,7 +113,9 @@ def _with_pages(folder: RunFolder, path: str, *, rank: int | None, is_told: bool
     with common.progress("Reading captures") as watch:
         profile = opened.refresh(watch)
     _write_pages(path, opened, is_told=is_told)
-    return RunReport(gather_report(profile), engine.advise(profile, dearest(folder, profile)))
+    return RunReport(
+        gather_report(profile), engine.advise(profile, costliest_loop(folder, profile))
+    )
 
 
 def _write_pages(path: str, run: OpenRun, *, is_told: bool) -> None:

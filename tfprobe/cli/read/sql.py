@@ -154,7 +154,7 @@ def _list_tables(arguments: tuple[str, ...], form: _Form) -> int:
         raise UsageError("--tables cannot be combined with a query or with --parquet.")
     columns = (("table", "VARCHAR"), ("column", "VARCHAR"), ("type", "VARCHAR"), ("is", "VARCHAR"))
     rows = [
-        (shape.name, column.name, column.type, column.told)
+        (shape.name, column.name, column.type, column.description)
         for shape in (*SHAPES, *VIEWS)
         for column in shape.columns
     ]

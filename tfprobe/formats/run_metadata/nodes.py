@@ -74,7 +74,7 @@ class Nodes:
     used: Used
     records: Records
     requested: Sums
-    held: Sums
+    allocated: Sums
 
 
 class NodeReader:
@@ -111,9 +111,9 @@ class NodeReader:
         name_number = self._names.numbers(buffer, name)
         outputs = self._outputs(buffer, output)
         used, records = self._memory(buffer, memory, outputs)
-        beside = _beside_bytes(buffer, stats)
+        allocator_bytes = _allocator_bytes(buffer, stats)
         count = len(name.start)
-        held = np.maximum(outputs.allocated_bytes, outputs.requested_bytes)
+        allocated = np.maximum(outputs.allocated_bytes, outputs.requested_bytes)
         return Nodes(
             buffer=buffer,
             name=name,
@@ -126,8 +126,8 @@ class NodeReader:
             thread=thread,
             used=used,
             records=records,
-            requested=sums(count, (used.owner, used.total_bytes), *beside),
-            held=sums(count, (outputs.owner, held)),
+            requested=sums(count, (used.owner, used.total_bytes), *allocator_bytes),
+            allocated=sums(count, (outputs.owner, allocated)),
         )
 
     def _memory(self, buffer: Buffer, memory: Repeated, outputs: Outputs) -> tuple[Used, Records]:
@@ -170,7 +170,7 @@ class NodeReader:
         )
 
 
-def _beside_bytes(buffer: Buffer, stats: Extents) -> list[tuple[Int64s, Int64s]]:
+def _allocator_bytes(buffer: Buffer, stats: Extents) -> list[tuple[Int64s, Int64s]]:
     """Return what nodes hold for themselves, for a time and for good, by node."""
     owner = np.flatnonzero(stats.length > 0)
     if not len(owner):
@@ -269,9 +269,9 @@ def _by_size(outputs: Outputs, owners: Int64s) -> _Sized:
     wanted = has_pieces[outputs.owner]
     is_other = outputs.requested_bytes != outputs.allocated_bytes
     given = np.flatnonzero(wanted & (outputs.allocated_bytes >= 0))
-    asked = np.flatnonzero(wanted & (outputs.requested_bytes >= 0) & is_other)
-    rows = np.concatenate((given, asked))
-    sizes = (outputs.allocated_bytes[given], outputs.requested_bytes[asked])
+    requested = np.flatnonzero(wanted & (outputs.requested_bytes >= 0) & is_other)
+    rows = np.concatenate((given, requested))
+    sizes = (outputs.allocated_bytes[given], outputs.requested_bytes[requested])
     return _Sized(
         outputs.owner[rows],
         outputs.allocator[rows],

@@ -161,7 +161,7 @@ class RunMetadataReader:
 
     def _learn_node(self, written: bytes, label: bytes) -> int:
         """Note what a row says of its node; return the position of the node's name."""
-        name, op, is_sure = _told(written, label)
+        name, op, is_sure = _name_and_op(written, label)
         at = self._interner.position(name)
         if op is not None and (is_sure or at not in self._types):
             self._types[at] = self._interner.position(op)
@@ -224,7 +224,7 @@ class RunMetadataReader:
         if place is Place.HOST:
             facts |= self._of_received(nodes, at, names)
         if place is Place.HOST and self._with_memory:
-            facts |= {"bytes": nodes.requested.at(at), "output_bytes": nodes.held.at(at)}
+            facts |= {"bytes": nodes.requested.at(at), "output_bytes": nodes.allocated.at(at)}
         elif place is Place.ACCELERATOR:
             labels = _labels(nodes, at)
             facts["detail"] = [self._interner.position(kernel(label)) for label in labels]
@@ -249,7 +249,7 @@ class RunMetadataReader:
             self._interner.position(received(label)) for label in _labels(nodes, at[is_received])
         ]
         # What moved is no memory of an op: it is told in any case.
-        return {"detail": labels, "output_bytes": np.where(is_received, nodes.held.at(at), 0)}
+        return {"detail": labels, "output_bytes": np.where(is_received, nodes.allocated.at(at), 0)}
 
     def _add_waits(self, columns: Columns[Spans], nodes: Nodes, device: CaptureDevice) -> None:
         """Add the calls of the driver that waited for a device."""
@@ -339,7 +339,7 @@ def _labels(nodes: Nodes, at: Int64s) -> Iterator[str]:
 
 # Processes of one job have the same nodes.
 @functools.lru_cache(maxsize=2**14)
-def _told(written: bytes, label: bytes) -> tuple[str, str | None, bool]:
+def _name_and_op(written: bytes, label: bytes) -> tuple[str, str | None, bool]:
     """Return the name of a row's node, its op where the row tells it, and whether that is sure.
 
     `name = Type(inputs)` is the label of host rows, which nothing overrules; `name:Type` the
@@ -349,8 +349,8 @@ def _told(written: bytes, label: bytes) -> tuple[str, str | None, bool]:
     op = _LABEL.match(label.decode())
     if op is not None:
         return name, op[1], True
-    told = after or _after_colon(label.decode(), name)
-    return name, told.split("@@")[0].split(":")[0] if told else None, False
+    op_text = after or _after_colon(label.decode(), name)
+    return name, op_text.split("@@")[0].split(":")[0] if op_text else None, False
 
 
 def _after_colon(label: str, name: str) -> str:

@@ -130,8 +130,10 @@ def places(buffer: Buffer, captures: Iterable[tuple[int, Sequence[Int64s]]]) -> 
         return Extents(none, none)
     start, length = np.concatenate(starts), np.concatenate(lengths)
     heads = start - 1 - _widths(length)
-    told, after = buffer.varints(heads + 1)
-    is_usual = (buffer.bytes[heads] == _NODE) & (told.view(np.int64) == length) & (after == start)
+    written, after = buffer.varints(heads + 1)
+    is_usual = (
+        (buffer.bytes[heads] == _NODE) & (written.view(np.int64) == length) & (after == start)
+    )
     if not is_usual.all():
         raise OtherForm
     return Extents(start, start + length)

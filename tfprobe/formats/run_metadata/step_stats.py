@@ -6,7 +6,7 @@ from typing import Any
 
 from tfprobe.errors import Missing, UnreadableInput
 from tfprobe.formats.schema import parse
-from tfprobe.profile.records import NOT_TOLD, DeviceStats, NodeStats, TensorOutput
+from tfprobe.profile.records import NOT_RECORDED, DeviceStats, NodeStats, TensorOutput
 
 _NO_RANK = Missing("the rank is unknown")
 
@@ -45,7 +45,7 @@ def _node(node: Any, *, has_memory: bool) -> NodeStats:
         start_us=node.all_start_micros,
         duration_us=node.all_end_rel_micros,
         outputs=tuple(_output(each) for each in node.output),
-        total_bytes=sum(used.total_bytes for used in node.memory) if has_memory else NOT_TOLD,
+        total_bytes=sum(used.total_bytes for used in node.memory) if has_memory else NOT_RECORDED,
     )
 
 

@@ -171,14 +171,14 @@ class DatasetRuns:
             for began_ns, ended_ns in _together(start_ns, duration_ns, chosen):
                 yield DatasetRun(0, 0, path, line.name, began_ns, ended_ns)
 
-    def _are_of_iterators(self, line: int, places: Int64s, asked: Flags) -> Flags:
+    def _are_of_iterators(self, line: int, places: Int64s, candidates: Flags) -> Flags:
         """Say which of the events asked for have no group and ran for iterators before."""
         names = self._plane.numbers_at(line, places)
-        told = asked & np.isin(names, list(self._of_iterators))
-        (rows,) = told.nonzero()
+        chosen = candidates & np.isin(names, list(self._of_iterators))
+        (rows,) = chosen.nonzero()
         events = self._plane.events_at(line, places[rows])
-        told[rows] = [not self._has_group(event) for event in events]
-        return told
+        chosen[rows] = [not self._has_group(event) for event in events]
+        return chosen
 
     def _has_group(self, event: Any) -> bool:
         ids = self._plane.stat_ids("group_id")

@@ -183,9 +183,11 @@ def add_hlo_ops(
     found = False
     for line in range(len(plane.lines)):
         places = _places(plane, line)
-        told = [_op(plane, event, programs) for event in plane.events_at(line, places)]
-        is_row = np.array([op is not None and not op.is_container for op in told], dtype=np.bool_)
-        ops = [op for op in told if op is not None and not op.is_container]
+        of_event = [_op(plane, event, programs) for event in plane.events_at(line, places)]
+        is_row = np.array(
+            [op is not None and not op.is_container for op in of_event], dtype=np.bool_
+        )
+        ops = [op for op in of_event if op is not None and not op.is_container]
         start_ns, duration_ns = plane.times_ns(line, places[is_row])
         found = found or bool(ops)
         columns.add(

@@ -186,9 +186,9 @@ def span_facts(
     """Return what an event of this kind says. Any: stats are numbers and texts."""
     shown = interner.position(_shown(name, kind))
     if kind is SpanKind.ITERATOR:
-        told = (f"{key}:{stats[key]}" for key in stats if key not in _NOT_DETAILS)
+        facts = (f"{key}:{stats[key]}" for key in stats if key not in _NOT_DETAILS)
         identity, parent = number(stats.get("id")), number(stats.get("parent_id"))
-        return SpanFacts(shown, interner.position(" ".join(told)), identity, parent)
+        return SpanFacts(shown, interner.position(" ".join(facts)), identity, parent)
     if kind is SpanKind.FUNCTION_CALL:
         return SpanFacts(shown, interner.position(str(stats.get(_CALL, ""))))
     details = str(stats.get("memcpy_details") or stats.get("memset_details") or "")

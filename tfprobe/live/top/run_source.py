@@ -104,14 +104,14 @@ class LiveSource:
     def _advised(self, directory: str, watch: Watch) -> tuple[Profile, Advice]:
         # Imported here, as all that reports need: the page appears in half the time without it.
         from tfprobe.findings import engine
-        from tfprobe.profile.reader.traced_steps import dearest
+        from tfprobe.profile.reader.traced_steps import costliest_loop
 
         folder = RunFolder(Path(directory))
         if not folder.is_run():
             raise NoAnswer(f"Run {directory} no longer exists.")
         with self._following:
             profile = self._follow(folder).refresh(watch)
-            return profile, engine.advise(profile, dearest(folder, profile))
+            return profile, engine.advise(profile, costliest_loop(folder, profile))
 
     def _follow(self, folder: RunFolder) -> RunReader:
         from tfprobe.profile.reader.run_reader import RunReader

@@ -268,13 +268,13 @@ def _capture(path: Path, sample: Event | None, start_ns: int, duration_ns: int) 
         start_ns=start_ns,
         duration_ns=duration_ns,
         plain_ns=plain_ns if plain_ns else Missing("no usual step to compare with"),
-        fed_bytes=_told(sample, "fed_bytes", NOT_FED),
-        result_bytes=_told(sample, "result_bytes", NO_TENSORS),
+        fed_bytes=_number(sample, "fed_bytes", NOT_FED),
+        result_bytes=_number(sample, "result_bytes", NO_TENSORS),
         called_at=_called_at(sample),
     )
 
 
-def _told(sample: Event | None, key: str, why_null: Missing) -> int | Missing:
+def _number(sample: Event | None, key: str, why_null: Missing) -> int | Missing:
     value = sample.integer(key) if sample else None
     if value is not None and value >= 0:
         return value

@@ -176,11 +176,13 @@ class FollowedEvents:
         mono_ns = event.integer("mono_ns")
         if event.unix_ns and mono_ns and not self.unix_minus_monotonic_ns:
             self.unix_minus_monotonic_ns = event.unix_ns - mono_ns
-        name, told = event.text("capture"), event.fields.get("settings")
+        name, settings = event.text("capture"), event.fields.get("settings")
         if event.kind == "sample" and name is not None:
             self.samples[name] = event
-        if event.kind == "settings" and isinstance(told, dict):
-            self.settings = _chosen(told) if isinstance(self.settings, Missing) else self.settings
+        if event.kind == "settings" and isinstance(settings, dict):
+            self.settings = (
+                _chosen(settings) if isinstance(self.settings, Missing) else self.settings
+            )
         self._note_own_profiler(event)
         if event.kind == "exception":
             self.exception = _raised(event)
@@ -317,9 +319,9 @@ class FollowedService(FollowedProcess):
         spans = _by_step(trace.spans, self._found.captures)
         allocations = _by_step(trace.allocations, self._found.captures)
         parts = zip(self._found.captures, rows, spans, allocations, strict=True)
-        for at, (capture, own, told, taken) in enumerate(parts):
+        for at, (capture, own, own_spans, taken) in enumerate(parts):
             # As wide as the number of any step, so that texts stand in the order of steps.
-            yield (*self.key, f"{at:012d}"), Decoded(capture, Trace(own, told, taken))
+            yield (*self.key, f"{at:012d}"), Decoded(capture, Trace(own, own_spans, taken))
 
 
 def _by_step(table: T, captures: tuple[Capture, ...]) -> Iterator[T]:

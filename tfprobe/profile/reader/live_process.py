@@ -44,8 +44,8 @@ def newest_captures(
     decoder = Decoder(folder, gathered.interner, with_memory=False)
     problems = []
     paths = _newest(folder.capture_files(), steps)
-    told = [path for path in paths if path.name in samples] or paths
-    for path in _while(go_on, told[:most]):
+    with_events = [path for path in paths if path.name in samples] or paths
+    for path in _while(go_on, with_events[:most]):
         sample = samples.get(path.name)
         item = decoder.decode(path.name, sample, window_of(path.name, sample, steps))
         if isinstance(item, Problem):

@@ -81,8 +81,8 @@ def run_problems(entry: RunEntry) -> Iterator[Problem]:
 def no_rank(folder: RunFolder, rank: int, ranks: Iterable[int | None]) -> NoAnswer:
     """Return what to say where no process has the rank; `ranks` are those of all processes."""
     known = sorted({each for each in ranks if each is not None})
-    told = f"It has ranks {', '.join(map(str, known))}."
-    hint = told if known else "Its processes have no rank."
+    ranks_text = f"It has ranks {', '.join(map(str, known))}."
+    hint = ranks_text if known else "Its processes have no rank."
     return NoAnswer(f"Run {folder.id} has no process of rank {rank}.", hint=hint)
 
 
@@ -96,9 +96,9 @@ def process_of(
     facts = entry.manifest
     header = entry.header
     known = facts if isinstance(facts, ProcessManifest) else None
-    told = known.service if known else None
+    service = known.service if known else None
     lost = facts if isinstance(facts, Missing) else Missing("the process did not say")
-    lost = lost if told is None else service_trace.UNTOLD
+    lost = lost if service is None else service_trace.UNTOLD
     rank = known.rank if known else None
     pid = known.pid if known else header.pid if isinstance(header, Header) else 0
     return Process(
@@ -113,11 +113,11 @@ def process_of(
         rank=rank.index if rank else None,
         role=rank.role if rank else None,
         started_unix_ns=known.started_unix_ns if known else 0,
-        devices=_devices(known) if known and told is None else lost,
-        hooks=lost if told else steps if isinstance(steps, Missing) else _hooks(steps),
+        devices=_devices(known) if known and service is None else lost,
+        hooks=lost if service else steps if isinstance(steps, Missing) else _hooks(steps),
         captures=len(entry.folder.capture_files()) if captures is None else captures,
-        unix_minus_monotonic_ns=_shift_ns(header, told),
-        port=told.port if told else None,
+        unix_minus_monotonic_ns=_shift_ns(header, service),
+        port=service.port if service else None,
         boot_id=_boot_id(known, lost),
         world=rank.world if rank else None,
         ppid=known.ppid if known else None,
@@ -188,8 +188,8 @@ def _end_unix_ns(header: Header | Missing, state: str) -> int | None:
     return header.unix_ns(header.last_note_mono_ns)
 
 
-def _shift_ns(header: Header | Missing, told: ServiceRecord | None) -> int | Missing:
-    if told is not None:
+def _shift_ns(header: Header | Missing, service: ServiceRecord | None) -> int | Missing:
+    if service is not None:
         return 0  # its steps are on the wall clock already
     return header if isinstance(header, Missing) else header.unix_ns(0)
 

@@ -14,7 +14,7 @@ from tfprobe.runs.liveness import ProcessEntry
 from tfprobe.runs.manifests import ProcessManifest
 from tfprobe.runs.process_folder.steps_layout import Header
 
-_MOST_TOLD = 8
+_MOST_LISTED = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +40,13 @@ class _Member:
 def roster_problems(entry: RunEntry) -> Iterator[Problem]:
     """Give what is odd about the ranks of a run; nothing where no process has one."""
     members = tuple(_members(entry.processes))
-    for told in (*_absent(members), *_twice(members), *_same_names(members), *_versions(members)):
-        yield Problem(RANKS, told)
+    for problem in (
+        *_absent(members),
+        *_twice(members),
+        *_same_names(members),
+        *_versions(members),
+    ):
+        yield Problem(RANKS, problem)
 
 
 def _members(processes: Iterable[ProcessEntry]) -> Iterator[_Member]:
@@ -77,8 +82,8 @@ def _absent(members: Sequence[_Member]) -> Iterator[str]:
     workers = [member for member in members if member.team == WORKERS]
     worlds = sorted({worker.world for worker in workers if worker.world is not None})
     if len(worlds) > 1:
-        told = ", ".join(f"{world:,}" for world in worlds)
-        yield f"Its ranks do not agree on how many they are: {told}."
+        sizes = ", ".join(f"{world:,}" for world in worlds)
+        yield f"Its ranks do not agree on how many they are: {sizes}."
     there = {worker.rank for worker in workers}
     served = (task for member in members for task in member.serves)
     there.update(index for role, index in served if team(role) == WORKERS)
@@ -101,7 +106,7 @@ def _twice(members: Sequence[_Member]) -> Iterator[str]:
     for (row, rank), found in sorted(by_rank.items()):
         own = _heads(found)
         if any(_overlap(a, b) for at, a in enumerate(own) for b in own[:at]):
-            who = " and ".join(each.folder for each in own[:_MOST_TOLD])
+            who = " and ".join(each.folder for each in own[:_MOST_LISTED])
             called = f"rank {rank}" if row == WORKERS else f"{row} {rank}"
             yield f"{len(own)} processes say that they are {called}: {who}. Each is counted."
 
@@ -136,10 +141,10 @@ def _versions(members: Sequence[_Member]) -> Iterator[str]:
         if member.facts.tensorflow and member.team == WORKERS:
             ranks.setdefault(member.facts.tensorflow, set()).add(member.rank)
     if len(ranks) > 1:
-        told = "; ".join(
+        versions = "; ".join(
             f"{version} on {_listed(sorted(ranks[version]))}" for version in sorted(ranks)
         )
-        yield f"Its ranks run different TensorFlows: {told}."
+        yield f"Its ranks run different TensorFlows: {versions}."
 
 
 def _listed(ranks: Sequence[int]) -> str:
@@ -150,6 +155,6 @@ def _listed(ranks: Sequence[int]) -> str:
             spans[-1][1:] = [rank]
         else:
             spans.append([rank])
-    told = ["-".join(map(str, span)) for span in spans[:_MOST_TOLD]]
-    more = "" if len(spans) <= _MOST_TOLD else f" and others, {len(ranks):,} in all,"
-    return f"rank{'s' if len(ranks) > 1 else ''} {', '.join(told)}{more}"
+    texts = ["-".join(map(str, span)) for span in spans[:_MOST_LISTED]]
+    more = "" if len(spans) <= _MOST_LISTED else f" and others, {len(ranks):,} in all,"
+    return f"rank{'s' if len(ranks) > 1 else ''} {', '.join(texts)}{more}"

@@ -137,11 +137,11 @@ def _allocations(plane: Any) -> Iterator[tuple[str, Shape]]:
         for event in line.events:
             if event.metadata_id not in events:
                 continue
-            told = {names.get(stat.metadata_id, ""): stat for stat in event.stats}
-            if _text(told.get("region_type"), names) != "output":
+            stats = {names.get(stat.metadata_id, ""): stat for stat in event.stats}
+            if _text(stats.get("region_type"), names) != "output":
                 continue
-            shape = _LIST.match(_text(told.get("shape"), names))
-            op = _text(told.get("tf_op"), names)
+            shape = _LIST.match(_text(stats.get("shape"), names))
+            op = _text(stats.get("tf_op"), names)
             if op and shape:
                 yield op, tuple(map(int, (shape[1] or "1").split(",")))
 
@@ -245,10 +245,10 @@ def element_shapes(space: Any, nodes: Iterable[Node]) -> dict[tuple[str, int], S
     was taken tell it. Any: message classes are made at run time.
     """
     iterators = [node for node in nodes if node.op == "IteratorGetNext"]
-    told = _told(space)
-    if len(iterators) != 1 or told is None:
+    recorded = _recorded_shapes(space)
+    if len(iterators) != 1 or recorded is None:
         return {}
-    static, types, size_bytes, is_batched = told
+    static, types, size_bytes, is_batched = recorded
     outputs = iterators[0].output_shapes
     if static != [outputs[at] for at in sorted(outputs)]:
         return {}
@@ -258,7 +258,7 @@ def element_shapes(space: Any, nodes: Iterable[Node]) -> dict[tuple[str, int], S
     }
 
 
-def _told(space: Any) -> tuple[list[Shape], list[str], int, bool] | None:
+def _recorded_shapes(space: Any) -> tuple[list[Shape], list[str], int, bool] | None:
     """Return shapes and types of the one dataset, bytes of its one element, and how it is made."""
     roots, sizes, is_batched = set(), set(), False
     for plane in space.planes:

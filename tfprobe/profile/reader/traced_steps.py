@@ -84,7 +84,7 @@ def with_shapes_of(folder: RunFolder, profile: Profile, found: TracedLoop) -> Tr
     return _with_passed(found, _contents(graphs))
 
 
-def dearest(folder: RunFolder, profile: Profile) -> tuple[TracedLoop, ...]:
+def costliest_loop(folder: RunFolder, profile: Profile) -> tuple[TracedLoop, ...]:
     """Return the sampled work with most time, with its graph and code map; none if none was."""
     loops = [loop for loop in profile.loops if captures_of(loop, profile)]
     if not loops:
@@ -100,7 +100,7 @@ def with_what_ran(
     One that is unreadable tells nothing.
     """
     nodes = {node.name: node for node in found.graph.nodes}
-    told: list[tuple[Output, Shape]] = []
+    known_shapes: list[tuple[Output, Shape]] = []
     optimized: dict[tuple[str, str], Node] = {}
 
     def name_of(name: str) -> str:
@@ -108,16 +108,16 @@ def with_what_ran(
 
     for content in traces:
         try:
-            told += shapes.trace_shapes(content, name_of, nodes)
+            known_shapes += shapes.trace_shapes(content, name_of, nodes)
         except UnreadableInput:
             continue  # a problem of the recording, which was told when it was decoded
     for content in steps:
         try:
-            told += shapes.step_shapes(content, name_of)
+            known_shapes += shapes.step_shapes(content, name_of)
             optimized |= shapes.optimized_nodes(content, name_of, nodes)
         except UnreadableInput:
             continue  # as above
-    return replace(found, shapes=shapes.agreed(told), optimized=optimized)
+    return replace(found, shapes=shapes.agreed(known_shapes), optimized=optimized)
 
 
 def _with_passed(found: TracedLoop, graphs: Iterable[bytes]) -> TracedLoop:

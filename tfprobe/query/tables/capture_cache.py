@@ -20,7 +20,7 @@ from tfprobe.query.process_pool import Died, Here, Runner
 from tfprobe.query.queries import FailedShard
 from tfprobe.query.shards import Shard, load_shard
 from tfprobe.query.tables import captured
-from tfprobe.query.tables.captured import SIDE_TABLES, CaptureFiles, read_told
+from tfprobe.query.tables.captured import SIDE_TABLES, CaptureFiles, read_contents
 from tfprobe.query.tables.database import can_name, files, writer
 from tfprobe.runs import safe_files
 from tfprobe.runs.layout import ProcessFolder, RunFolder
@@ -44,7 +44,7 @@ class Kept:
     """The files of one process by table, and what they tell. Tables without rows have none."""
 
     shard: Shard
-    told: CaptureFiles
+    contents: CaptureFiles
     files: Mapping[str, Path]
 
 
@@ -156,13 +156,15 @@ def _write_to(directory: Path, profile: Profile, item: _Item) -> Kept:
         root = Path(item.shard.run)
     with safe_files.directory(root, files["executions"].parent, make=True) as place:
         reached = {table: place / path.name for table, path in files.items()}
-        told = captured.write(profile, item.fingerprint, reached)
-    return _kept(item.shard, told, directory)
+        contents = captured.write(profile, item.fingerprint, reached)
+    return _kept(item.shard, contents, directory)
 
 
-def _kept(shard: Shard, told: CaptureFiles, directory: Path) -> Kept:
+def _kept(shard: Shard, contents: CaptureFiles, directory: Path) -> Kept:
     files = _files(shard, directory)
-    return Kept(shard, told, {table: files[table] for table, rows in told.counts.items() if rows})
+    return Kept(
+        shard, contents, {table: files[table] for table, rows in contents.counts.items() if rows}
+    )
 
 
 def _place(shard: Shard, scratch: Path) -> Path:
@@ -210,9 +212,9 @@ def _still_true(
         for shard, path in zip(shards, paths, strict=True)
         if can_name(path) and safe_files.is_file(_root(shard, path), path)
     ]
-    told = _told_by(there)
+    contents = _contents_of(there)
     for shard, fingerprint, path in zip(shards, fingerprints, paths, strict=True):
-        known = told.get(str(path))
+        known = contents.get(str(path))
         if known is None or known.fingerprint != fingerprint:
             continue
         found = _kept(shard, known, _directory(shard))
@@ -225,24 +227,24 @@ def _are_there(found: Kept) -> bool:
     return all(safe_files.is_file(_root(found.shard, path), path) for path in found.files.values())
 
 
-def _told_by(paths: Sequence[Path]) -> Mapping[str, CaptureFiles]:
+def _contents_of(paths: Sequence[Path]) -> Mapping[str, CaptureFiles]:
     """Return what files tell of themselves; those that are none of ours are left out."""
     import duckdb
 
     if not paths:
         return {}
     try:
-        return _told_rows(paths)
+        return _read_contents(paths)
     except duckdb.Error:
         if len(paths) == 1:
             return {}
     # One of them is damaged. Halves, so that one bad file among a thousand costs ten questions.
     half = len(paths) // 2
-    return {**_told_by(paths[:half]), **_told_by(paths[half:])}
+    return {**_contents_of(paths[:half]), **_contents_of(paths[half:])}
 
 
-def _told_rows(paths: Iterable[Path]) -> Mapping[str, CaptureFiles]:
+def _read_contents(paths: Iterable[Path]) -> Mapping[str, CaptureFiles]:
     query = f"SELECT file_name, key, value FROM parquet_kv_metadata({files(paths)})"
     rows = writer().execute(query).fetchall()
-    told = {file: read_told(key, value) for file, key, value in rows}
-    return {file: each for file, each in told.items() if each is not None}
+    contents = {file: read_contents(key, value) for file, key, value in rows}
+    return {file: each for file, each in contents.items() if each is not None}

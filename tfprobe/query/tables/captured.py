@@ -77,16 +77,16 @@ def write(profile: Profile, fingerprint: str, files: Mapping[str, Path]) -> Capt
         "spans": profile.spans,
         "allocations": profile.allocations,
     }
-    told = _told(profile, fingerprint, {table: len(each) for table, each in rows.items()})
+    contents = _contents(profile, fingerprint, {table: len(each) for table, each in rows.items()})
     # The executions last: where they are, the others are.
     for table in (*SIDE_TABLES, "executions"):
         if len(rows[table]) or table == "executions":
-            _write_table(BY_NAME[table], rows[table], profile, told, files[table])
-    return told
+            _write_table(BY_NAME[table], rows[table], profile, contents, files[table])
+    return contents
 
 
 def _write_table(
-    shape: TableShape, rows: Table, profile: Profile, told: CaptureFiles, target: Path
+    shape: TableShape, rows: Table, profile: Profile, contents: CaptureFiles, target: Path
 ) -> None:
     connection = writer()
     values = {column: getattr(rows, column) for column in rows.DTYPES}
@@ -100,19 +100,19 @@ def _write_table(
             registered(connection, "rows", values),
             registered(connection, "texts", {"place": places, "text": strings}),
         ):
-            _copy(f"SELECT {selected} FROM rows AS r {joined}", unfinished, told)
+            _copy(f"SELECT {selected} FROM rows AS r {joined}", unfinished, contents)
         unfinished.chmod(0o600)
         unfinished.replace(target)
     finally:
         unfinished.unlink(missing_ok=True)
 
 
-def _copy(query: str, path: Path, told: CaptureFiles) -> None:
+def _copy(query: str, path: Path, contents: CaptureFiles) -> None:
     import duckdb
 
     options = (
         "FORMAT parquet, PARQUET_VERSION v2, COMPRESSION zstd, "
-        f"ROW_GROUP_SIZE {_ROWS_AT_ONCE}, KV_METADATA {{{_KEY}: {literal(_as_json(told))}}}"
+        f"ROW_GROUP_SIZE {_ROWS_AT_ONCE}, KV_METADATA {{{_KEY}: {literal(_as_json(contents))}}}"
     )
     try:
         writer().execute(f"COPY ({query}) TO {literal(str(path))} ({options})")
@@ -134,12 +134,12 @@ def _query(shape: TableShape, rows: Table, profile: Profile) -> tuple[str, str]:
         if column.name in ("run", "process"):
             continue  # a run may be moved, and its processes become more
         if column.name in constants:
-            told = constants[column.name]
+            expression = constants[column.name]
         elif column.type == "VARCHAR" and (shape.name, column.name) not in _NAMES:
-            told = _text(column, rows, joined)
+            expression = _text(column, rows, joined)
         else:
-            told = _number(shape, column, rows)
-        selected.append(f"CAST({told} AS {column.type}) AS {name(column.name)}")
+            expression = _number(shape, column, rows)
+        selected.append(f"CAST({expression} AS {column.type}) AS {name(column.name)}")
     return ", ".join(selected), " ".join(joined)
 
 
@@ -154,7 +154,7 @@ def _text(column: TableColumn, rows: Table, joined: list[str]) -> str:
 
 
 def _number(shape: TableShape, column: TableColumn, rows: Table) -> str:
-    """Return a column of numbers; one that is the same in all rows is told once."""
+    """Return a column of numbers; one that is the same in all rows is written once."""
     values = getattr(rows, column.name)
     same = len(values) and (values == values[0]).all()
     source = str(int(values[0])) if same else f"r.{name(column.name)}"
@@ -195,7 +195,7 @@ def _with_unknown_bytes(profile: Profile) -> Executions:
     )
 
 
-def _told(profile: Profile, fingerprint: str, counts: Mapping[str, int]) -> CaptureFiles:
+def _contents(profile: Profile, fingerprint: str, counts: Mapping[str, int]) -> CaptureFiles:
     in_each = np.bincount(profile.executions.capture, minlength=len(profile.captures))
     captures = tuple(_capture(capture, int(in_each[capture.index])) for capture in profile.captures)
     problems = tuple((problem.where, problem.what) for problem in profile.problems)
@@ -222,20 +222,20 @@ def _capture(capture: Capture, executions: int) -> tuple[Any, ...]:
     return tuple(None if isinstance(value, Missing) else value for value in values)
 
 
-def _as_json(told: CaptureFiles) -> str:
+def _as_json(contents: CaptureFiles) -> str:
     document = {
         "schema": SCHEMA,
-        "fingerprint": told.fingerprint,
-        "host": told.host,
-        "rank": told.rank,
-        "counts": told.counts,
-        "captures": told.captures,
-        "problems": told.problems,
+        "fingerprint": contents.fingerprint,
+        "host": contents.host,
+        "rank": contents.rank,
+        "counts": contents.counts,
+        "captures": contents.captures,
+        "problems": contents.problems,
     }
     return json.dumps(document, separators=(",", ":"))
 
 
-def read_told(key: bytes, value: bytes) -> CaptureFiles | None:
+def read_contents(key: bytes, value: bytes) -> CaptureFiles | None:
     """Return what a file tells of itself, by a pair of its metadata; None where it is not ours."""
     if key != _KEY.encode():
         return None

@@ -35,7 +35,7 @@ def writer() -> DuckDBPyConnection:
     return _silent(duckdb.connect(config={**_ALONE, "threads": 1}))
 
 
-def asked(scratch: Path, readable: Sequence[Path]) -> DuckDBPyConnection:
+def query_connection(scratch: Path, readable: Sequence[Path]) -> DuckDBPyConnection:
     """Return a connection that anybody may ask: it reads and writes below these directories alone.
 
     Nothing can be installed or loaded, and no setting be changed.
@@ -96,25 +96,25 @@ class registered:  # noqa: N801 - used like a function, in a `with`
     ) -> None:
         """Show nothing yet."""
         self._connection, self._table, self._columns = connection, table, columns
-        self._held = f"{table} as held"
+        self._stored = f"{table} as stored"
 
     def __enter__(self) -> None:
         """Show the columns."""
         # Masks stand beside their columns: DuckDB before 2.0, which is the last for Python 3.10,
         # takes what is under a mask for a value.
-        held = {each: np.ma.getdata(column) for each, column in self._columns.items()}
+        stored = {each: np.ma.getdata(column) for each, column in self._columns.items()}
         masks = {each: np.ma.getmask(column) for each, column in self._columns.items()}
         lost = {f"{each} lost": mask for each, mask in masks.items() if mask is not np.ma.nomask}
-        self._connection.register(self._held, held | lost)
-        shown = ", ".join(_shown(each, is_masked=f"{each} lost" in lost) for each in held)
+        self._connection.register(self._stored, stored | lost)
+        shown = ", ".join(_shown(each, is_masked=f"{each} lost" in lost) for each in stored)
         self._connection.execute(
-            f"CREATE TEMP VIEW {name(self._table)} AS SELECT {shown} FROM {name(self._held)}"
+            f"CREATE TEMP VIEW {name(self._table)} AS SELECT {shown} FROM {name(self._stored)}"
         )
 
     def __exit__(self, *_: object) -> None:
         """Let go of the columns."""
         self._connection.execute(f"DROP VIEW {name(self._table)}")
-        self._connection.unregister(self._held)
+        self._connection.unregister(self._stored)
 
 
 def _shown(column: str, *, is_masked: bool) -> str:

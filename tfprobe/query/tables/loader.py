@@ -21,13 +21,13 @@ from tfprobe.query.tables.capture_cache import Choice, Kept, forget_damaged, kep
 from tfprobe.query.tables.catalogue import BY_NAME, HISTORY, HISTORY_QUERY, SHAPES
 from tfprobe.query.tables.database import (
     Array,
-    asked,
     close,
     columns,
     files,
     literal,
     name,
     plain,
+    query_connection,
     registered,
 )
 from tfprobe.query.tables.run_tables import TableShape, TableSource
@@ -92,7 +92,7 @@ class TableLoader:
         self._lost: dict[Shard, FailedShard] = {}
         self._lost_captures: dict[Shard, FailedShard] = {}
         self._lost_accounts: dict[Shard, FailedShard] = {}
-        self.connection = asked(scratch, [entry.folder.tables for entry in entries])
+        self.connection = query_connection(scratch, [entry.folder.tables for entry in entries])
         self._kinds: dict[str, str] = {}
         for shape in SHAPES:
             self._refuse(shape)
@@ -101,8 +101,10 @@ class TableLoader:
     @property
     def problems(self) -> tuple[Problem, ...]:
         """Return those that were met so far; the table of that name has them, too."""
-        told = [Problem(*problem) for one in self._kept or () for problem in one.told.problems]
-        return (*(lost.problem() for lost in self._all_lost().values()), *told)
+        problems = [
+            Problem(*problem) for kept in self._kept or () for problem in kept.contents.problems
+        ]
+        return (*(lost.problem() for lost in self._all_lost().values()), *problems)
 
     def close(self) -> None:
         """Let go of everything, and end what a query still does.
@@ -209,10 +211,10 @@ class TableLoader:
             places = {shard: at for shard, at in self.shards.items() if shard.run == run}
             if not places:
                 continue
-            told = answer(
+            report = answer(
                 entry.folder, self._here, rank=self._rank, choose=self._choose, watch=self._watch
             )
-            found = found_in(told.report, places)
+            found = found_in(report.report, places)
             for shard, place in places.items():
                 if shard in found:
                     self._insert("account", account_rows(found[shard], place))
@@ -285,7 +287,7 @@ class TableLoader:
             yield place.run, place.process, problem.where, problem.what
         for each in self._captured():
             place = self.shards[each.shard]
-            for where, what in each.told.problems:
+            for where, what in each.contents.problems:
                 yield place.run, place.process, where, what
 
     def _insert(self, table: str, rows: Iterable[small_tables.Row]) -> None:
@@ -318,9 +320,9 @@ def load_without_captures(shard: Shard) -> Profile | Died:
 
 # Any: values of cells.
 def _captures(found: Kept, place: RowPlace) -> Iterator[tuple[Any, ...]]:
-    told = found.told
-    for capture in told.captures:
-        yield (place.run, place.process, told.host, told.rank, *capture)
+    contents = found.contents
+    for capture in contents.captures:
+        yield (place.run, place.process, contents.host, contents.rank, *capture)
 
 
 def _declared(shape: TableShape) -> str:

@@ -45,7 +45,7 @@ def ask(tables: TableLoader, query: str, watch: Watch | None = None) -> QueryRes
 
     Raises UsageError for what is no query, or asks for what does not exist or is not allowed.
     """
-    with _told():
+    with _translated_errors():
         _check(tables.connection, query)
         tables.read(_touched(tables.connection, query), watch)
         return _begin(tables, query)
@@ -57,7 +57,7 @@ def write(tables: TableLoader, query: str, path: str, watch: Watch | None = None
     def made() -> None:
         tables.connection.sql(query).write_parquet(path, compression="zstd")
 
-    with _told():
+    with _translated_errors():
         _check(tables.connection, query)
         tables.read(_touched(tables.connection, query), watch)
         _tried(tables, made)
@@ -69,8 +69,10 @@ def _touched(connection: DuckDBPyConnection, query: str) -> frozenset[str]:
     Those that it makes itself are none of ours. What nobody can see here is read when the query
     fails for want of it.
     """
-    asked = "SELECT json_serialize_sql(?::VARCHAR)"
-    ((text,),) = interruptibly(connection, lambda: connection.execute(asked, [query]).fetchall())
+    statement = "SELECT json_serialize_sql(?::VARCHAR)"
+    ((text,),) = interruptibly(
+        connection, lambda: connection.execute(statement, [query]).fetchall()
+    )
     try:
         parsed = json.loads(text)
     except RecursionError as exc:
@@ -171,7 +173,7 @@ def _batches(
     rows = first
     while rows:
         yield rows
-        with _told():
+        with _translated_errors():
             rows = interruptibly(connection, lambda: result.fetchmany(_ROWS_AT_ONCE))
 
 
@@ -203,7 +205,7 @@ def _is_utf8(text: str) -> bool:
 
 
 @contextmanager
-def _told() -> Iterator[None]:
+def _translated_errors() -> Iterator[None]:
     """Turn what DuckDB raises into one paragraph, and a signal into what it is."""
     import duckdb
 
@@ -235,5 +237,5 @@ def _paragraph(text: str) -> str:
             f" (line {position['line']}, at `{near}`)" if near else f" (line {position['line']})"
         )
         text = text[: position.start()]
-    told = " ".join(text.split()).rstrip(".")
-    return f"The query cannot be answered: {told}{where}."
+    message = " ".join(text.split()).rstrip(".")
+    return f"The query cannot be answered: {message}{where}."

@@ -25,7 +25,7 @@ class TableColumn:
 
     name: str
     type: str
-    told: str
+    description: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class TableShape:
     """One table."""
 
     name: str
-    told: str
+    description: str
     source: TableSource
     columns: tuple[TableColumn, ...]
 
@@ -42,29 +42,29 @@ class TableShape:
         return next(column for column in self.columns if column.name == name)
 
 
-def text(name: str, told: str) -> TableColumn:
+def text(name: str, description: str) -> TableColumn:
     """Return a column of text."""
-    return TableColumn(name, "VARCHAR", told)
+    return TableColumn(name, "VARCHAR", description)
 
 
-def texts(name: str, told: str) -> TableColumn:
+def texts(name: str, description: str) -> TableColumn:
     """Return a column of lists of text."""
-    return TableColumn(name, "VARCHAR[]", told)
+    return TableColumn(name, "VARCHAR[]", description)
 
 
-def whole(name: str, told: str) -> TableColumn:
+def whole(name: str, description: str) -> TableColumn:
     """Return a column of whole numbers: counts, bytes, nanoseconds."""
-    return TableColumn(name, "BIGINT", told)
+    return TableColumn(name, "BIGINT", description)
 
 
-def real(name: str, told: str) -> TableColumn:
+def real(name: str, description: str) -> TableColumn:
     """Return a column of other numbers."""
-    return TableColumn(name, "DOUBLE", told)
+    return TableColumn(name, "DOUBLE", description)
 
 
-def truth(name: str, told: str) -> TableColumn:
+def truth(name: str, description: str) -> TableColumn:
     """Return a column of truths."""
-    return TableColumn(name, "BOOLEAN", told)
+    return TableColumn(name, "BOOLEAN", description)
 
 
 RUN_KEY = (text("run", "id of the run: the name of its directory"),)

@@ -304,15 +304,15 @@ class ProcessAccount:
 
 def found_in(report: Report, shards: Iterable[Shard]) -> Mapping[Shard, ProcessAccount]:
     """Return the processes that a report tells of; it has them in the order of the shards."""
-    told = [
+    accounts = [
         ProcessAccount(process.process, account)
         for process, account in zip(report.processes, report.accounts, strict=True)
     ]
     found: dict[Shard, ProcessAccount] = {}
     for shard in shards:
         # By the folder alone: the host of a folder may be called otherwise by its process.
-        if len(found) < len(told) and told[len(found)].process.folder == shard.folder:
-            found[shard] = told[len(found)]
+        if len(found) < len(accounts) and accounts[len(found)].process.folder == shard.folder:
+            found[shard] = accounts[len(found)]
     return found
 
 

@@ -60,14 +60,14 @@ class Storage:
     def __init__(self, url: str) -> None:
         """Connect, where the storage needs that. Raises UsageError and UnreadableInput."""
         self.shown = shown(url)
-        with self.told("opened"):
+        with self.translated_errors("opened"):
             self._fs, root = _opened(url)
             self._fs.invalidate_cache()
         self.root = str(root).rstrip("/")
         self._is_http = root.startswith(("http://", "https://"))
 
     @contextmanager
-    def told(self, what: str) -> Iterator[None]:
+    def translated_errors(self, what: str) -> Iterator[None]:
         """Turn any error of the storage into one that says what was tried."""
         try:
             yield
@@ -97,7 +97,7 @@ class Storage:
         directory = self._key(below)
         files: dict[str, RemoteFile] = {}
         directories: list[str] = []
-        with self.told("listed"):
+        with self.translated_errors("listed"):
             for entry in self._entries(directory):
                 name = self._name(entry, directory)
                 if name is not None and entry.get("type") == "directory":
@@ -141,7 +141,7 @@ class Storage:
 
     def fetch(self, file: RemoteFile, target: str) -> bool:
         """Copy a file to a local one; False where it is gone by now."""
-        with self.told("read"):
+        with self.translated_errors("read"):
             try:
                 self._fs.get_file(file.key, target)
             except FileNotFoundError:
@@ -150,7 +150,7 @@ class Storage:
 
     def read(self, name: str) -> bytes | None:
         """Return the content of a small file; None where there is none."""
-        with self.told("read"):
+        with self.translated_errors("read"):
             try:
                 content = self._fs.cat_file(self._key(name))
             except FileNotFoundError:
@@ -159,13 +159,13 @@ class Storage:
 
     def put(self, source: str, name: str) -> None:
         """Write a file from a local one."""
-        with self.told("written"):
+        with self.translated_errors("written"):
             self._make_room(name)
             self._fs.put_file(source, self._key(name))
 
     def put_bytes(self, content: bytes, name: str) -> None:
         """Write a file."""
-        with self.told("written"):
+        with self.translated_errors("written"):
             self._make_room(name)
             self._fs.pipe_file(self._key(name), content)
 
@@ -179,7 +179,7 @@ class Storage:
     def _known(self, file: RemoteFile) -> RemoteFile:
         if file.size_bytes is not None:
             return file
-        with self.told("read"):
+        with self.translated_errors("read"):
             try:
                 return _remote_file({**self._fs.info(file.key), "name": file.key})
             except FileNotFoundError:

@@ -13,13 +13,14 @@ JOB = """
 import sys
 from pathlib import Path
 from tfprobe.query.tables import database
-connection = database.writer() if sys.argv[1] == "writer" else database.asked(Path.cwd(), [])
+is_writer = sys.argv[1] == "writer"
+connection = database.writer() if is_writer else database.query_connection(Path.cwd(), [])
 rows = connection.execute("SELECT value FROM duckdb_settings() WHERE name = 'enable_progress_bar'")
 print(sys.stdout.isatty(), *rows.fetchone())
 """
 
 
-@pytest.mark.parametrize("which", ["writer", "asked"])
+@pytest.mark.parametrize("which", ["writer", "query"])
 def test_no_progress_bar_is_drawn_on_a_terminal(which: str) -> None:
     """There DuckDB draws one by itself where a query takes two seconds, among the rows."""
     master, slave = pty.openpty()

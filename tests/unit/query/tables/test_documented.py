@@ -23,7 +23,9 @@ def test_the_page_has_every_column(shape: TableShape) -> None:
 
     rows = [line for line in section[1].splitlines() if line.startswith("| `")]
 
-    assert rows == [f"| `{each.name}` | {each.type} | {each.told} |" for each in shape.columns]
+    assert rows == [
+        f"| `{each.name}` | {each.type} | {each.description} |" for each in shape.columns
+    ]
 
 
 def test_the_page_promises_no_other_table() -> None:
