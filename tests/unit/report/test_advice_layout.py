@@ -10,7 +10,7 @@ from tfprobe.errors import Missing
 from tfprobe.findings.engine import Advice, judge
 from tfprobe.findings.finding import Evidence, Finding, Gain, Severity, Subject
 from tfprobe.findings.rule import RunAnalysis
-from tfprobe.report.text.findings import finding_lines, lay_out, lay_out_markdown
+from tfprobe.report.text.findings import finding_lines, render_advice, render_advice_markdown
 
 
 def _advice() -> Advice:
@@ -24,7 +24,7 @@ def _advice() -> Advice:
 @pytest.mark.parametrize("width", [60, 80, 100])
 def test_no_line_is_wider_than_the_page(width: int) -> None:
     """At any width, with long names."""
-    text = lay_out(_advice(), "python " + "train/" * 40, width=width, colour=False)
+    text = render_advice(_advice(), "python " + "train/" * 40, width=width, colour=False)
 
     assert max(map(len, text.splitlines())) <= width
     assert [line for line in text.splitlines() if line != line.rstrip()] == []
@@ -32,7 +32,7 @@ def test_no_line_is_wider_than_the_page(width: int) -> None:
 
 def test_a_finding_says_what_how_much_where_and_what_to_do() -> None:
     """In a few lines, the word of its severity first."""
-    text = lay_out(_advice(), "python train.py", width=100, colour=False)
+    text = render_advice(_advice(), "python train.py", width=100, colour=False)
 
     assert "\ncritical  Steps wait for their input  input_bound\n" in text
     assert "fit model · at most 61.6 % (616 ms of 1.00 s), likely 20.0 %" in text
@@ -44,8 +44,8 @@ def test_a_finding_says_what_how_much_where_and_what_to_do() -> None:
 
 def test_colour_only_where_it_is_asked_for() -> None:
     """A pipe gets none."""
-    plain = lay_out(_advice(), "x", width=80, colour=False)
-    coloured = lay_out(_advice(), "x", width=80, colour=True)
+    plain = render_advice(_advice(), "x", width=80, colour=False)
+    coloured = render_advice(_advice(), "x", width=80, colour=True)
 
     assert "\x1b[" not in plain
     assert "\x1b[" in coloured
@@ -53,7 +53,9 @@ def test_colour_only_where_it_is_asked_for() -> None:
 
 def test_nothing_found_is_said() -> None:
     """And what could not be looked at."""
-    text = lay_out(judge(RunAnalysis((), (loop(ops=Missing("no")),))), "x", width=80, colour=False)
+    text = render_advice(
+        judge(RunAnalysis((), (loop(ops=Missing("no")),))), "x", width=80, colour=False
+    )
 
     assert "No optimization was found" in text
     assert "could not be checked" in text
@@ -82,15 +84,15 @@ def test_names_from_a_recording_steer_no_terminal() -> None:
     )
     advice = Advice((evil,), (), Missing("none"))
 
-    text = lay_out(advice, "\x1b[2J", width=80, colour=False)
+    text = render_advice(advice, "\x1b[2J", width=80, colour=False)
 
     assert "\x1b" not in text
-    assert "\x1b" not in lay_out_markdown(advice, "t")
+    assert "\x1b" not in render_advice_markdown(advice, "t")
 
 
 def test_markdown_has_a_heading_for_each_finding() -> None:
     """With its evidence as a list, the capture and the command as code."""
-    text = lay_out_markdown(_advice(), "python train.py")
+    text = render_advice_markdown(_advice(), "python train.py")
 
     assert "# Advice on `python train.py`" in text
     assert "\n## critical: Steps wait for their input\n" in text

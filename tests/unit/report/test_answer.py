@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from tfprobe.report.format.query_rows import lay_out
+from tfprobe.report.format.query_rows import render_rows
 
 
 def _lines(columns: list[tuple[str, str]], *batches: list[tuple[object, ...]], width: int = 80):
-    return "".join(lay_out(columns, batches, width=width, colour=False)).splitlines()
+    return "".join(render_rows(columns, batches, width=width, colour=False)).splitlines()
 
 
 def test_numbers_stand_to_the_right() -> None:

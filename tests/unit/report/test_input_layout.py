@@ -7,7 +7,7 @@ import pytest
 from tests.support.profiles import Span, Step, loop, op, process, profile
 from tfprobe.analysis.input.input_verdict import judge
 from tfprobe.profile.capture_tables import SpanKind
-from tfprobe.report.text.input import lay_out
+from tfprobe.report.text.input import render_input
 
 ROOT = "Iterator::Root"
 
@@ -22,7 +22,7 @@ def page(wait_us: int, width: int = 100) -> str:
     ]
     steps = [Step(rows, wait_us + 1000, spans=spans)]
     loops = judge(profile(steps, loops=[loop(kind="fit", name="model" * 20)]))
-    return lay_out(loops, [process()], width=width, colour=False)
+    return render_input(loops, [process()], width=width, colour=False)
 
 
 @pytest.mark.parametrize("width", [60, 80, 100, 120])
@@ -60,8 +60,8 @@ def test_a_work_among_several_processes_has_the_name_of_its_process() -> None:
     processes = [process(rank=3), process(rank=None, pid=77)]
     loops = judge(profile(steps, loops=[loop(kind="fit", name="m")], processes=processes))
 
-    by_rank = lay_out(loops, processes, width=100, colour=False)
-    by_pid = lay_out(loops, processes[::-1], width=100, colour=False)
+    by_rank = render_input(loops, processes, width=100, colour=False)
+    by_pid = render_input(loops, processes[::-1], width=100, colour=False)
 
     assert by_rank.startswith("fit m, rank 3: ")
     assert by_pid.startswith("fit m, pid 77: ")

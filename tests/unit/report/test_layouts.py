@@ -18,8 +18,7 @@ from tfprobe.profile.activities import ResourceSample
 from tfprobe.profile.capture_tables import Place
 from tfprobe.profile.profile import Problem
 from tfprobe.profile.snapshots import RunLine
-from tfprobe.report.diff import markdown as diff_markdown
-from tfprobe.report.diff import text as diff_layout
+from tfprobe.report.diff import pair as diff_layout
 from tfprobe.report.documents.run_report import Report, gather_report
 from tfprobe.report.documents.step_report import gather_steps as step_gather
 from tfprobe.report.format import page
@@ -32,7 +31,7 @@ MS = 1_000_000
 
 
 def report_text(report: Report, **page) -> str:
-    return report_layout.lay_out(report, advise(profile()), **page)
+    return report_layout.render_report(report, advise(profile()), **page)
 
 
 def full_report() -> Report:
@@ -149,7 +148,7 @@ def test_the_listing_shows_a_run_a_line():
     known = RunLine("r2", "/runs/r2", ("python", "a b.py"), "2026", "node7", 2, 20_049, "running")
     lost = RunLine("r1", "/runs/r1", Missing("x"), Missing("x"), Missing("x"), 0, 0, "unknown")
 
-    text = runs.lay_out([known, lost], 10**18, width=80, colour=False)
+    text = runs.render_runs([known, lost], 10**18, width=80, colour=False)
 
     assert text.splitlines()[1] == "r2   running  now          2  20,049  python 'a b.py'"
     assert text.splitlines()[2] == "r1   unknown    –          0       0  ?"
@@ -160,7 +159,7 @@ def test_sizes_are_listed_where_they_were_measured():
     run = RunLine("r2", "/runs/r2", ("python", "a.py"), "2026", "node7", 2, 20_049, "killed")
     sized = replace(run, size_bytes=3 << 20, active_unix_ns=10**18)
 
-    text = runs.lay_out([sized, run], 10**18 + 90 * 60 * 10**9, width=80, colour=False)
+    text = runs.render_runs([sized, run], 10**18 + 90 * 60 * 10**9, width=80, colour=False)
 
     lines = text.splitlines()
     assert lines[0] == "run  state      age  processes   steps      size  command"
@@ -173,7 +172,7 @@ def test_a_run_of_the_future_has_no_age():
     run = RunLine("r2", "/runs/r2", ("python",), "2026", "node7", 2, 9, "killed")
     ahead = [replace(run, active_unix_ns=10**18 + s * 10**9) for s in (30, 3600)]
 
-    text = runs.lay_out(ahead, 10**18, width=80, colour=False)
+    text = runs.render_runs(ahead, 10**18, width=80, colour=False)
 
     assert [line.split()[2] for line in text.splitlines()[1:]] == ["now", "–"]
 
@@ -182,7 +181,7 @@ def test_steps_show_the_latest():
     """Each loop has its summary and its latest steps."""
     report = step_gather(profile(loops=[timed_loop([5_000_000] * 30, sampled=[29])]), last=2)
 
-    text = steps.lay_out(report, width=80, colour=False)
+    text = steps.render_steps(report, width=80, colour=False)
 
     assert "30 steps, 1 traced" in text
     assert [line.split()[0] for line in text.splitlines()[-2:]] == ["28", "29"]
@@ -191,7 +190,9 @@ def test_steps_show_the_latest():
 
 def test_markdown_has_the_same_numbers():
     """--md writes tables a pull request shows; pipes in names do not break them."""
-    text = markdown.lay_out(gather_report(profile(loops=[loop(name="a|b")])), advise(profile()))
+    text = markdown.render_report_markdown(
+        gather_report(profile(loops=[loop(name="a|b")])), advise(profile())
+    )
 
     assert "| session_run | a\\|b | 10 |" in text
 
@@ -210,7 +211,7 @@ def test_the_page_of_steps_fits(width):
     ]
     one = process(unix_minus_monotonic_ns=UNIX_NS - MONO_NS)
 
-    text = steps.lay_out(
+    text = steps.render_steps(
         step_gather(profile(loops=loops, processes=[one]), last=2), width=width, colour=False
     )
 
@@ -249,7 +250,7 @@ def test_the_page_of_a_comparison_fits(width):
     """What differs, the answer, step times and ops: no line is wider than the page."""
     found = two_runs()
 
-    text = diff_layout.lay_out(
+    text = diff_layout.render_diff(
         found,
         [("steps", judge(found, on="steps", allowed_ratio=0.05, strict=True))],
         width=width,
@@ -266,7 +267,7 @@ def test_the_page_of_a_comparison_fits(width):
 
 def test_a_comparison_in_markdown_has_the_same_numbers():
     """--md writes tables that a pull request shows."""
-    text = diff_markdown.lay_out(two_runs(), [])
+    text = diff_layout.render_diff_markdown(two_runs(), [])
 
     assert "| TensorFlow | 2.21.0 | 2.20.0 |" in text
     assert "| MatMul | 40.0 µs | 80.0 µs | +100.0 % |" in text
@@ -279,7 +280,7 @@ def test_many_processes_are_put_together():
     report = gather_report(profile(processes=processes, loops=loops))
 
     text = report_text(report, width=100, colour=False)
-    page = markdown.lay_out(report, advise(profile()))
+    page = markdown.render_report_markdown(report, advise(profile()))
 
     assert "1,000 processes on 1 host · finished · TensorFlow 2.21.0" in text
     assert "pid 4711" not in text

@@ -9,7 +9,7 @@ from tests.support.stacks import sampled
 from tfprobe.analysis.system.stack_lines import StackSummary, stack_summaries
 from tfprobe.analysis.system.stack_samples import process_trees
 from tfprobe.profile.profile import Profile
-from tfprobe.report.text.stacks import lay_out, sentence
+from tfprobe.report.text.stacks import render_stacks, sentence
 
 NO_STACKS = StackSummary("node7 pid 1", 0, 0, 0, 0, 0, 0, (), ("py-spy: Permission denied",))
 
@@ -39,7 +39,9 @@ def test_installed_calls_that_only_pass_on_are_left_out() -> None:
     """The program's own lines stay, and so does what takes time itself."""
     told = made((0, "main fit execute"), (59_000, ""))
 
-    page = lay_out(process_trees(told), by_thread=True, least_ratio=0.03, width=100, colour=False)
+    page = render_stacks(
+        process_trees(told), by_thread=True, least_ratio=0.03, width=100, colour=False
+    )
 
     lines = [line.strip() for line in page.splitlines()]
     assert "1,204 samples of 61.0 s at 20 a second, 1 thread; 4 more failed" in page

@@ -20,8 +20,8 @@ from tfprobe.profile.capture_tables import Place, SpanKind
 from tfprobe.profile.profile import Profile
 from tfprobe.report.documents.tiers import Tiers, gather_tiers, tiers_document
 from tfprobe.report.format import page
-from tfprobe.report.text.machines import in_short
-from tfprobe.report.text.tiers import lay_out
+from tfprobe.report.text.machines import hardware_summary
+from tfprobe.report.text.tiers import render_tiers
 
 LONG = "a_kernel_of_many_template_arguments<float, 4, " * 5
 
@@ -89,7 +89,7 @@ def gathered(**changes) -> Tiers:
 @pytest.mark.parametrize("width", [60, 80, 100, 140])
 def test_no_line_is_wider_than_the_page(width: int):
     """Long names of kernels and activities give way."""
-    text = lay_out(gathered(), width=width, colour=False)
+    text = render_tiers(gathered(), width=width, colour=False)
 
     assert max(map(len, text.splitlines())) <= width
     assert [line for line in text.splitlines() if line != line.rstrip()] == []
@@ -97,7 +97,7 @@ def test_no_line_is_wider_than_the_page(width: int):
 
 def test_all_tiers_are_on_the_page():
     """From what the program does down to what it runs on."""
-    text = lay_out(gathered(), width=100, colour=False)
+    text = render_tiers(gathered(), width=100, colour=False)
 
     headings = [line.split(" · ")[0] for line in text.splitlines() if line and line[0] != " "]
     assert headings == ["Application", "Framework", "Runtime", "Hardware", "NVIDIA H200 0"]
@@ -107,7 +107,7 @@ def test_all_tiers_are_on_the_page():
 
 def test_what_the_process_waited_for_is_on_the_page():
     """A CPU, a garbage collection, and who had the CPUs of the machine meanwhile."""
-    lines = lay_out(gathered(), width=140, colour=False).splitlines()
+    lines = render_tiers(gathered(), width=140, colour=False).splitlines()
 
     def row(name: str) -> str:
         return next(line for line in lines if line.strip().startswith(name))
@@ -122,7 +122,7 @@ def test_what_is_not_known_says_why():
     """A run on a CPU without samples has four tiers as well; two of them say what is missing."""
     empty = gather_tiers(profile([Step([op("MatMul", 0, 10)])], loops=[loop()]))
 
-    text = lay_out(empty, width=100, colour=False)
+    text = render_tiers(empty, width=100, colour=False)
 
     assert "no driver call in the captures: no accelerator" in text
     assert "the process took no resource sample" in text
@@ -133,7 +133,7 @@ def test_what_no_sample_tells_is_named_with_its_reason():
     """One line for all amounts with the same reason."""
     only = resource_sample(0, read_bytes=Missing("/proc/PID/io is closed"), threads=3)
 
-    text = lay_out(gathered(resource_samples=[only]), width=140, colour=False)
+    text = render_tiers(gathered(resource_samples=[only]), width=140, colour=False)
 
     assert "no read/s: /proc/PID/io is closed" in text
     assert "Hardware · 1 sample" in text
@@ -151,7 +151,7 @@ def test_pools_stand_beside_the_threads(settings, told: str):
     """As the job chose them, or as TensorFlow does; nothing where nobody knows."""
     node = process(unix_minus_monotonic_ns=10**18, settings=settings)
 
-    text = lay_out(gathered(processes=[node]), width=120, colour=False)
+    text = render_tiers(gathered(processes=[node]), width=120, colour=False)
 
     (line,) = [line for line in text.splitlines() if line.startswith("  threads")]
     assert line.partition("█ ")[2].strip() == told
@@ -181,7 +181,7 @@ def _with_threads(unmapped: int = 0) -> Tiers:
 
 def test_threads_stand_by_their_cpu_time():
     """Those that used any, with where they mostly stood."""
-    lines = lay_out(_with_threads(), width=100, colour=False).splitlines()
+    lines = render_tiers(_with_threads(), width=100, colour=False).splitlines()
 
     at = next(at for at, line in enumerate(lines) if line.split()[:1] == ["thread"])
     assert [line.split() for line in lines[at : at + 4]] == [
@@ -194,7 +194,7 @@ def test_threads_stand_by_their_cpu_time():
 
 def test_threads_that_cannot_be_told_apart_are_counted():
     """As in Python 3.6."""
-    assert "3 Python threads cannot be separated" in lay_out(
+    assert "3 Python threads cannot be separated" in render_tiers(
         _with_threads(3), width=140, colour=False
     )
 
@@ -223,7 +223,7 @@ def test_estimates_are_marked():
     """Of a million callbacks not each was kept."""
     (line,) = [
         line
-        for line in lay_out(gathered(), width=100, colour=False).splitlines()
+        for line in render_tiers(gathered(), width=100, colour=False).splitlines()
         if "callbacks" in line
     ]
 
@@ -236,7 +236,7 @@ def test_the_short_form_is_a_few_lines(width: int):
     """What took the time, how busy the machine was, and how busy its accelerators."""
     tiers = gathered()
 
-    text = page.render(in_short(tiers.hardware), width=width, colour=False)
+    text = page.render(hardware_summary(tiers.hardware), width=width, colour=False)
 
     machine, accelerators = text.splitlines()
     assert "1.00 of 2 CPUs busy (9.1 % throttled), at most 2.00 GiB of" in machine
@@ -248,4 +248,4 @@ def test_the_short_form_is_silent_where_nothing_is_known():
     """A recording of an older tfprobe has no samples."""
     tiers = gather_tiers(profile())
 
-    assert list(in_short(tiers.hardware)) == []
+    assert list(hardware_summary(tiers.hardware)) == []

@@ -161,14 +161,14 @@ def _refuse_held(entries: list[RunEntry], here: Machine, *, force: bool) -> None
 
 def _say(lines: list[RunLine], *, as_json: bool) -> int:
     from tfprobe.cli.read.ls import document
-    from tfprobe.report.text.runs import lay_out
+    from tfprobe.report.text.runs import render_runs
 
     if as_json:
         runs = [document(line) for line in lines]
         common.show_json({"schema": "tfprobe.rm/1", "would_remove": runs})
         return 0
     width, colour = common.page_width(), common.page_colour()
-    common.show_page(lay_out(lines, time.time_ns(), width=width, colour=colour))
+    common.show_page(render_runs(lines, time.time_ns(), width=width, colour=colour))
     common.show(f"Would remove {_amount(lines)}.\n")
     return 0
 

@@ -109,17 +109,17 @@ def _thresholds(words: tuple[str, ...]) -> Thresholds:
 
 
 def _show(advice: Advice, run: Run, *, as_json: bool, markdown: str | None) -> None:
-    from tfprobe.report.text.findings import lay_out, lay_out_markdown
+    from tfprobe.report.text.findings import render_advice, render_advice_markdown
 
     command = run.command
     title = run.id if isinstance(command, Missing) else shlex.join(command)
     if as_json:
         common.show_json(_document(advice, run))
     if markdown is not None:
-        common.write_file(markdown, lay_out_markdown(advice, title))
+        common.write_file(markdown, render_advice_markdown(advice, title))
     if not as_json and markdown is None:
         width, colour = common.page_width(), common.page_colour()
-        common.show_page(lay_out(advice, title, width=width, colour=colour))
+        common.show_page(render_advice(advice, title, width=width, colour=colour))
 
 
 def _document(advice: Advice, run: Run) -> dict[str, Any]:

@@ -45,9 +45,11 @@ def command(run: str, output: str | None, as_json: bool, rank: int | None, each_
         hint = "`tfprobe report` shows what is known about it."
         raise NoAnswer(f"{source} has no breakdown: {item.reason}.", hint=hint)
     if not as_json:
-        from tfprobe.report.text.breakdown import lay_out
+        from tfprobe.report.text.breakdown import render_breakdown
 
         width, colour = common.page_width(), common.page_colour()
         processes = profile.processes
-        common.show_page(lay_out(loops, processes, width=width, colour=colour, each_step=each_step))
+        common.show_page(
+            render_breakdown(loops, processes, width=width, colour=colour, each_step=each_step)
+        )
     return 0

@@ -67,10 +67,10 @@ def command(
         why = " ".join(no_data_reasons.explain(profile)) or "No step was traced."
         raise NoAnswer(f"{source} has no input data.", hint=why)
     if not as_json:
-        from tfprobe.report.text.input import lay_out
+        from tfprobe.report.text.input import render_input
 
         width, colour = common.page_width(), common.page_colour()
-        common.show_page(lay_out(loops, profile.processes, width=width, colour=colour))
+        common.show_page(render_input(loops, profile.processes, width=width, colour=colour))
     return 0
 
 

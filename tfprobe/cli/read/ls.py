@@ -79,10 +79,10 @@ def command(
         raise NoAnswer(f"There is no run in {named}.", hint=hint)
     if not shown:
         raise run_filters.nothing_left(named, len(runs), found)
-    from tfprobe.report.text.runs import lay_out
+    from tfprobe.report.text.runs import render_runs
 
     width, colour = common.page_width(), common.page_colour()
-    common.show_page(lay_out(shown, now_ns, width=width, colour=colour))
+    common.show_page(render_runs(shown, now_ns, width=width, colour=colour))
     return 0
 
 

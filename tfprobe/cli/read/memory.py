@@ -48,10 +48,10 @@ def command(
     if isinstance(allocators, Missing) and isinstance(hosts, Missing):
         raise NoAnswer(f"{found.source} has no memory data: {allocators.reason}.")
     if not as_json:
-        from tfprobe.report.text.memory import lay_out
+        from tfprobe.report.text.memory import render_memory
 
         width, colour = common.page_width(), common.page_colour()
         common.show_page(
-            lay_out(found.loop, allocators, variables, hosts, by, width=width, colour=colour)
+            render_memory(found.loop, allocators, variables, hosts, by, width=width, colour=colour)
         )
     return 0

@@ -88,13 +88,13 @@ def command(
     if as_json:
         common.show_json(published(report_document(report, advice)))
     if markdown is not None:
-        from tfprobe.report.text.markdown import lay_out as lay_out_markdown
+        from tfprobe.report.text.markdown import render_report_markdown
 
-        common.write_file(markdown, lay_out_markdown(report, advice))
+        common.write_file(markdown, render_report_markdown(report, advice))
     if not as_json and markdown is None and html is None:
-        from tfprobe.report.text.report import lay_out
+        from tfprobe.report.text.report import render_report
 
-        text = lay_out(report, advice, width=common.page_width(), colour=common.page_colour())
+        text = render_report(report, advice, width=common.page_width(), colour=common.page_colour())
         common.show_page(text)
     has_steps = any(process.loops for process in report.processes)
     return 0 if has_steps or report.run.is_live else NoAnswer.exit_code
@@ -228,10 +228,10 @@ def _show_line(made: MadeReport) -> None:
 def _show_report(made: MadeReport | ShownReport | None) -> None:
     if made is None:
         return
-    from tfprobe.report.text.report import lay_out
+    from tfprobe.report.text.report import render_report
 
     width, colour = common.page_width(), common.page_colour()
-    common.show_page(lay_out(made.report, made.advice, width=width, colour=colour))
+    common.show_page(render_report(made.report, made.advice, width=width, colour=colour))
 
 
 def _status(made: MadeReport | ShownReport | None) -> int:

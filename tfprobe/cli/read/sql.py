@@ -113,7 +113,7 @@ def _show_pieces(answer: QueryResult, form: _Form) -> None:
 
 def _pieces(answer: QueryResult, form: _Form) -> Iterable[str]:
     from tfprobe.export import rows
-    from tfprobe.report.format.query_rows import lay_out
+    from tfprobe.report.format.query_rows import render_rows
 
     if form.as_json:
         return rows.as_json(answer.columns, answer.batches)
@@ -121,7 +121,7 @@ def _pieces(answer: QueryResult, form: _Form) -> Iterable[str]:
         return rows.as_csv(answer.columns, answer.batches)
     is_terminal = sys.stdout is not None and sys.stdout.isatty()
     width = common.page_width() if is_terminal else common.FILE_WIDTH
-    return lay_out(answer.columns, answer.batches, width=width, colour=common.page_colour())
+    return render_rows(answer.columns, answer.batches, width=width, colour=common.page_colour())
 
 
 def _write(tables: TableLoader, query: str, target: str) -> int:

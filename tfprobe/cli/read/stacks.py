@@ -49,9 +49,9 @@ def command(
         hint = "; ".join(reasons) or "Record with `tfprobe run --stacks -- COMMAND`."
         raise NoAnswer(f"Run {profile.run.id} has no stacks.", hint=hint)
     if not as_json:
-        from tfprobe.report.text.stacks import lay_out
+        from tfprobe.report.text.stacks import render_stacks
 
-        text = lay_out(
+        text = render_stacks(
             found,
             by_thread=threads,
             least_ratio=least_ratio,

@@ -49,8 +49,8 @@ def command(
             f"Run {folder.id} has no steps.", hint=" ".join(no_data_reasons.explain(profile))
         )
     if not as_json:
-        from tfprobe.report.text.steps import lay_out
+        from tfprobe.report.text.steps import render_steps
 
-        text = lay_out(report, width=common.page_width(), colour=common.page_colour())
+        text = render_steps(report, width=common.page_width(), colour=common.page_colour())
         common.show_page(text)
     return 0

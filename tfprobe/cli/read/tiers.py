@@ -38,9 +38,11 @@ def command(run: str, output: str | None, as_json: bool, rank: int | None) -> in
         hint = " ".join(no_data_reasons.explain(profile))
         raise NoAnswer(f"Run {profile.run.id} has no data for any tier.", hint=hint)
     if not as_json:
-        from tfprobe.report.text.tiers import lay_out
+        from tfprobe.report.text.tiers import render_tiers
 
-        common.show_page(lay_out(tiers, width=common.page_width(), colour=common.page_colour()))
+        common.show_page(
+            render_tiers(tiers, width=common.page_width(), colour=common.page_colour())
+        )
     return 0
 
 

@@ -271,12 +271,12 @@ def _remarks(
     from tfprobe.analysis.ops.op_stats import AT
     from tfprobe.analysis.ops.op_view import OpView
     from tfprobe.report.format import numbers
-    from tfprobe.report.text.costs import coverage_told
+    from tfprobe.report.text.costs import describe_coverage
 
     if not (shown.entries if isinstance(shown, OpView) else shown.children):
         yield "Nothing else matches the options."
     if known is not None and "float_ops" in choice.select:
-        yield coverage_told(known)
+        yield describe_coverage(known)
     if unplaced[AT["time_ns"]]:
         time = numbers.duration(int(unplaced[AT["time_ns"]]))
         yield f"Not in this view: {time} of ops that TensorFlow made at no known line."
@@ -291,13 +291,13 @@ def _text(
     *,
     to_file: bool,
 ) -> str:
-    from tfprobe.report.text import costs as layout
+    from tfprobe.report.text.costs import render_ops, render_tree
 
-    lay_out = layout.ops if view == "op" else layout.tree
+    render = render_ops if view == "op" else render_tree
     width = common.FILE_WIDTH if to_file else common.page_width()
     colour = not to_file and common.page_colour()
     title = TITLES[view]
-    return lay_out(found, title, shown, choice, remarks=remarks, width=width, colour=colour)
+    return render(found, title, shown, choice, remarks=remarks, width=width, colour=colour)
 
 
 def _document(

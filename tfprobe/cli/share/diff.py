@@ -173,14 +173,14 @@ def _compare_pair(a: str, b: str, places: RunPlaces, gate: Gate) -> list[tuple[s
 
         common.show_json(published(comparison_document(found, verdicts)))
     if places.markdown is not None:
-        from tfprobe.report.diff.markdown import lay_out as lay_out_markdown
+        from tfprobe.report.diff.pair import render_diff_markdown
 
-        common.write_file(places.markdown, lay_out_markdown(found, verdicts))
+        common.write_file(places.markdown, render_diff_markdown(found, verdicts))
     if not places.as_json and places.markdown is None:
-        from tfprobe.report.diff.text import lay_out
+        from tfprobe.report.diff.pair import render_diff
 
         width, colour = common.page_width(), common.page_colour()
-        common.show_page(lay_out(found, verdicts, width=width, colour=colour))
+        common.show_page(render_diff(found, verdicts, width=width, colour=colour))
     return verdicts
 
 
@@ -243,14 +243,14 @@ def compare_sides(
 
         common.show_json(published(several_runs_document(found, verdicts)))
     if places.markdown is not None:
-        from tfprobe.report.diff.runs import lay_out_markdown
+        from tfprobe.report.diff.runs import render_sides_markdown
 
-        common.write_file(places.markdown, lay_out_markdown(found, verdicts))
+        common.write_file(places.markdown, render_sides_markdown(found, verdicts))
     if not places.as_json and places.markdown is None:
-        from tfprobe.report.diff.runs import lay_out
+        from tfprobe.report.diff.runs import render_sides
 
         width, colour = common.page_width(), common.page_colour()
-        common.show_page(lay_out(found, verdicts, width=width, colour=colour))
+        common.show_page(render_sides(found, verdicts, width=width, colour=colour))
     return verdicts
 
 

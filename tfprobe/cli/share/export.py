@@ -220,7 +220,7 @@ def _pprof(asked: _Asked) -> Iterator[bytes]:
     from tfprobe.analysis.ops.flops.count import count, coverage
     from tfprobe.analysis.ops.op_stats import known_columns, step_costs
     from tfprobe.export.pprof import pprof
-    from tfprobe.report.text.costs import coverage_told
+    from tfprobe.report.text.costs import describe_coverage
 
     if asked.by == "stacks":
         from tfprobe.export.speedscope import stacks_pprof
@@ -235,7 +235,7 @@ def _pprof(asked: _Asked) -> Iterator[bytes]:
     costs = step_costs(found, step, float_ops)
     view = code(found, costs, ViewOptions(max_depth=_EVERYTHING, step=step))
     known = known_columns(found, float_ops)
-    comments = [_title(asked, found), coverage_told(coverage(found, float_ops, step))]
+    comments = [_title(asked, found), describe_coverage(coverage(found, float_ops, step))]
     yield pprof(found, costs, view, known=known, comments=comments)
 
 
@@ -246,7 +246,7 @@ def _speedscope(asked: _Asked) -> Iterator[str]:
     from tfprobe.analysis.ops.op_stats import known_columns, step_costs
     from tfprobe.analysis.ops.scope_view import scope
     from tfprobe.export.speedscope import speedscope
-    from tfprobe.report.text.costs import coverage_told
+    from tfprobe.report.text.costs import describe_coverage
 
     if asked.by == "stacks":
         from tfprobe.export.speedscope import stacks_speedscope
@@ -264,7 +264,7 @@ def _speedscope(asked: _Asked) -> Iterator[str]:
         stacks = code_stacks(code(found, costs, choice))
     else:
         stacks = scope_stacks(scope(found, costs, choice))
-    title = f"{_title(asked, found)}. {coverage_told(coverage(found, float_ops, step))}"
+    title = f"{_title(asked, found)}. {describe_coverage(coverage(found, float_ops, step))}"
     known = known_columns(found, float_ops)
     yield speedscope(found, costs, stacks, name=title, known=known)
 

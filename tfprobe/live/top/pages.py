@@ -115,13 +115,13 @@ def _time(time_ns: int) -> str:
 def findings(found: Sequence[Finding], _width: int) -> RenderableType:
     """Return what could be faster, the most important first."""
     # Imported here: the rules' modules would be a fifth of the time until the page is there.
-    from tfprobe.report.text.findings import finding_lines, in_short
+    from tfprobe.report.text.findings import finding_lines, finding_summary
 
     if not found:
         return page.paragraph("No optimization was found.")
     parts: list[RenderableType] = []
     for finding in found:
-        parts += [*in_short(finding), page.paragraph(finding_lines(finding)[1], indent=4)]
+        parts += [*finding_summary(finding), page.paragraph(finding_lines(finding)[1], indent=4)]
         evidence = finding_lines(finding)[2]
         parts += [page.paragraph(evidence, indent=4, style="dim")] if evidence else []
         parts.append(page.blank())

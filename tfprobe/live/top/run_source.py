@@ -99,7 +99,7 @@ class LiveSource:
         from tfprobe.report.text import report as report_layout
 
         profile, advice = self._advised(directory, watch)
-        return report_layout.lay_out(gather_report(profile), advice, width=width, colour=True)
+        return report_layout.render_report(gather_report(profile), advice, width=width, colour=True)
 
     def _advised(self, directory: str, watch: Watch) -> tuple[Profile, Advice]:
         # Imported here, as all that reports need: the page appears in half the time without it.

@@ -1,4 +1,4 @@
-"""Lay out what changed between two sides of several runs, as a page and as Markdown."""
+"""Render what changed between two sides of several runs, as a page and as Markdown."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from rich.console import RenderableType
 from tfprobe.analysis.compare.several_runs import RunsChange
 from tfprobe.analysis.compare.sides import RUN_MEASURES, LoopSides, SideCosts, Sides, SidesAnswer
 from tfprobe.printable import printable
-from tfprobe.report.diff.text import SHOWN_COSTS, SHOWN_LOOPS, Verdicts, verdict_lines
+from tfprobe.report.diff.pair import SHOWN_COSTS, SHOWN_LOOPS, Verdicts, verdict_lines
 from tfprobe.report.format import numbers, page
 from tfprobe.report.format.numbers import signed_percent
 from tfprobe.report.format.page import TextColumn
@@ -18,25 +18,25 @@ from tfprobe.report.text.markdown import code, table
 _JUDGED, _SIGNIFICANT = "judged", "*"
 _TITLES = {"parts": "parts of a step", "ops": "types of op"}
 _HEAD = ("", "A", "B", "change", "interval", "")
-# Beyond this an interval says that nothing is known.
+# An interval that reaches beyond this says that nothing is known.
 _MOST_RATIO = 10.0
 
 
-def lay_out(found: Sides, verdicts: Verdicts, *, width: int, colour: bool) -> str:
+def render_sides(found: Sides, verdicts: Verdicts, *, width: int, colour: bool) -> str:
     """Return the page of `tfprobe diff` for several runs a side."""
     return page.render(_parts(found, verdicts, width), width=width, colour=colour)
 
 
-def lay_out_markdown(found: Sides, verdicts: Verdicts) -> str:
+def render_sides_markdown(found: Sides, verdicts: Verdicts) -> str:
     """Return the comparison as one Markdown document."""
     return "\n".join(map(printable, _lines(found, verdicts))) + "\n"
 
 
 def answer(found: Sides) -> str:
-    """Say in a few sentences whether steps got slower or faster, by more than runs scatter."""
+    """Say whether steps got slower or faster by more than runs vary, in a few sentences."""
     judged = [loop for loop in found.loops if loop.judged]
-    said = [_answer(loop) for loop in judged]
-    return " ".join([*said, *_notes(found)])
+    answers = [_answer(loop) for loop in judged]
+    return " ".join([*answers, *_notes(found)])
 
 
 def _answer(loop: LoopSides) -> str:

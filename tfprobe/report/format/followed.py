@@ -28,7 +28,7 @@ from tfprobe.findings.engine import Advice
 from tfprobe.printable import printable
 from tfprobe.report.documents.run_report import LoopReport, Report
 from tfprobe.report.format import numbers
-from tfprobe.report.text.report import lay_out
+from tfprobe.report.text.report import render_report
 
 _S = 1_000_000_000
 
@@ -319,7 +319,9 @@ class FollowedReport(LivePage):
     def _draw(self, width: int) -> None:
         if self.shown is None:
             return
-        text = lay_out(self.shown.report, self.shown.advice, width=width - _MARGIN, colour=True)
+        text = render_report(
+            self.shown.report, self.shown.advice, width=width - _MARGIN, colour=True
+        )
         self._put("#report", Text.from_ansi(text))
 
 

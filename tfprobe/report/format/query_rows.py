@@ -17,7 +17,7 @@ _NUMBERS = ("BIGINT", "DECIMAL", "DOUBLE", "FLOAT", "HUGEINT", "INTEGER", "SMALL
 _DIM, _PLAIN = "\x1b[2m", "\x1b[0m"
 
 
-def lay_out(
+def render_rows(
     columns: Sequence[tuple[str, str]], batches: Batches, *, width: int, colour: bool
 ) -> Iterator[str]:
     """Give a table; columns are as wide as the first batch needs, and cut where `width` ends."""

@@ -1,4 +1,4 @@
-"""Lay out where the wall time of a run went: one sentence, a strip of its life, and the parts."""
+"""Render where the wall time of a run went: a sentence, a strip of time, and the parts."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tfprobe.errors import Missing
 from tfprobe.report.format import numbers, page
 from tfprobe.report.format.page import TextColumn
 
-# A mark for each category, which tells it without colour, and the colour where there is one.
+# The mark of each category, readable without colour, and its colour if it has one.
 _MARKS: Mapping[Category, tuple[str, str]] = {
     Category.INTERPRETER_START: ("·", "dim"),
     Category.IMPORTS: ("i", "dim"),
@@ -35,10 +35,10 @@ _MARKS: Mapping[Category, tuple[str, str]] = {
     Category.IDLE: (".", "dim"),
     Category.NOT_KNOWN: ("?", "dim"),
 }
-# A sentence names so many parts beside productive steps, each of at least this share.
+# Besides productive steps, the sentence names at most this many parts, each of at least this share.
 _NAMED_PARTS = 3
 _NAMED_RATIO = 0.03
-# Less than this of the wall time gets no row on a screen; --json has all.
+# Parts with a smaller share of the wall time get no row; --json has all.
 _SHOWN_RATIO = 0.02
 _SHOWN_ITEMS = 2
 _WIDEST_STRIP = 100
@@ -46,7 +46,7 @@ _STEPS_WITHOUT_SAMPLES = "one traced step alone divides the steps: no interval i
 
 
 def sentence(account: Account) -> str:
-    """Say in one line how much of the time was productive, and where most of the rest went."""
+    """Return how much of the time was productive, and where most of the rest went, in one line."""
     processes = "" if account.processes == 1 else f" in {account.processes} processes"
     of_time = f"{numbers.duration(account.wall_ns)}{processes}"
     rest = sorted(
@@ -71,8 +71,8 @@ def short(account: Account) -> str:
     return numbers.percent(account.goodput_ratio) if account.steps else numbers.NOTHING
 
 
-def parts(account: Account | Missing, width: int) -> Iterator[RenderableType]:
-    """Give the lines about where the wall time went."""
+def account_parts(account: Account | Missing, width: int) -> Iterator[RenderableType]:
+    """Yield the section about the wall time."""
     yield page.heading("Where the time went")
     if isinstance(account, Missing):
         yield page.paragraph(f"no account of the time: {account.reason}")
@@ -98,7 +98,7 @@ def parts(account: Account | Missing, width: int) -> Iterator[RenderableType]:
 
 
 def rows(account: Account) -> Iterator[list[str]]:
-    """Give a row for each part worth a word: its name, what most of it went to, time and share."""
+    """Yield name, main items, time and share of each part that is large enough to be shown."""
     for part in _shown(account):
         _, name, time, share, most = _row(part, account.wall_ns)
         yield [name, most, time, share]
@@ -115,7 +115,7 @@ def _row(part: AccountPart, wall_ns: int) -> list[str]:
 
 
 def _items(part: AccountPart) -> str:
-    """Name what most of a part went to, with its share of the part where there is more."""
+    """Name the largest items of a part, with their shares if there are several."""
     named = [item for item in part.items if item.what or item.source]
     texts = []
     for item in named[:_SHOWN_ITEMS]:
@@ -136,7 +136,7 @@ def _place(source: str) -> str:
 
 
 def _where(part: AccountPart) -> str:
-    """Return the place that more than half of a part went to, in brackets; "" without one."""
+    """Return the place that took more than half of a part, in brackets, or ""."""
     named = [item for item in part.items if item.what or item.source]
     if not named or named[0].ns * 2 <= part.ns:
         return ""

@@ -1,4 +1,4 @@
-"""Lay out where the cycle of a step goes: the answer first, then the parts, then the causes."""
+"""Render where the cycle of a step goes: the answer first, then the parts, then the causes."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from tfprobe.report.format import numbers, page
 from tfprobe.report.format.page import TextColumn
 
 _BAR_WIDTH = 20
-# Less than this of a cycle is not worth a word on a screen; --json has all.
+# Parts with a smaller share of a cycle are not named; --json has all.
 _SHOWN_RATIO = 0.001
 SHOWN_CAUSES = 5
 SHOWN_LOOPS = 4
 SHOWN_STEPS = 20
 
 
-def lay_out(
+def render_breakdown(
     loops: Sequence[LoopParts],
     processes: Sequence[Process],
     *,
@@ -30,7 +30,7 @@ def lay_out(
     colour: bool,
     each_step: bool = False,
 ) -> str:
-    """Return the page of `tfprobe breakdown`: works with most time first."""
+    """Return the page of `tfprobe breakdown`: loops with the most time first."""
     return page.render(_parts(loops, processes, width, each_step), width=width, colour=colour)
 
 
@@ -53,7 +53,7 @@ def _parts(
 
 
 def title(item: LoopParts, processes: Sequence[Process] = ()) -> str:
-    """Return what a cycle of a loop is made of, in one line."""
+    """Return the name of a loop and the mean times of its cycle, in one line."""
     loop = item.loop
     name = "Steps" if isinstance(loop, Missing) else f"{loop.kind} {loop.name}"
     if len(processes) > 1 and not isinstance(loop, Missing):
@@ -67,26 +67,29 @@ def title(item: LoopParts, processes: Sequence[Process] = ()) -> str:
 
 
 def answer(shares: Mapping[Part, float]) -> str:
-    """Return one sentence: what most of a cycle is spent on, and what comes next."""
+    """Return what most of a cycle is spent on, and what comes next, in one sentence."""
     found = bottleneck(shares).shares
     if not found:
         return "The traced steps took no time."
     bound, share = found[0]
     text = f"{numbers.percent(share)} of the time it {DOES[bound]}"
-    others = [f"{numbers.percent(each)} it {DOES[next_]}" for next_, each in found[1:3]]
-    shown = [text for text, (_, each) in zip(others, found[1:3], strict=True) if each >= 0.01]
-    return "; ".join([text, *shown]) + "."
+    others = [
+        f"{numbers.percent(share)} it {DOES[bound]}" for bound, share in found[1:3] if share >= 0.01
+    ]
+    return "; ".join([text, *others]) + "."
 
 
 def shares_table(shares: Mapping[Part, float], *, width: int) -> RenderableType:
-    """Return before, on, after and other with their parts."""
+    """Return a table of the groups before, on, after and other, with their parts."""
     rows = []
     for name, parts in GROUPS.items():
         total = sum(shares.get(part, 0.0) for part in parts)
-        told = sorted(((shares.get(part, 0.0), part) for part in parts), key=lambda each: -each[0])
+        largest_first = sorted(
+            ((shares.get(part, 0.0), part) for part in parts), key=lambda item: -item[0]
+        )
         of_which = [
             f"{LABELS[part]} {numbers.percent(share)}"
-            for share, part in told
+            for share, part in largest_first
             if share >= _SHOWN_RATIO
         ]
         bar = "█" * round(total * _BAR_WIDTH)
@@ -101,13 +104,13 @@ def shares_table(shares: Mapping[Part, float], *, width: int) -> RenderableType:
 
 
 def causes(item: LoopParts, *, most: int, width: int) -> Iterator[RenderableType]:
-    """Yield what idle time, waiting and the time between steps of a loop went to."""
+    """Yield what idle time, waiting and the time between steps of one loop went to."""
     rows = [_cause(cause, cause.duration_ns / (item.cycle_ns or 1)) for cause in item.causes[:most]]
     yield from _causes_table(rows, width)
 
 
 def causes_of_run(item: Breakdown, *, most: int, width: int) -> Iterator[RenderableType]:
-    """Yield the same of all loops, with shares of the whole; times are those of a cycle."""
+    """Yield the same for all loops: shares of the whole, times of one cycle."""
     rows = [_cause(cause, share) for cause, share in item.causes[:most]]
     yield from _causes_table(rows, width)
 
@@ -146,7 +149,7 @@ def _steps_table(steps: Sequence[StepParts], *, width: int) -> RenderableType:
 
 
 def _fitting(columns: Iterable[TextColumn]) -> list[TextColumn]:
-    """Let the parts beyond the first few go where the page is too narrow."""
+    """Let a narrow page drop all but the first few columns."""
     return [
         column if at < 4 else TextColumn(column.heading, may_go=True)
         for at, column in enumerate(columns)

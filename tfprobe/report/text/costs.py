@@ -1,4 +1,4 @@
-"""Lay out what nodes cost: a tree of scopes, edges or code, or a list of op types."""
+"""Render what nodes cost: a tree of scopes, edges or code, or a list of op types."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from tfprobe.report.format import numbers, page
 from tfprobe.report.format.page import TextColumn
 
 Cell = Callable[["_Line"], str]
-# What the rows of a traced step do not tell.
+# Columns of tfprof that traced steps have no data for.
 UNKNOWN = ("peak_bytes", "residual_bytes", "tensor_value", "input_shapes")
 
-# Of more unknown ops than these a line would be too long.
+# The line about unknown FLOPs names at most this many ops.
 _NAMED = 5
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Line:
-    """A line of the table, of whichever view."""
+    """A line of the table, in any view."""
 
     name: str
     own: Int64s
@@ -35,7 +35,7 @@ class _Line:
     share_of: Int64s
 
 
-def tree(
+def render_tree(
     sampled: TracedLoop,
     title: str,
     shown: TreeNode,
@@ -45,7 +45,7 @@ def tree(
     width: int,
     colour: bool,
 ) -> str:
-    """Return a tree as text: each place indented below the one above it; below all, remarks."""
+    """Return a tree as text: each place is indented below its parent; remarks come last."""
     top = shown.total
     lines = [
         _Line("  " * depth + name, each.branch.own, each.total, each.branch.members, top)
@@ -56,7 +56,7 @@ def tree(
     return page.render(parts, width=width, colour=colour)
 
 
-def ops(
+def render_ops(
     sampled: TracedLoop,
     title: str,
     view: OpView,
@@ -66,7 +66,7 @@ def ops(
     width: int,
     colour: bool,
 ) -> str:
-    """Return op types as text, in their order; below all, remarks."""
+    """Return op types as text, in their order; remarks come last."""
     lines = [
         _Line(entry.name, entry.own, entry.own, entry.members, view.total)
         for entry in view.entries
@@ -102,19 +102,19 @@ def _below(remarks: Sequence[str]) -> Iterator[RenderableType]:
         yield page.paragraph(remark)
 
 
-def coverage_told(coverage: Coverage) -> str:
-    """Write a coverage in a sentence. What is not all is never written as all."""
+def describe_coverage(coverage: Coverage) -> str:
+    """Return a sentence on how many FLOPs are known. Less than all never reads as 100 %."""
     if not coverage.unknown:
         return "FLOPs: known for all ops that ran."
     known, ops = _part(coverage.float_ops_ratio), _part(coverage.ops_ratio)
-    told = f"FLOPs: about {known} of them are known, of {ops} of the ops run"
+    text = f"FLOPs: about {known} of them are known, of {ops} of the ops run"
     by_op: dict[str, float] = {}
     for each in coverage.unknown:
         by_op[each.op] = by_op.get(each.op, 0.0) + each.time_ratio
     named = [f"{op} ({numbers.percent(ratio)} of the time)" for op, ratio in by_op.items()]
     rest = len(named) - _NAMED
     more = [f"and {numbers.count(rest)} more ops"] if rest > 0 else []
-    return f"{told}; unknown: {', '.join([*named[:_NAMED], *more])}."
+    return f"{text}; unknown: {', '.join([*named[:_NAMED], *more])}."
 
 
 def _part(ratio: float) -> str:
@@ -203,7 +203,7 @@ def _types(sampled: TracedLoop, line: _Line) -> str:
 
 
 def _preorder(shown: TreeNode) -> Iterator[tuple[TreeNode, int, str]]:
-    """Give each place, its depth, and its name without that of the scope it is shown in."""
+    """Yield each place, its depth, and its name without that of the enclosing scope."""
     waiting = [(shown, 0, "")]
     while waiting:
         each, depth, scope = waiting.pop()

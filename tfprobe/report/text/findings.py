@@ -1,4 +1,4 @@
-"""Lay out advice: each finding in a few lines, the most important first; as text or Markdown."""
+"""Render advice as text or Markdown: each finding in a few lines, the most important first."""
 
 from __future__ import annotations
 
@@ -18,32 +18,29 @@ from tfprobe.report.format import numbers, page
 _STYLES = {Severity.CRITICAL: "bold red", Severity.WARNING: "bold yellow", Severity.INFO: "bold"}
 
 
-def lay_out(advice: Advice, title: str, *, width: int, colour: bool) -> str:
-    """Return advice as text of a page."""
+def render_advice(advice: Advice, title: str, *, width: int, colour: bool) -> str:
+    """Return the page of `tfprobe advise`."""
     return page.render(_parts(advice, title), width=width, colour=colour)
 
 
-def lay_out_markdown(advice: Advice, title: str) -> str:
+def render_advice_markdown(advice: Advice, title: str) -> str:
     """Return advice as one Markdown document."""
     return "\n".join(map(printable, _markdown(advice, title))) + "\n"
 
 
 def finding_lines(finding: Finding) -> tuple[str, str, str, str, str]:
-    """Return a finding as its heading, gain, evidence, where to look, and what to do.
-
-    Each is one paragraph. For whoever shows a few findings beside other things.
-    """
-    gain = " · ".join(filter(None, (_subject(finding.subject), gain_told(finding))))
-    told = [each for each in finding.evidence if not _is_place(each)]
-    # Of several the dearest comes first, and its name alone is worth the room.
-    facts = [_fact(each, named=not at) for at, each in enumerate(told)]
-    places = (_looked_at(each) for each in finding.evidence if _is_place(each))
+    """Return the heading, gain, evidence, places and action of a finding, one paragraph each."""
+    gain = " · ".join(filter(None, (_subject(finding.subject), describe_gain(finding))))
+    evidence = [item for item in finding.evidence if not _is_place(item)]
+    # The most expensive op comes first, and only its name is worth the space.
+    facts = [_fact(item, named=not index) for index, item in enumerate(evidence)]
+    places = (_place(item) for item in finding.evidence if _is_place(item))
     heading = f"{finding.severity.name.lower()}: {finding.title}"
     return heading, gain, "; ".join(facts), " · ".join(places), finding.action
 
 
-def in_short(finding: Finding) -> Iterator[RenderableType]:
-    """Yield a finding in two paragraphs: what it is and wins, and what to do."""
+def finding_summary(finding: Finding) -> Iterator[RenderableType]:
+    """Yield a finding in two paragraphs: its title with the gain, and the action."""
     gain = finding.gain
     text = Text(f"{finding.severity.name.lower()}", style=_STYLES[finding.severity])
     text.append(f"  {printable(finding.title)}", style="bold")
@@ -53,8 +50,8 @@ def in_short(finding: Finding) -> Iterator[RenderableType]:
     yield page.paragraph(f"→ {finding.action}", indent=4)
 
 
-def gain_told(finding: Finding) -> str:
-    """Write the bound of a gain, in time and as a share, and what of it is likely."""
+def describe_gain(finding: Finding) -> str:
+    """Return the upper bound of a gain, as a share and in time, and the likely gain."""
     gain = finding.gain
     if isinstance(gain, Missing):
         return gain.reason
@@ -118,29 +115,29 @@ def _subject(subject: Subject) -> str:
     return loop or (f"process {subject.pid}" if subject.pid is not None else "")
 
 
-def _is_place(each: Evidence) -> bool:
-    return bool(each.command or each.capture)
+def _is_place(item: Evidence) -> bool:
+    return bool(item.command or item.capture)
 
 
-def _looked_at(each: Evidence) -> str:
-    return each.command or f"step {each.step}: {each.capture.rpartition('/')[2]}"
+def _place(item: Evidence) -> str:
+    return item.command or f"step {item.step}: {item.capture.rpartition('/')[2]}"
 
 
-def _fact(each: Evidence, *, named: bool = True) -> str:
-    """Write one piece of evidence: its text, its amount, and where that is."""
-    amount = _amount(each)
-    text = f"{each.text}: {amount}" if amount else each.text
-    node = each.node if named else ""
-    shown = ", ".join(filter(None, (each.iterator, each.source, node)))
+def _fact(item: Evidence, *, named: bool = True) -> str:
+    """Return one piece of evidence: its text, its amount, and its place."""
+    amount = _amount(item)
+    text = f"{item.text}: {amount}" if amount else item.text
+    node = item.node if named else ""
+    shown = ", ".join(filter(None, (item.iterator, item.source, node)))
     return f"{text} ({shown})" if shown else text
 
 
-def _amount(each: Evidence) -> str:
-    if each.time_ns is not None:
-        return numbers.duration(each.time_ns)
-    if each.size_bytes is not None:
-        return numbers.size(each.size_bytes)
-    return "" if each.ratio is None else numbers.percent(each.ratio)
+def _amount(item: Evidence) -> str:
+    if item.time_ns is not None:
+        return numbers.duration(item.time_ns)
+    if item.size_bytes is not None:
+        return numbers.size(item.size_bytes)
+    return "" if item.ratio is None else numbers.percent(item.ratio)
 
 
 def _markdown(advice: Advice, title: str) -> Iterator[str]:
@@ -150,20 +147,20 @@ def _markdown(advice: Advice, title: str) -> Iterator[str]:
     for finding in advice.findings:
         heading, gain, _, _, action = finding_lines(finding)
         yield from ("", f"## {plain(heading)}", "", f"{plain(gain)} (`{finding.rule}`)", "")
-        yield from (f"- {_bullet(each)}" for each in finding.evidence)
+        yield from (f"- {_bullet(item)}" for item in finding.evidence)
         yield from ("", f"**Do:** {plain(action)}")
     if advice.unchecked:
         yield from ("", _unchecked(advice))
 
 
-def _bullet(each: Evidence) -> str:
-    if each.command:
-        return _code(each.command)
-    return f"step {each.step}: {_code(each.capture)}" if each.capture else plain(_fact(each))
+def _bullet(item: Evidence) -> str:
+    if item.command:
+        return _code(item.command)
+    return f"step {item.step}: {_code(item.capture)}" if item.capture else plain(_fact(item))
 
 
 def plain(text: str) -> str:
-    """Return text without what Markdown would make something else of."""
+    """Return text with the characters escaped that Markdown would interpret."""
     return text.replace("|", "\\|").replace("<", "&lt;").replace("*", "\\*")
 
 

@@ -1,4 +1,4 @@
-"""Lay out why steps wait for input: the answer, what they wait for, the pipeline as a tree."""
+"""Render why steps wait for input: the answer, what they wait for, the pipeline as a tree."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _KINDS: Mapping[SourceKind, str] = {
     SourceKind.FEED: "feed",
     SourceKind.PYTHON: "Python",
 }
-# Facts that say how a stage works, in words; the rest is in --json.
+# Facts about how a stage works, in words; --json has the others.
 _FACTS: Mapping[str, str] = {
     "parallelism": "parallel",
     "buffer_limit": "buffer",
@@ -38,17 +38,17 @@ _FACTS: Mapping[str, str] = {
     "batch_size": "batch",
     "cycle_length": "cycle",
 }
-# Less than this of a cycle is not worth a line on a screen; --json has all.
+# Sources with a smaller share of a cycle get no line; --json has all.
 _SHOWN_RATIO = 0.005
 _SHOWN_SOURCES = 5
-# From here on a part that nobody saw is worth a word.
+# From here on the unobserved part of the wait is mentioned.
 _UNSEEN_RATIO = 0.2
 
 
-def lay_out(
+def render_input(
     loops: Sequence[LoopInput], processes: Sequence[Process], *, width: int, colour: bool
 ) -> str:
-    """Return the page of `tfprobe input`: the work with most time first."""
+    """Return the page of `tfprobe input`: the loop with the most time first."""
     return page.render(_parts(loops, processes, width), width=width, colour=colour)
 
 
@@ -173,7 +173,7 @@ def _tree(item: LoopInput, pipeline: PipelineUse, width: int) -> RenderableType:
 
 
 def _labels(pipeline: PipelineUse, marked: object) -> Iterator[tuple[int, str]]:
-    """Give stages, parents first, with their names drawn as a tree."""
+    """Yield the index of each stage, parents first, with its name drawn as part of a tree."""
     roots = [at for at, use in enumerate(pipeline.stages) if use.stage.parent is None]
     waiting = [(at, "", "") for at in reversed(roots)]
     while waiting:

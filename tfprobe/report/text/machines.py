@@ -1,4 +1,4 @@
-"""Lay out how far processes used their machines and accelerators."""
+"""Render how much of their machines and accelerators processes used."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from tfprobe.report.format.page import TextColumn
 
 _HEIGHTS = "▁▂▃▄▅▆▇█"
 _CURVE_WIDTH = 16
-# Less of a CPU is not worth a word.
+# Less of a CPU is not mentioned.
 _LEAST_CORES = 0.005
-# Of threads by their CPU time.
+# The table shows at most this many threads, by CPU time.
 _MOST_THREADS = 8
 _UNKNOWN = "?"
 _THREAD_COLUMNS = (
@@ -39,15 +39,15 @@ _COLUMNS = (
 
 
 class _Row(NamedTuple):
-    """An amount over time, how its numbers are written, and what else there is to say of it."""
+    """An amount over time, how to write its numbers, and a remark."""
 
     name: str
     curve: SampleCurve | Missing
-    spelled: Callable[[float], str]
+    write: Callable[[float], str]
     remark: str = ""
 
 
-def parts(item: Hardware, *, width: int) -> Iterator[RenderableType]:
+def hardware_parts(item: Hardware, *, width: int) -> Iterator[RenderableType]:
     """Yield the hardware tier: each process, then each accelerator."""
     known = [each for each in item.processes if not isinstance(each, Missing)]
     for process in known:
@@ -72,8 +72,8 @@ def parts(item: Hardware, *, width: int) -> Iterator[RenderableType]:
             yield page.paragraph(f"clocks were held down: {_throttled(device)}")
 
 
-def in_short(item: Hardware) -> Iterator[RenderableType]:
-    """Yield at most two lines for the report: of CPUs, and of accelerators."""
+def hardware_summary(item: Hardware) -> Iterator[RenderableType]:
+    """Yield at most two lines for the report: the machine and the accelerators."""
     rows = list(_in_short(item))
     wide = max((len(label) for label, _ in rows), default=0)
     yield from (page.line(f"{label:<{wide}}  {text}") for label, text in rows)
@@ -97,9 +97,9 @@ def _busy(item: ProcessHardware) -> str:
     if not isinstance(item.usable_cpus, Missing):
         text += f" of {numbers.plain(item.usable_cpus)}"
     text += " CPUs busy"
-    held_back = item.throttled_ratio
-    if not isinstance(held_back, Missing) and held_back:
-        text += f" ({numbers.percent(held_back)} throttled)"
+    throttled = item.throttled_ratio
+    if not isinstance(throttled, Missing) and throttled:
+        text += f" ({numbers.percent(throttled)} throttled)"
     return text
 
 
@@ -157,7 +157,7 @@ def _process(item: ProcessHardware) -> Iterator[_Row]:
 
 
 def _threads(item: ProcessThreads | Missing, width: int) -> Iterator[RenderableType]:
-    """Yield the CPU time by thread: those that kept a CPU busy for a part worth a line."""
+    """Yield the CPU time of the threads that used a noticeable part of a CPU."""
     if isinstance(item, Missing):
         yield page.paragraph(f"no CPU time by thread: {item.reason}")
         return
@@ -181,7 +181,7 @@ def _threads(item: ProcessThreads | Missing, width: int) -> Iterator[RenderableT
 
 
 def _doing(item: ThreadGroup) -> str:
-    """Say where a thread mostly stood."""
+    """Return what a thread did, or the line it was seen at most often."""
     if item.runs_steps:
         return "runs steps"
     if not item.stands:
@@ -202,30 +202,30 @@ def _device(item: DeviceHardware) -> Iterator[_Row]:
 
 
 def _table(rows: Sequence[_Row], width: int) -> Iterator[RenderableType]:
-    """Yield the amounts that are known, then the others by the reason why they are not."""
+    """Yield the known amounts, then the unknown ones by reason."""
     shown = [_shown(row, row.curve) for row in rows if not isinstance(row.curve, Missing)]
     if shown:
         yield page.table(_COLUMNS, shown, width=width)
-    untold: dict[str, list[str]] = {}
+    unknown: dict[str, list[str]] = {}
     for row in rows:
         if isinstance(row.curve, Missing):
-            untold.setdefault(row.curve.reason, []).append(row.name)
-    for reason, names in untold.items():
+            unknown.setdefault(row.curve.reason, []).append(row.name)
+    for reason, names in unknown.items():
         yield page.paragraph(f"no {', '.join(names)}: {reason}")
 
 
 def _shown(row: _Row, curve: SampleCurve) -> tuple[str, ...]:
-    amounts = (row.spelled(each) for each in (curve.mean, curve.p95, curve.max))
+    amounts = (row.write(each) for each in (curve.mean, curve.p95, curve.max))
     return (row.name, *amounts, _drawn(curve), row.remark)
 
 
 def _drawn(curve: SampleCurve) -> str:
-    """Draw a curve on a line, from 0 to its largest point; each cell is the mean of some points."""
+    """Draw a curve on one line, from 0 to its maximum; each cell is the mean of some points."""
     values = [point.value for point in curve.points]
     cells = min(len(values), _CURVE_WIDTH)
     if cells < 2 or max(values) <= 0:
         return ""
-    bounds = [round(at * len(values) / cells) for at in range(cells + 1)]
+    bounds = [round(index * len(values) / cells) for index in range(cells + 1)]
     means = [sum(values[low:high]) / (high - low) for low, high in pairwise(bounds)]
     most = max(means)
     return "".join(_HEIGHTS[min(int(mean / most * 8), 7)] for mean in means)
@@ -243,7 +243,7 @@ def _of_cpus(item: ProcessHardware) -> str:
 
 
 def _of_machine(item: ProcessHardware) -> str:
-    """Say what of the machine's CPUs this process had not, as far as it is anything."""
+    """Return who else used the machine's CPUs, and what they waited for."""
     busy, own = item.machine_cores_busy, item.cores_busy
     facts = []
     if not isinstance(busy, Missing) and not isinstance(own, Missing):

@@ -17,7 +17,7 @@ from tfprobe.report.documents.process_groups import FEW, ProcessGroups, process_
 from tfprobe.report.documents.run_report import LoopReport, ProcessReport, Report
 from tfprobe.report.format import numbers
 from tfprobe.report.text import account, breakdown
-from tfprobe.report.text.findings import gain_told, plain
+from tfprobe.report.text.findings import describe_gain, plain
 from tfprobe.report.text.report import (
     HEADINGS,
     TOP_GROUPS,
@@ -29,11 +29,11 @@ from tfprobe.report.text.report import (
 from tfprobe.report.text.stacks import sentence
 
 TOP_OPS = 25
-# More are of a run that went wrong altogether.
+# A run with more problems failed as a whole.
 SHOWN_PROBLEMS = 100
 
 
-def lay_out(report: Report, advice: Advice) -> str:
+def render_report_markdown(report: Report, advice: Advice) -> str:
     """Return the report as one Markdown document."""
     return "\n".join(map(printable, _lines(report, advice))) + "\n"
 
@@ -53,7 +53,7 @@ def _lines(report: Report, advice: Advice) -> Iterator[str]:
         yield from ("", "## What to change", "")
         for finding in advice.findings:
             heading = f"{finding.severity.name.lower()}: {plain(finding.title)}"
-            yield f"- **{heading}** ({gain_told(finding)})"
+            yield f"- **{heading}** ({describe_gain(finding)})"
             yield f"  {plain(finding.action)}"
     if len(report.processes) > FEW:
         yield from _process_groups(process_groups(report))
@@ -142,7 +142,7 @@ def _ops(found: OpTable) -> Iterator[str]:
 
 
 def table(headings: Sequence[str], rows: Sequence[Sequence[str]], *, texts: int) -> Iterator[str]:
-    """Write a table whose first `texts` columns are text, the others numbers."""
+    """Yield the lines of a table; the first `texts` columns are text, the others numbers."""
     yield f"| {' | '.join(headings)} |"
     marks = ["---" if i < texts else "---:" for i in range(len(headings))]
     yield f"| {' | '.join(marks)} |"
@@ -151,5 +151,5 @@ def table(headings: Sequence[str], rows: Sequence[Sequence[str]], *, texts: int)
 
 
 def code(text: str) -> str:
-    """Return text that is shown as it is."""
+    """Return text as inline code."""
     return f"`{text.replace('`', chr(39))}`"

@@ -1,4 +1,4 @@
-"""Lay out what holds memory: allocators at their peaks, and processes on their hosts."""
+"""Render what occupies memory: allocators at their peaks, and processes on their hosts."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tfprobe.profile.profile import Loop, titled
 from tfprobe.report.format import numbers, page
 from tfprobe.report.format.page import TextColumn, sparkline
 
-# Of more rows a reader looks at none; --json has all of them.
+# A table shows at most this many rows; --json has all.
 MOST_ROWS = 10
 _CURVE_WIDTH = 60
 ROLES = {
@@ -40,7 +40,7 @@ _HOLDER = (
 )
 
 
-def lay_out(
+def render_memory(
     loop: Loop | None,
     allocators: tuple[MemorySummary, ...] | Missing,
     variables: Lasting | Missing,
@@ -50,7 +50,7 @@ def lay_out(
     width: int,
     colour: bool,
 ) -> str:
-    """Return what holds memory as text."""
+    """Return the page of `tfprobe memory`."""
     parts = _parts(loop, allocators, variables, hosts, by, width)
     return page.render(parts, width=width, colour=colour)
 
@@ -75,7 +75,7 @@ def _parts(
             yield from _allocator(allocator, by, width, several=several)
             yield page.blank()
     if loop is not None and loop.kind == "file":
-        return  # it is of a step, not of a process
+        return  # a file has a step, not a process
     if isinstance(hosts, Missing):
         yield page.paragraph(f"Host memory is unknown: {hosts.reason}.")
         return
@@ -86,9 +86,9 @@ def _parts(
 def _variables(found: Lasting | Missing) -> str:
     if isinstance(found, Missing):
         return ""
-    told = f": its variables are {numbers.size(found.parameters_bytes)} of parameters"
+    text = f": its variables are {numbers.size(found.parameters_bytes)} of parameters"
     state = found.optimizer_state_bytes
-    return f"{told} and {numbers.size(state)} of optimizer state" if state else told
+    return f"{text} and {numbers.size(state)} of optimizer state" if state else text
 
 
 def _allocator(
@@ -135,14 +135,14 @@ def _facts(found: MemorySummary) -> str:
 
 
 def _how_estimated(found: MemorySummary) -> str:
-    told = (
+    text = (
         "No allocator was recorded. This estimate is the size of op outputs until the last op that "
         "reads them has run, without workspace and variables."
     )
     if not found.is_at_least:
-        return told
+        return text
     unknown, of = numbers.count(found.unknown_sizes), numbers.count(found.sizes)
-    return f"{told} The sizes of {unknown} of {of} outputs are unknown and not included."
+    return f"{text} The sizes of {unknown} of {of} outputs are unknown and not included."
 
 
 def _roles(found: MemorySummary) -> str:
@@ -185,14 +185,8 @@ def _growth(found: Growth, what: str) -> str:
     over = f"from step {numbers.count(found.first_step)} to {numbers.count(found.last_step)}"
     if found.verdict is GrowthVerdict.STEADY:
         return f"{what} does not grow, {over}."
-    slope = (
-        f"{_signed(found.bytes_per_step)} a step ({_signed(found.low)} to {_signed(found.high)})"
-    )
+    low, high = numbers.size(found.low), numbers.size(found.high)
+    slope = f"{numbers.size(found.bytes_per_step)} a step ({low} to {high})"
     if found.verdict is GrowthVerdict.WARMING_UP:
         return f"{what} grew less and less: {slope}, {over}."
     return f"{what} grows by {slope}, {over}, and still grows."
-
-
-def _signed(size_bytes: float) -> str:
-    sign = "-" if size_bytes < 0 else ""
-    return f"{sign}{numbers.size(round(abs(size_bytes)))}"

@@ -1,4 +1,4 @@
-"""Lay out a report: where a step goes first, then what ran, ops, cost and problems."""
+"""Render a report: where a step goes first, then what ran, ops, cost and problems."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ from tfprobe.report.documents.run_report import LoopReport, ProcessReport, Repor
 from tfprobe.report.format import numbers, page
 from tfprobe.report.format.page import TextColumn
 from tfprobe.report.text import account, breakdown, machines, runs
-from tfprobe.report.text.findings import in_short
-from tfprobe.report.text.stacks import brief as stacks_in_brief
+from tfprobe.report.text.findings import finding_summary
+from tfprobe.report.text.stacks import stacks_summary
 
-# What fits on a screen beside the rest; --json has all.
+# What fits on a screen with the rest of the report; --json has all.
 TOP_OPS = 6
 TOP_LOOPS = 12
 TOP_CAUSES = 3
@@ -38,7 +38,7 @@ TOP_FINDINGS = 3
 SHOWN_PROBLEMS = 10
 
 
-def lay_out(report: Report, advice: Advice, *, width: int, colour: bool) -> str:
+def render_report(report: Report, advice: Advice, *, width: int, colour: bool) -> str:
     """Return the report as text."""
     return page.render(_parts(report, advice, width), width=width, colour=colour)
 
@@ -48,7 +48,7 @@ def _parts(report: Report, advice: Advice, width: int) -> Iterator[RenderableTyp
     has_steps = any(process.loops for process in report.processes)
     if report.processes:
         yield page.blank()
-        yield from account.parts(report.account, width)
+        yield from account.account_parts(report.account, width)
     if has_steps:
         yield page.blank()
         yield from _breakdown(report.breakdown, width)
@@ -58,10 +58,10 @@ def _parts(report: Report, advice: Advice, width: int) -> Iterator[RenderableTyp
     yield from _processes(report, width)
     if has_steps:
         if len(report.processes) > 1:
-            # What follows is of the run, not of the process above.
+            # What follows belongs to the run, not to the process above.
             yield page.blank()
-        yield from machines.in_short(report.hardware)
-        yield from stacks_in_brief(report.stacks)
+        yield from machines.hardware_summary(report.hardware)
+        yield from stacks_summary(report.stacks)
     for text in silences(report.silences):
         yield page.blank()
         yield page.paragraph(text, indent=0)
@@ -89,7 +89,7 @@ def _run(report: Report) -> Iterator[RenderableType]:
 
 
 def _has_completed(report: Report) -> bool:
-    """Say whether a step came to its end: without one nothing is known that could be faster."""
+    """Say whether a step was completed: without one there is nothing to make faster."""
     return any(item.loop.count for process in report.processes for item in process.loops)
 
 
@@ -118,9 +118,9 @@ def _process(item: ProcessReport, width: int) -> Iterator[RenderableType]:
         facts.append(f"Python {process.python}")
     facts.append(process.state)
     yield page.heading(" · ".join(facts))
-    told = endings.process_state(process)
-    if told != process.state:
-        yield page.paragraph(told)
+    ending = endings.process_state(process)
+    if ending != process.state:
+        yield page.paragraph(ending)
     if item.loops:
         yield from _loops(item.loops, width)
     elif process.role == SERVER_ROLE:
@@ -158,7 +158,7 @@ def _loop(item: LoopReport, show_raised: bool) -> list[str]:
     cells.append(numbers.count(loop.sampled))
     if isinstance(times, Missing):
         return [*cells, *[numbers.NOTHING] * 5]
-    # Quantiles of the histogram are about right; ~ says so.
+    # Quantiles of the histogram are approximate, which ~ marks.
     about = "~" if times.error_ratio else ""
     shown = [numbers.duration(times.mean_ns)]
     shown += [f"{about}{numbers.duration(t)}" for t in (times.p50_ns, times.p95_ns)]
@@ -191,11 +191,11 @@ def _breakdown(item: Breakdown | Missing, width: int) -> Iterator[RenderableType
 
 
 def _findings(advice: Advice) -> Iterator[RenderableType]:
-    """Yield the findings that matter most; of those that win nothing only how many there are."""
+    """Yield the most important findings, and how many more there are."""
     matter = [each for each in advice.findings if each.severity > Severity.INFO]
     yield page.heading("What to change")
     for finding in matter[:TOP_FINDINGS]:
-        yield from in_short(finding)
+        yield from finding_summary(finding)
     hidden = len(advice.findings) - len(matter[:TOP_FINDINGS])
     if not matter:
         yield page.paragraph("No significant optimization was found.")
@@ -250,12 +250,12 @@ def _problems(report: Report) -> Iterator[RenderableType]:
 
 
 TOP_GROUPS = 12
-# Of reasons for which processes have no steps.
+# At most this many reasons why processes have no steps.
 TOP_SILENCES = 3
 
 
 def group_parts(item: ProcessGroups, *, width: int) -> Iterator[RenderableType]:
-    """Yield the processes of a report: their numbers, works by role, and who stands out."""
+    """Yield the groups of a report's processes: counts, loops by role, and outliers."""
     yield page.heading(group_title(item))
     if item.loops:
         columns = [TextColumn(name, is_number=at > 2) for at, name in enumerate(HEADINGS)]
@@ -272,7 +272,7 @@ HEADINGS = ("role", "kind", "name", "processes", "steps", "fastest mean", "media
 
 
 def group_title(item: ProcessGroups) -> str:
-    """Return how many processes there are, where, and how they ended."""
+    """Return the number of processes, their hosts, and how they ended."""
     hosts = "1 host" if item.hosts == 1 else f"{numbers.count(item.hosts)} hosts"
     states = _several(item.states)
     versions = f" · TensorFlow {_several(item.tensorflows)}" if item.tensorflows else ""
@@ -280,7 +280,7 @@ def group_title(item: ProcessGroups) -> str:
 
 
 def group_cells(item: LoopGroup) -> list[str]:
-    """Return the cells of a loop; see HEADINGS."""
+    """Return the cells of a group, in the order of HEADINGS."""
     role = " ".join(filter(None, (item.program, item.role))) or "-"
     head = [role, item.kind, item.name]
     head += [numbers.count(item.processes), numbers.count(item.steps)]
@@ -291,7 +291,7 @@ def group_cells(item: LoopGroup) -> list[str]:
 
 
 def remarks(item: ProcessGroups) -> Iterator[str]:
-    """Give what recording cost, who stands out, and how many more there are."""
+    """Yield what recording cost, which processes stand out, and how many more there are."""
     cost = item.recording_ratio
     if isinstance(cost, Missing):
         yield f"recording cost unknown: {cost.reason}"
@@ -311,14 +311,14 @@ def remarks(item: ProcessGroups) -> Iterator[str]:
 
 
 def name_of(report: ProcessReport) -> str:
-    """Return what tells a process from the others."""
+    """Return rank, host and label of a process."""
     process = report.process
     rank = "" if process.rank is None else f"{process.role or 'rank'} {process.rank} · "
     return f"{rank}{process.host} · {process.label}"
 
 
 def silences(texts: Sequence[str]) -> Iterator[str]:
-    """Give the first reasons for which processes have no steps, and how many more there are."""
+    """Yield the first reasons why processes have no steps, and how many more there are."""
     yield from texts[:TOP_SILENCES]
     hidden = len(texts) - TOP_SILENCES
     if hidden > 0:
@@ -334,7 +334,7 @@ def _why(item: NotableProcess) -> str:
 
 
 def _several(counted: Sequence[tuple[str, int]]) -> str:
-    """Return what all are, or how many are what."""
+    """Return the one value that all have, or the count of each value."""
     if len(counted) == 1:
         return counted[0][0]
     return ", ".join(f"{numbers.count(count)} {what}" for what, count in counted)

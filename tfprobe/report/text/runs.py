@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from tfprobe.analysis.compare.several_runs import TrendRow
 
 
-def lay_out(runs: Sequence[RunLine], now_unix_ns: int, *, width: int, colour: bool) -> str:
-    """Return the listing as text, with sizes where any was measured, names where any was given."""
+def render_runs(runs: Sequence[RunLine], now_unix_ns: int, *, width: int, colour: bool) -> str:
+    """Return the listing of runs; sizes and names have a column if any run has one."""
     with_size = any(not isinstance(run.size_bytes, Missing) for run in runs)
     with_labels = any(labels(run) for run in runs)
     columns = (
@@ -42,7 +42,7 @@ def lay_out(runs: Sequence[RunLine], now_unix_ns: int, *, width: int, colour: bo
 
 
 def age(run: RunLine, now_unix_ns: int) -> str:
-    """Write how long ago a run gave its last sign of life."""
+    """Return how long ago a run gave its last sign of life."""
     if run.is_ahead(now_unix_ns):
         return numbers.NOTHING
     age_ns = run.age_ns(now_unix_ns)
@@ -50,12 +50,12 @@ def age(run: RunLine, now_unix_ns: int) -> str:
 
 
 def size(run: RunLine) -> str:
-    """Write what a run occupies on disk."""
+    """Return the size of a run on disk."""
     return numbers.NOTHING if isinstance(run.size_bytes, Missing) else numbers.size(run.size_bytes)
 
 
 def labels(run: RunLine | Run) -> str:
-    """Write the name and the tags of a run, "" where it was given none."""
+    """Return the name and the tags of a run, or ""."""
     name = [] if isinstance(run.name, Missing) else [run.name]
     return " · ".join([*name, *(f"{key}={value}" for key, value in run.tags)])
 
@@ -74,7 +74,7 @@ def _row(run: RunLine, now_unix_ns: int, *, with_size: bool, with_labels: bool) 
 
 
 def _command(run: RunLine) -> str:
-    """Write the command with its program's name only: the path would hide what follows."""
+    """Return the command with the name of its program only: a path would hide the arguments."""
     if isinstance(run.command, Missing) or not run.command:
         return "?"
     return shlex.join([PurePath(run.command[0]).name, *run.command[1:]])
@@ -92,7 +92,7 @@ def render_removals(
     width: int,
     colour: bool,
 ) -> str:
-    """Return as text what goes, what is held, and how many leftovers there are beside it."""
+    """Return which runs are removed, which are kept and why, and the number of leftovers."""
     parts = _parts(retention, rules, leftovers, now_unix_ns, width)
     return page.render(parts, width=width, colour=colour)
 
@@ -101,12 +101,13 @@ def _parts(
     retention: Retention, rules: RetentionRules, leftovers: int, now_unix_ns: int, width: int
 ) -> Iterator[RenderableType]:
     if retention.goes:
-        goes = [_going(goe, rules, now_unix_ns) for goe in retention.goes]
-        yield page.table([*_RUN, TextColumn("size"), _why("reason")], goes, width=width, indent=0)
+        removed = [_removed(run, rules, now_unix_ns) for run in retention.goes]
+        columns = [*_RUN, TextColumn("size"), _why("reason")]
+        yield page.table(columns, removed, width=width, indent=0)
         yield page.blank()
     if retention.held:
-        held = [[*_run(each, now_unix_ns), each.held or ""] for each in retention.held]
-        yield page.table([*_RUN, _why("kept because")], held, width=width, indent=0)
+        kept = [[*_run(run, now_unix_ns), run.held or ""] for run in retention.held]
+        yield page.table([*_RUN, _why("kept because")], kept, width=width, indent=0)
         yield page.blank()
     yield page.paragraph(_sum(retention, rules, leftovers), indent=0)
 
@@ -119,7 +120,7 @@ def _run(candidate: Candidate, now_unix_ns: int) -> list[str]:
     return [candidate.run.id, candidate.run.state, age(candidate.run, now_unix_ns)]
 
 
-def _going(candidate: Candidate, rules: RetentionRules, now_unix_ns: int) -> list[str]:
+def _removed(candidate: Candidate, rules: RetentionRules, now_unix_ns: int) -> list[str]:
     why = _rules(candidate, rules)
     return [*_run(candidate, now_unix_ns), size(candidate.run), why]
 
@@ -172,9 +173,9 @@ _STANDS = "The request stands: processes that have not answered take it at their
 def render_trace_request(
     run: str, steps: int, answers: Sequence[ProcessAnswer], *, width: int, colour: bool
 ) -> str:
-    """Return one line for each process, and below them why it is not all that was ordered."""
+    """Return a row for each process, then the reasons why captures are missing."""
     columns = list(_COLUMNS)
-    rows = [_orders_row(answer) for answer in answers]
+    rows = [_request_row(answer) for answer in answers]
     if _has_programs(answers):
         columns.insert(2, _PROGRAM)
         for row, answer in zip(rows, answers, strict=True):
@@ -190,7 +191,7 @@ def render_trace_request(
 
 
 def reasons(answers: Sequence[ProcessAnswer]) -> Iterator[str]:
-    """Give why something is lacking, each reason once, with those it holds for."""
+    """Yield each reason once, with the processes it applies to."""
     has_programs = _has_programs(answers)
     names: dict[str, list[str]] = {}
     for answer in answers:
@@ -203,11 +204,11 @@ def reasons(answers: Sequence[ProcessAnswer]) -> Iterator[str]:
 
 
 def _has_programs(answers: Sequence[ProcessAnswer]) -> bool:
-    """Say whether what they run tells some of the processes apart."""
+    """Say whether the processes run different programs."""
     return len({answer.program for answer in answers}) > 1
 
 
-def _orders_row(answer: ProcessAnswer) -> list[str]:
+def _request_row(answer: ProcessAnswer) -> list[str]:
     return [
         answer.host,
         _pid(answer),
@@ -225,7 +226,7 @@ def _pid(answer: ProcessAnswer) -> str:
 
 
 def _steps(captures: Sequence[Captured]) -> str:
-    """Write the steps as ranges, and of which loop they are where there are several."""
+    """Return the steps as ranges, with their loop if there are several."""
     loops = sorted({capture.loop for capture in captures})
     each = {loop: _ranges(sorted(c.step for c in captures if c.loop == loop)) for loop in loops}
     if len(loops) < 2:
@@ -234,7 +235,7 @@ def _steps(captures: Sequence[Captured]) -> str:
 
 
 def _ranges(steps: Sequence[int]) -> str:
-    """Write 5, 6, 7, 9 as 5-7, 9."""
+    """Return steps 5, 6, 7, 9 as 5-7, 9."""
     runs = []
     for _, group in groupby(enumerate(steps), key=lambda pair: pair[1] - pair[0]):
         row = [step for _, step in group]
@@ -246,7 +247,7 @@ _MINUTES = len("2026-11-20 20:15")
 
 
 def render_trend(rows: Sequence[TrendRow], others: int, *, width: int, colour: bool) -> str:
-    """Return the page; `others` is how many more jobs there are."""
+    """Return the page of `tfprobe ls --trend`; `others` is the number of other jobs."""
     return page.render(_run_trend_parts(rows, others, width), width=width, colour=colour)
 
 

@@ -1,4 +1,4 @@
-"""Lay out stacks that were read from outside: a tree of calls for each phase or thread."""
+"""Render sampled stacks: a tree of calls for each phase or thread."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from tfprobe.printable import printable
 from tfprobe.profile.activities import SampledFrame, StackSamples
 from tfprobe.report.format import numbers, page
 
-# A call that only passes its time on, but for so little of the tree, is not shown.
+# A call whose own time is a smaller share of the tree only passes its time on, and is not shown.
 _OWN_RATIO = 0.01
 _RATIO_WIDTH = 7
 
 
-def lay_out(
+def render_stacks(
     trees: Sequence[ProcessTrees],
     *,
     by_thread: bool,
@@ -26,20 +26,20 @@ def lay_out(
     width: int,
     colour: bool,
 ) -> str:
-    """Return the page of `tfprobe stacks`; calls below this share of their tree are left out."""
+    """Return the page of `tfprobe stacks`, without calls below `least_ratio` of their tree."""
     parts = _parts(trees, by_thread=by_thread, least_ratio=least_ratio)
     return page.render(parts, width=width, colour=colour)
 
 
-def brief(summaries: Sequence[StackSummary]) -> Iterator[RenderableType]:
-    """Yield a line of the report; none where stacks were not asked for."""
+def stacks_summary(summaries: Sequence[StackSummary]) -> Iterator[RenderableType]:
+    """Yield the line of the report; nothing if stacks were not sampled."""
     text = sentence(summaries)
     if text:
         yield page.paragraph(text)
 
 
 def sentence(summaries: Sequence[StackSummary]) -> str:
-    """Say what stacks tell of the process that was sampled longest; "" without any."""
+    """Return the hottest lines of the process that was sampled longest, or ""."""
     if not summaries:
         return ""
     longest = max(summaries, key=lambda summary: summary.lasted_ns)
@@ -76,7 +76,7 @@ def _parts(
 
 
 def counted(stacks: StackSamples) -> str:
-    """Say how many samples there are, of how long, and how often they were taken."""
+    """Return the number of samples, their total time, and their rate."""
     errors = sum(chunk.errors for chunk in stacks.chunks)
     threads = "1 thread" if len(stacks.threads) == 1 else f"{len(stacks.threads)} threads"
     text = f"{_samples(stacks.count)} of {numbers.duration(stacks.lasted_ns)}"
@@ -111,8 +111,8 @@ def _threads(each: ProcessTrees, least_ratio: float) -> Iterator[RenderableType]
 def _tree(name: str, about: str, tree: CallTree, least_ratio: float) -> Iterator[RenderableType]:
     tree = without_importers(tree)
     yield page.blank()
-    told = [numbers.duration(tree.total_ns), f"about {_samples(tree.samples)}", about]
-    yield page.heading(f"{printable(name)} · {' · '.join(text for text in told if text)}")
+    facts = [numbers.duration(tree.total_ns), f"about {_samples(tree.samples)}", about]
+    yield page.heading(f"{printable(name)} · {' · '.join(filter(None, facts))}")
     if tree.no_python_ns >= least_ratio * tree.total_ns and tree.no_python_ns:
         yield page.line(_row(tree.no_python_ns, tree, 0, "(no Python frame)"))
     waiting = [(call, 0) for call in reversed(_shown(tree.calls, tree, least_ratio))]
@@ -132,7 +132,7 @@ def _shown(calls: Sequence[StackCall], tree: CallTree, least_ratio: float) -> li
 
 
 def _passes_on(call: StackCall, below: Sequence[StackCall], tree: CallTree) -> bool:
-    """Say whether a call of what is installed only calls the next one."""
+    """Say whether a call into an installed package only passes its time on to one other call."""
     if len(below) != 1 or is_of_program(call.frame):
         return False
     return call.total_ns - below[0].total_ns < _OWN_RATIO * tree.total_ns

@@ -1,4 +1,4 @@
-"""Lay out the steps of a run: phases, and of each loop how long steps took and which stand out."""
+"""Render the steps of a run: phases, then the step times and outliers of each loop."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from rich.console import RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
+from tfprobe.analysis.steps import slow_step_causes
 from tfprobe.analysis.steps.outliers import Outlier, Outliers, Period, by_cause
 from tfprobe.analysis.steps.phases import PHASES, Life
 from tfprobe.analysis.steps.slow_step_causes import Cause
-from tfprobe.analysis.steps.slow_step_causes import describe_cause as told_of
 from tfprobe.analysis.steps.step_series import Trend
 from tfprobe.analysis.steps.step_times import QUANTILES, Distribution, RecentStep, StepTimeSummary
 from tfprobe.errors import Missing
@@ -23,7 +23,7 @@ from tfprobe.report.format.page import TextColumn, histogram_sparkline
 
 # What fits on a screen; `--loop` and --json show the others.
 SHOWN_LOOPS = 3
-# What is to be said of fewer stands on one line.
+# A loop with fewer steps gets one line.
 LEAST_STEPS = 4
 _BARS_WIDTH = 40
 _RECENT = (
@@ -46,8 +46,8 @@ _TIMES = (
 _SHOWN_QUANTILES = tuple(QUANTILES.index(each) for each in (0.05, 0.50, 0.95, 0.99))
 
 
-def lay_out(report: StepsReport, *, width: int, colour: bool) -> str:
-    """Return the page of `tfprobe steps`: the works with most time."""
+def render_steps(report: StepsReport, *, width: int, colour: bool) -> str:
+    """Return the page of `tfprobe steps`: the loops with the most time."""
     return page.render(_parts(report, width), width=width, colour=colour)
 
 
@@ -82,9 +82,9 @@ def _loop(each: LoopStepReport, width: int, *, several: bool) -> Iterator[Render
         yield page.table(_TIMES, rows, width=width)
     if isinstance(each.steps, Distribution):
         yield page.paragraph(_drawn(each.steps, width))
-    for text in (*lines_of(each), *_trend(each.trend)):
+    for text in (*outlier_lines(each), *_trend(each.trend)):
         yield page.paragraph(text)
-    table = table_of(each, width)
+    table = outlier_table(each, width)
     if table is not None:
         yield table
     if each.recent:
@@ -121,7 +121,7 @@ def _all_ns(each: LoopStepReport) -> int:
 
 
 def _times(label: str, found: Distribution, all_ns: int) -> list[str]:
-    # Quantiles of the histogram are about right; ~ says so.
+    # Quantiles of the histogram are approximate, which ~ marks.
     about = "~" if found.error_ratio else ""
     quantiles = [f"{about}{numbers.duration(found.quantiles_ns[at])}" for at in _SHOWN_QUANTILES]
     return [
@@ -160,10 +160,10 @@ def _step(step: RecentStep) -> tuple[str, str, str, str]:
     return str(step.step), numbers.duration(step.duration_ns), gap, " ".join(marks)
 
 
-# The longest of steps and gaps together; --json has a hundred of each.
+# The longest steps and gaps together; --json has a hundred of each.
 SHOWN_OUTLIERS = 5
 _SHOWN_CAUSES = 3
-# Less of the time of all steps is not worth a row each.
+# Outliers with a smaller share of the time of all steps get no rows.
 _ROWS_FROM_RATIO = 0.001
 
 _COLUMNS = (
@@ -175,16 +175,16 @@ _COLUMNS = (
 )
 
 
-def lines_of(each: LoopStepReport) -> Iterator[str]:
-    """Give a line on slow steps and one on long gaps."""
+def outlier_lines(each: LoopStepReport) -> Iterator[str]:
+    """Yield a line about slow steps and one about long gaps."""
     if isinstance(each.slow_steps, Outliers):
         yield _line("Slow steps", each.slow_steps, each)
     if isinstance(each.long_gaps, Outliers) and each.long_gaps.found:
         yield _line("Long gaps", each.long_gaps, each)
 
 
-def table_of(each: LoopStepReport, width: int) -> Text | None:
-    """Return a table of the longest of both, None where none is worth it."""
+def outlier_table(each: LoopStepReport, width: int) -> Text | None:
+    """Return a table of the longest of both, or None if they take too little time."""
     known = [o for o in (each.slow_steps, each.long_gaps) if isinstance(o, Outliers)]
     rows = [
         (outlier, of)
@@ -209,11 +209,11 @@ def _line(label: str, found: Outliers, each: LoopStepReport) -> str:
         f"{numbers.duration(found.excess_ns)} more than usual, {share} of the time"
     )
     causes = by_cause(found)
-    told = [
-        f"{numbers.duration(excess_ns)} {told_of(cause)}"
+    largest = [
+        f"{numbers.duration(excess_ns)} {slow_step_causes.describe_cause(cause)}"
         for cause, _, excess_ns in causes[:_SHOWN_CAUSES]
     ]
-    why = f": {', '.join(told)}" if len(causes) > 1 or isinstance(causes[0][0], Cause) else ""
+    why = f": {', '.join(largest)}" if len(causes) > 1 or isinstance(causes[0][0], Cause) else ""
     return f"{text}{why}.{''.join(f' {_period(period)}' for period in found.periods)}"
 
 
@@ -240,16 +240,16 @@ def _row(outlier: Outlier, found: Outliers) -> list[str]:
 
 
 def _why(outlier: Outlier, found: Outliers) -> str:
-    """Tell the cause, and what it is one of."""
-    told = told_of(outlier.cause)
+    """Return the cause of an outlier, and the period it belongs to."""
+    cause = slow_step_causes.describe_cause(outlier.cause)
     for period in found.periods:
         if (outlier.step - period.first) % period.every == 0 and outlier.step > 0:
-            why = f"why is {told}" if isinstance(outlier.cause, Missing) else told
+            why = f"why is {cause}" if isinstance(outlier.cause, Missing) else cause
             return f"{_every(period)}; {why}"
-    return told
+    return cause
 
 
-# A mark for each phase, which tells it without colour, and the colour where there is one.
+# The mark of each phase, readable without colour, and its colour if it has one.
 _MARKS: Mapping[str, tuple[str, str]] = {
     "start-up": ("·", "dim"),
     "set-up": ("-", "dim"),
@@ -261,7 +261,7 @@ _MARKS: Mapping[str, tuple[str, str]] = {
     "between": ("_", "dim"),
     "end": (".", "dim"),
 }
-# More processes than this take a screen; --json has all.
+# More processes would fill the screen; --json has all.
 SHOWN_PROCESSES = 8
 _WIDEST_STRIP = 100
 _BETWEEN = "   "
@@ -270,7 +270,7 @@ Lives = Sequence[tuple[Process, Life | Missing]]
 
 
 def phase_parts(lives: Lives, width: int) -> Iterator[RenderableType]:
-    """Give the lines about the lives of processes."""
+    """Yield the phases of each process on a common time axis."""
     known = [found for _, found in lives if isinstance(found, Life)]
     if not known:
         reasons = sorted({found.reason for _, found in lives if isinstance(found, Missing)})
@@ -294,14 +294,14 @@ def phase_parts(lives: Lives, width: int) -> Iterator[RenderableType]:
 
 
 def phase_name(process: Process) -> str:
-    """Name a process shortly: by its rank if it has one."""
+    """Return the short name of a process: its rank, if it has one."""
     if process.rank is not None:
         return titled(f"{process.role or 'rank'} {process.rank}", process.title)
     return process.label
 
 
 def _strip(life: Life, start_ns: int, end_ns: int, wide: int) -> Text:
-    """Draw the phase that has most of each cell of the axis."""
+    """Draw each cell of the axis as the phase that takes most of it."""
     edges = np.linspace(start_ns, end_ns, wide + 1)
     spent = np.zeros((len(PHASES), wide))
     for segment in life.segments:
@@ -329,7 +329,7 @@ def _totals(lives: Sequence[Life], names: Sequence[str], width: int) -> Iterator
 
 
 def _legend(life: Life, there: Sequence[str], width: int) -> Sequence[Text]:
-    """Return lines of entries, each of which stays in one piece."""
+    """Return the entries in lines, without breaking any of them."""
     lines: list[Text] = []
     for phase in there:
         mark, style = _MARKS[phase]

@@ -1,4 +1,4 @@
-"""Lay out the four tiers of a run on one page."""
+"""Render the four tiers of a run on one page."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SHOWN_CALLS = 8
 SHOWN_KERNELS = 3
 
 
-def lay_out(tiers: Tiers, *, width: int, colour: bool) -> str:
+def render_tiers(tiers: Tiers, *, width: int, colour: bool) -> str:
     """Return the page of `tfprobe tiers`."""
     return page.render(_parts(tiers, width), width=width, colour=colour)
 
@@ -35,7 +35,7 @@ def _parts(tiers: Tiers, width: int) -> Iterator[RenderableType]:
     yield page.blank()
     yield from _runtime(tiers.runtime, width)
     yield page.blank()
-    yield from machines.parts(tiers.hardware, width=width)
+    yield from machines.hardware_parts(tiers.hardware, width=width)
 
 
 def _application(item: ProcessActivities, *, several: bool, width: int) -> Iterator[RenderableType]:
@@ -154,5 +154,5 @@ def _steps(count: int) -> str:
     return "1 traced step" if count == 1 else f"{numbers.count(count)} traced steps"
 
 
-def _or_nothing(value: float | Missing, spelled: Callable[[float], str]) -> str:
-    return numbers.NOTHING if isinstance(value, Missing) else spelled(value)
+def _or_nothing(value: float | Missing, write: Callable[[float], str]) -> str:
+    return numbers.NOTHING if isinstance(value, Missing) else write(value)

@@ -1,4 +1,4 @@
-"""Lay out what changed from one recording to another: parity, the answer, then each loop."""
+"""Render what changed between two recordings: parity, the answer, then each loop."""
 
 from __future__ import annotations
 
@@ -12,9 +12,11 @@ from tfprobe.analysis.compare.measurements import LEAST_BLOCKS, Change
 from tfprobe.analysis.compare.op_changes import CostChange, OpChanges
 from tfprobe.analysis.compare.step_changes import MEASURES, MemoryChange
 from tfprobe.errors import Missing
+from tfprobe.printable import printable
 from tfprobe.report.format import numbers, page
 from tfprobe.report.format.numbers import signed_percent
 from tfprobe.report.format.page import TextColumn
+from tfprobe.report.text.markdown import code, table
 
 # What fits on a screen; --json has all.
 SHOWN_LOOPS = 3
@@ -22,13 +24,13 @@ SHOWN_COSTS = 6
 SHOWN_NAMES = 8
 SHOWN_DIFFERENCES = 12
 SIGNIFICANT = "*"
-# Less is no change of memory worth a row.
+# Smaller changes of memory get no row.
 _LEAST_MEMORY_RATIO = 0.02
 
 Verdicts = Sequence[tuple[str, GateVerdict]]
 
 
-def lay_out(found: Diff, verdicts: Verdicts, *, width: int, colour: bool) -> str:
+def render_diff(found: Diff, verdicts: Verdicts, *, width: int, colour: bool) -> str:
     """Return the page of `tfprobe diff`."""
     return page.render(_parts(found, verdicts, width), width=width, colour=colour)
 
@@ -60,15 +62,15 @@ def answer(found: Diff) -> str:
     known = [loop for loop in found.loops if isinstance(loop.steps.step, Change)]
     if not known:
         return "Step times cannot be compared: too few steps."
-    told = [text for each in known if (text := _told(each, found.judged))]
+    changes = [text for loop in known if (text := _step_change(loop, found.judged))]
     busy = f" The load was {found.load}: only fast steps are compared." if found.load else ""
-    if told:
-        return f"{' '.join(told)}{busy}"
+    if changes:
+        return f"{' '.join(changes)}{busy}"
     return f"No significant change of step times.{_blind(known[0], found.judged)}{busy}"
 
 
 def _blind(loop: LoopDiff, judged: Sequence[str]) -> str:
-    """Say which change of the steps with most time would have gone unseen."""
+    """Say how large a change of the steps with the most time must be to be detected."""
     least = [
         change.least_growth_ratio
         for name, change in loop.steps.measures
@@ -77,28 +79,28 @@ def _blind(loop: LoopDiff, judged: Sequence[str]) -> str:
     return f" Steps slower by less than {numbers.percent(min(least))} would not have been detected."
 
 
-def _told(loop: LoopDiff, judged: Sequence[str]) -> str:
-    """Say how the steps of a loop changed, nothing where they did not."""
-    told = [
+def _step_change(loop: LoopDiff, judged: Sequence[str]) -> str:
+    """Say how the steps of a loop changed; "" if they did not."""
+    changes = [
         f"the {MEASURES[name]} is {numbers.percent(abs(change.ratio))} "
         f"{'longer' if change.ratio > 0 else 'shorter'}"
         for name, change in loop.steps.measures
         if name in judged and isinstance(change, Change) and change.is_significant
     ]
     cause = "" if isinstance(loop.cause, Missing) else f" {loop.cause.sentence}"
-    return f"{loop.name}: in B {', '.join(told)}.{cause}" if told else ""
+    return f"{loop.name}: in B {', '.join(changes)}.{cause}" if changes else ""
 
 
 def verdict_lines(verdicts: Verdicts) -> Iterator[str]:
-    """Give a line for each thing that the gate watches."""
+    """Yield a line for each measure that the gate watches."""
     for on, verdict in verdicts:
         yield f"{verdict.label} ({on}): {verdict.why}."
 
 
 def _parity(found: Diff, width: int) -> Iterator[RenderableType]:
     if not found.differences:
-        told = "No known difference in program, versions, devices or settings."
-        yield page.paragraph(told, indent=0)
+        text = "No known difference in program, versions, devices or settings."
+        yield page.paragraph(text, indent=0)
         return
     yield page.heading("Differences between A and B")
     columns = (
@@ -142,8 +144,8 @@ def _step_times(loop: LoopDiff, width: int) -> Iterator[RenderableType]:
     ]
     if not rows:
         one, other = loop.pair.before.count, loop.pair.after.count
-        told = f"{numbers.count(one)} and {numbers.count(other)} steps: too few to decide"
-        yield page.paragraph(told)
+        counts = f"{numbers.count(one)} and {numbers.count(other)} steps"
+        yield page.paragraph(f"{counts}: too few to decide")
         return
     confidence = next(
         change.confidence for _, change in loop.steps.measures if isinstance(change, Change)
@@ -214,7 +216,7 @@ def _cost(each: CostChange) -> list[str]:
 
 
 def _unsure(each: CostChange) -> str:
-    """Write what there is to say of a change that was not tested."""
+    """Write a change that was not tested for significance."""
     if isinstance(each.change, Missing) and _is_there_once(each):
         return each.change.reason
     return (
@@ -251,3 +253,80 @@ def _memory(found: Sequence[MemoryChange] | Missing, width: int) -> Iterator[Ren
         for each in changed
     ]
     yield page.table(columns, rows, width=width)
+
+
+SHOWN_MARKDOWN_COSTS = 15
+
+
+def render_diff_markdown(found: Diff, verdicts: Verdicts) -> str:
+    """Return the comparison as one Markdown document."""
+    return "\n".join(map(printable, _markdown_lines(found, verdicts))) + "\n"
+
+
+def _markdown_lines(found: Diff, verdicts: Verdicts) -> Iterator[str]:
+    yield f"# {answer(found)}"
+    yield ""
+    yield f"A is {code(found.before.id)}, B is {code(found.after.id)}."
+    for text in verdict_lines(verdicts):
+        yield from ("", f"**{text}**")
+    if found.differences:
+        yield from ("", "## Differences between A and B", "")
+        rows = [
+            (difference.of, difference.before, difference.after) for difference in found.differences
+        ]
+        yield from table(("", "A", "B"), rows, texts=3)
+    for loop in found.loops:
+        yield from _loop_markdown(loop)
+    if not isinstance(found.memory, Missing):
+        yield from ("", "## Memory", "")
+        sizes = [
+            (
+                m.of,
+                numbers.size(m.before_bytes),
+                numbers.size(m.after_bytes),
+                signed_percent(m.ratio),
+            )
+            for m in found.memory
+        ]
+        yield from table(("", "A", "B", "change"), sizes, texts=1)
+
+
+def _loop_markdown(loop: LoopDiff) -> Iterator[str]:
+    yield from ("", f"## {loop.name}", "")
+    rows = [
+        (MEASURES[name], *change_cells(change))
+        for name, change in loop.steps.measures
+        if isinstance(change, Change)
+    ]
+    if rows:
+        yield from table(("", "A", "B", "change", "interval", ""), rows, texts=1)
+    else:
+        yield "Too few steps to decide."
+    if isinstance(loop.ops, OpChanges):
+        if not isinstance(loop.parts, Missing):
+            yield from _costs_markdown("part of a step", loop.parts)
+        yield from _costs_markdown("type of op", loop.ops.types)
+        yield from _costs_markdown("scope", loop.ops.scopes)
+
+
+def _costs_markdown(what: str, changes: Sequence[CostChange]) -> Iterator[str]:
+    shown = [
+        change
+        for change in changes
+        if change.is_significant or change.before_ns is None or change.after_ns is None
+    ]
+    if not shown:
+        return
+    yield ""
+    rows = [
+        (
+            each.name,
+            numbers.NOTHING if each.before_ns is None else numbers.duration(each.before_ns),
+            numbers.NOTHING if each.after_ns is None else numbers.duration(each.after_ns),
+            signed_percent(each.change.ratio)
+            if isinstance(each.change, Change)
+            else each.change.reason,
+        )
+        for each in shown[:SHOWN_MARKDOWN_COSTS]
+    ]
+    yield from table((what, "A", "B", "change"), rows, texts=1)
