@@ -86,7 +86,7 @@ def cause(evidence: ChangeEvidence) -> ChangeCause:
         )
     if _goes_with(evidence.requested_ratio, log_growth):
         times = f"{1 + evidence.requested_ratio:.3g} times the memory"
-        return ChangeCause(CauseKind.PROGRAM, f"the ops of a step ask for {times}")
+        return ChangeCause(CauseKind.PROGRAM, f"the ops of a step request {times}")
     waited = _waited_ratio(evidence)
     concentrated = _concentrated(evidence)
     if concentrated is not None:
@@ -103,10 +103,11 @@ def cause(evidence: ChangeEvidence) -> ChangeCause:
         )
     if evidence.same_setup and _cpu_is_same(evidence, log_growth):
         return ChangeCause(
-            CauseKind.MACHINE, f"{parts} changed alike, and a step takes as much CPU time"
+            CauseKind.MACHINE, f"{parts} changed alike, and a step takes the same CPU time"
         )
     return ChangeCause(
-        CauseKind.UNKNOWN, f"{parts} changed alike, and nothing shows that the machine did"
+        CauseKind.UNKNOWN,
+        f"{parts} changed alike, and there is no evidence of a change of the machine",
     )
 
 
@@ -126,7 +127,7 @@ def _of_concentrated(
         why = f"{where}, but {min(waited, 1) * 100:.0f} % of the change is waiting for a CPU"
         return ChangeCause(CauseKind.UNKNOWN, why)
     if evidence.is_busy and not _is_own(evidence, shape, waited):
-        return ChangeCause(CauseKind.UNKNOWN, f"{where}, but others kept the machine busy")
+        return ChangeCause(CauseKind.UNKNOWN, f"{where}, but other processes kept the machine busy")
     return ChangeCause(CauseKind.PROGRAM, where)
 
 
@@ -144,7 +145,7 @@ def _is_own(evidence: ChangeEvidence, shape: ChangeShape, waited: float | None) 
 
 
 def _where(shape: ChangeShape) -> str:
-    least = "" if shape.witness is None else f", while {shape.witness.name} hardly did"
+    least = "" if shape.witness is None else f", while {shape.witness.name} hardly changed"
     return f"{shape.most.name} changed most{least}"
 
 

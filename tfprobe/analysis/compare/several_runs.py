@@ -76,7 +76,7 @@ def compare_runs(
 ) -> RunsChange | Missing:
     """Return the change between two sides, one of `comparisons` judged together."""
     if not before or not after:
-        return Missing("no run of a side has it")
+        return Missing("one side has no run with it")
     if len(before) + len(after) < 3:
         return Missing("one run per side does not show how much runs vary")
     error, degrees = _error(before, after)
@@ -258,7 +258,7 @@ def _goodput_ratio(profile: Profile) -> float | Missing:
 
 def _median_ns(profile: Profile, loop: Loop) -> float | Missing:
     step = times_of(profile, loop).step
-    return step.level if step.count else Missing("no step counts")
+    return step.level if step.count else Missing("no regular step was recorded")
 
 
 def _change(found: Diff | Missing, loop: Loop) -> Step | Missing:

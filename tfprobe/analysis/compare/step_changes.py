@@ -128,7 +128,7 @@ def part_changes(
     if not one or not other:
         return Missing("no step was traced in both")
     if _is_watched(one) != _is_watched(other):
-        return Missing("the time between steps was watched in one of them alone")
+        return Missing("the time between steps was watched in only one of them")
     wholes_ns = (_cycle_ns(one), _cycle_ns(other))
     parts = [
         part

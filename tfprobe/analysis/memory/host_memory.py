@@ -15,10 +15,10 @@ from tfprobe.profile.profile import Process, Profile
 from tfprobe.profile.tables import Int64s
 
 NO_RESOURCE_SAMPLES = Missing(
-    "no process of this recording was measured, which the agent does while steps run, at most once "
-    "a second"
+    "no process of this recording was sampled; the agent takes a resource sample while steps run, "
+    "at most once a second"
 )
-_AT_EXIT = Missing("it was measured at its exit alone")
+_AT_EXIT = Missing("it was only sampled at exit")
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,9 +21,9 @@ from tfprobe.profile.graph import Node, Shape
 from tfprobe.profile.profile import Capture
 from tfprobe.profile.tables import Int64s
 
-NO_OP = "(no op told)"
-NO_TYPE = "(no type told)"
-NO_SHAPE = "(no shape told)"
+NO_OP = "(unknown op)"
+NO_TYPE = "(unknown type)"
+NO_SHAPE = "(unknown shape)"
 NO_SCOPE = "(no scope)"
 # How many of the largest pieces at a peak are listed.
 MOST_PIECES = 100

@@ -145,7 +145,7 @@ def lasting(traced: Sequence[TracedLoop]) -> Lasting | Missing:
     """Return the size of the variables of the loop, or why it is unknown."""
     sizes = _variables(traced)
     if not sizes[Role.PARAMETERS]:
-        return Missing("the recording has no graph that tells the shapes of variables")
+        return Missing("the recording has no graph with the shapes of variables")
     return Lasting(sizes[Role.PARAMETERS], sizes[Role.OPTIMIZER_STATE])
 
 
@@ -272,8 +272,8 @@ def _estimated(
         return _NO_SIZES
     if found.unknown_sizes > found.sizes * _MOST_UNKNOWN_RATIO:
         return Missing(
-            f"no allocator was recorded, and of {found.unknown_sizes:,} of {found.sizes:,} outputs "
-            "of ops neither the step nor the graph tells the size"
+            f"no allocator was recorded, and neither the step nor the graph has the sizes of "
+            f"{found.unknown_sizes:,} of {found.sizes:,} outputs of ops"
         )
     rows = loop.executions
     estimate = found.level()

@@ -243,5 +243,5 @@ def test_a_whole_recording_is_told():
     )
     assert isinstance(same.loops[0].cause, Missing)
     assert program.loops[0].cause == ChangeCause(
-        CauseKind.PROGRAM, "the step changed most, while the time between steps hardly did"
+        CauseKind.PROGRAM, "the step changed most, while the time between steps hardly changed"
     )
