@@ -74,13 +74,13 @@ def test_it_knows_when_the_run_has_ended(run):
 def test_making_takes_a_share_of_a_core_at_most(run, monkeypatch):
     """A report that takes seconds is made the less often."""
     clock = Clock()
-    gather = reports.gather
+    gather = reports.gather_report
 
     def slow(profile):
         clock.now_s += 3.0
         return gather(profile)
 
-    monkeypatch.setattr(reports, "gather", slow)
+    monkeypatch.setattr(reports, "gather_report", slow)
     made = Reports(RunFolder(run), ELSEWHERE, every_s=1.0, clock=clock)
     first = made.next()
     after_slow_s = made.pause_s()
