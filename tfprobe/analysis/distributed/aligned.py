@@ -1,6 +1,6 @@
-"""Place what all processes of a run did on one clock, that of its reference.
+"""Put the events of all processes of a run on one clock, that of the reference.
 
-A process whose offset is not known stays on its own clock.
+A process whose offset is unknown stays on its own clock.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from tfprobe.analysis.distributed import synchronization_events
 from tfprobe.analysis.distributed.clocks import Clock, Clocks, clocks
 from tfprobe.analysis.distributed.rank_slots import rank_slots
 from tfprobe.analysis.distributed.synchronization_events import (
-    Met,
+    MatchedRuns,
     SynchronizationEvents,
     SynchronizationKind,
     groups,
@@ -30,7 +30,7 @@ from tfprobe.profile.tables import Flags, Int64s
 class Aligned:
     """A profile and its events, on the clock of the reference or `as_recorded`.
 
-    `peers` are found on the clock of the reference in any case.
+    `peers` are always computed on the clock of the reference.
     """
 
     profile: Profile
@@ -40,14 +40,14 @@ class Aligned:
     as_recorded: bool
 
     def clock(self, process: int) -> Clock:
-        """Return the clock of a process, by its place in the profile."""
+        """Return the clock of a process, by its index in the profile."""
         return self.clocks.clocks[process]
 
 
 def align(profile: Profile, *, as_recorded: bool = False) -> Aligned:
-    """Estimate the clocks of a profile's processes, and move captures and their rows by them.
+    """Estimate the clocks of the processes, and move captures and their rows by them.
 
-    Activities, gaps and pulses stay where they are: they are drawn for one process at a time.
+    Activities, gaps and resource samples are not moved: they are drawn for one process at a time.
     """
     found = synchronization_events.find_events(profile)
     return aligned(profile, found, clocks(profile.processes, found), as_recorded=as_recorded)
@@ -71,12 +71,12 @@ def aligned(
 
 
 def unknown(by: Clocks) -> frozenset[int]:
-    """Return the processes whose clocks nobody can tell from the reference's."""
+    """Return the processes whose clocks are unknown."""
     return frozenset(clock.process for clock in by.clocks if isinstance(clock.offset_ns, Missing))
 
 
 def on_reference(by: Clocks, process: Int64s, unix_ns: Int64s) -> Int64s:
-    """Return unix times of these processes on the clock of the reference, where that is known."""
+    """Return unix times of these processes on the clock of the reference, if that is known."""
     order = np.argsort(process, kind="stable")
     edges = np.searchsorted(process[order], np.arange(len(by.clocks) + 1)).tolist()
     found = unix_ns.copy()
@@ -108,12 +108,12 @@ def _moved(profile: Profile, by: Clocks) -> Profile:
 
 @dataclass(frozen=True, slots=True)
 class Peers:
-    """Columns beside those of the events.
+    """Further columns of the synchronization events.
 
-    `group` is a number that all rows of one event share, -1 of a row that met nobody. In a
-    collective `waited_ns` is how long a row was in it before all were, -1 of what is none, or met
-    nobody whose clock is known; `last` is the position of the row that began last, -1 as well where
-    nobody waited for it.
+    `group` is the number of the event, -1 for a row without a counterpart in another process.
+    `waited_ns` is how long a row was in a collective before all processes were; it is -1 if the row
+    is of no collective, or has no counterpart with a known clock. `last` is the position of the row
+    that began last; it is also -1 if no process waited for it.
     """
 
     group: Int64s
@@ -121,7 +121,7 @@ class Peers:
     waited_ns: Int64s
 
     def of(self, group: int) -> Int64s:
-        """Return the positions of the rows of one event."""
+        """Return the positions of the rows of an event."""
         found: Int64s = np.flatnonzero(self.group == group)
         return found
 
@@ -132,9 +132,9 @@ def peers(
     *,
     without: frozenset[int] = frozenset(),
 ) -> Peers:
-    """Match what met; `generation` is that of each process, see `rank_slots.seats`.
+    """Match the rows of each event; `generation` is `RankSlot.matched_by` of each process.
 
-    Of the processes `without` a known clock nobody can say whether they came before others.
+    For processes `without` a known clock it is unknown whether they came before others.
     """
     is_collective = events.kind == SynchronizationKind.COLLECTIVE
     group = event_groups(events, generation)
@@ -145,22 +145,22 @@ def peers(
 
 
 def _waits(events: SynchronizationEvents, group: Int64s, chosen: Flags) -> tuple[Int64s, Int64s]:
-    """Return of the chosen collectives which row came last, and how long each waited for it."""
+    """Return for the chosen collectives which row came last, and how long each waited for it."""
     at = np.flatnonzero(chosen)
     last, waited_ns = np.full(len(chosen), -1), np.full(len(chosen), -1)
     start_ns, end_ns = events.start_ns[at], events.end_ns[at]
     numbered = groups(group[at][np.newaxis])
-    met = Met.of(numbered, events.process[at].astype(np.int64), start_ns, end_ns)
-    beside, own_ns = at[met.is_matched], (end_ns - start_ns - met.moving_ns)[met.is_matched]
-    waited_ns[beside] = own_ns
+    met = MatchedRuns.of(numbered, events.process[at].astype(np.int64), start_ns, end_ns)
+    matched, own_ns = at[met.is_matched], (end_ns - start_ns - met.moving_ns)[met.is_matched]
+    waited_ns[matched] = own_ns
     longest_ns = np.zeros(len(chosen), dtype=np.int64)
-    np.maximum.at(longest_ns, group[beside], own_ns)
-    last[beside] = np.where(longest_ns[group[beside]] > 0, at[met.last[met.is_matched]], -1)
+    np.maximum.at(longest_ns, group[matched], own_ns)
+    last[matched] = np.where(longest_ns[group[matched]] > 0, at[met.last[met.is_matched]], -1)
     return last, waited_ns
 
 
 def _is_pair(group: Int64s, events: SynchronizationEvents) -> Flags:
-    """Say of each row whether its group has one send and one receive: more cannot be told apart."""
+    """Say for each row whether its group has one send and one receive: more cannot be matched."""
     count = int(group.max(initial=-1)) + 1
     sends = np.bincount(group[events.kind == SynchronizationKind.SEND], minlength=count)
     receives = np.bincount(group[events.kind == SynchronizationKind.RECV], minlength=count)

@@ -1,8 +1,9 @@
-"""Compare the clocks of two machines by their events: bounds that hold, and a good guess in them.
+"""Compare the clocks of two machines by their synchronization events: strict bounds, and the most
+likely difference within them.
 
-Nobody is done with an all-reduce before all have begun it, and nothing is received before it is
-sent: that bounds the difference of two clocks from both sides. Inside the bounds, members of a
-collective are taken to end it at the same moment.
+No process finishes an all-reduce before all have begun it, and nothing is received before it is
+sent: this bounds the difference of two clocks from both sides. Within the bounds, members of a
+collective are assumed to end it at the same moment.
 """
 
 from __future__ import annotations
@@ -15,34 +16,34 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from tfprobe.analysis.distributed.synchronization_matrix import Encounters
+from tfprobe.analysis.distributed.synchronization_matrix import MachineEvents
 from tfprobe.errors import Missing
 from tfprobe.profile.tables import Flags, Int64s
 
-# A clock that is disciplined is not slewed by more (adjtimex(2), ntpd), and crystals are better.
+# A disciplined clock is not slewed by more (adjtimex(2), ntpd), and crystals are better.
 MOST_DRIFT_PPM = 500.0
-# Executions that are taken for the same one and are not contradict all others. So many are left out
-# before the whole is called a contradiction,
+# Different executions that are taken for the same one contradict all others. At most this share is
+# left out before the whole counts as a contradiction,
 _MOST_WRONG_RATIO = 0.25
-# and fewer where so many follow each other that it is no chance: the clock was set.
+# and fewer if too many are consecutive to be chance: then the clock was set.
 _NO_CHANCE = 1e-3
 _LEAST_IN_A_ROW = 4
-# Of what is sent one way nothing but its bound is known. Dropping the tightest makes bounds wider.
+# Sends in one direction give bounds alone. Dropping the tightest makes bounds wider.
 _TIGHTEST_RATIO = 0.02
-# Ends that are farther from a line than so many times what is usual are unusual; so are few.
+# Ends farther from a line than this many times the usual distance are unusual, if they are few.
 _UNUSUAL = 8.0
 _LEAST_UNUSUAL_NS = 20_000.0
 _MOST_UNUSUAL_RATIO = 0.2
-# Of the limits of a step, so many are passed over on the way to the middle between both sides.
+# Share of the limits of a step that is skipped on the way to the middle between both sides.
 _MIDDLE_RATIO = 0.1
-# Of fewer limits each is needed.
+# If there are fewer limits, all are needed.
 _LEAST_TRIMMED = 20
-# TensorFlow until 2.13 places a trace in time within 0.1 ms: two of them differ by twice that, and
-# are otherwise in no agreement with others of the same machines.
+# TensorFlow until 2.13 places a trace in time within 0.1 ms: two traces differ by up to twice that,
+# and would otherwise contradict others of the same machines.
 _SLACKS_NS = (0.0, 50_000.0, 200_000.0)
 # Rounding, twice.
 _WRONG_NS = 4.0
-# Comparing two machines takes some ms; of so many all pairs take a second.
+# Comparing two machines takes some ms; all pairs of this many take a second.
 _MOST_WITH_ALL = 16
 _HUBS = 3
 # More points make a median of slopes slow and no better.
@@ -53,8 +54,8 @@ _MOST_POINTS = 200
 class ClockPair:
     """How far the clock of machine `other` is ahead of that of `one`, at the first and last moment.
 
-    It is surely between `low_ns` and `high_ns`, and likely `likely_ns`. Of `events`, `left_out`
-    contradict the others.
+    It is certainly between `low_ns` and `high_ns`, and most likely `likely_ns`. `left_out` of the
+    `events` contradict the others.
     """
 
     one: int
@@ -69,15 +70,17 @@ class ClockPair:
 
     @property
     def error_ns(self) -> float:
-        """Return how far the likely difference is from the true one at most."""
+        """Return the largest possible distance of the likely difference from the true one."""
         sides = zip(self.low_ns, self.likely_ns, self.high_ns, strict=True)
         return max(max(high - likely, likely - low) for low, likely, high in sides)
 
 
-def compare(met: Encounters, moment_ns: Floats, one: int, other: int) -> ClockPair | Missing:
-    """Return the difference of two clocks, or why nothing can be said of it.
+def compare_clocks(
+    met: MachineEvents, moment_ns: Floats, one: int, other: int
+) -> ClockPair | Missing:
+    """Return the difference of two clocks, or why it is unknown.
 
-    `moment_ns` says when each event was, on one clock.
+    `moment_ns` is the time of each event, on one clock.
     """
     first_ns, last_ns = span_ns(moment_ns)
     bounds, ends, steps = _bounds(met, (moment_ns - first_ns) / (last_ns - first_ns), one, other)
@@ -114,15 +117,15 @@ def compare(met: Encounters, moment_ns: Floats, one: int, other: int) -> ClockPa
 
 
 def span_ns(moment_ns: Floats) -> Line:
-    """Return the first and the last moment, which are never the same."""
+    """Return the first and the last moment, which always differ."""
     first = float(moment_ns.min())
     return first, max(float(moment_ns.max()), first + 1)
 
 
 def _bounds(
-    met: Encounters, share: Floats, one: int, other: int
+    met: MachineEvents, share: Floats, one: int, other: int
 ) -> tuple[ClockBounds, Floats, Int64s]:
-    """Return what events of both say, how far their ends are apart, and in which step."""
+    """Return the bounds by events of both machines, how far their ends differ, and their steps."""
     high_ns = met.done_ns[:, other] - met.begun_ns[:, one]
     low_ns = met.begun_ns[:, other] - met.done_ns[:, one]
     known = ~(np.isnan(high_ns) & np.isnan(low_ns))
@@ -136,9 +139,9 @@ def _bounds(
 
 
 def _guess(share: Floats, ends_ns: Floats, step: Int64s, most_change_ns: float) -> Line | None:
-    """Return a line through the differences of ends: through the medians of steps by Theil and Sen.
+    """Return the Theil-Sen line through the median differences of ends of each step.
 
-    None where no collective was seen in both.
+    None if no collective was recorded on both machines.
     """
     known = ~np.isnan(ends_ns)
     if not known.any():
@@ -158,13 +161,13 @@ def _guess(share: Floats, ends_ns: Floats, step: Int64s, most_change_ns: float) 
 
 
 def _clearly(rises: Floats) -> float:
-    """Return the median of slopes; 0 where many go down and many up, which is noise."""
+    """Return the median of slopes; 0 if many have the opposite sign, which is noise."""
     low, middle, high = np.quantile(rises, (0.25, 0.5, 0.75)).tolist()
     return 0.0 if low <= 0 <= high else float(middle)
 
 
 def _medians(share: Floats, ends_ns: Floats, step: Int64s) -> Floats:
-    """Return the mean moment and the median difference of each step, by time."""
+    """Return the mean moment and the median difference of each step, in the order of time."""
     order = np.lexsort((ends_ns, step))
     _, first, counts = np.unique(step[order], return_index=True, return_counts=True)
     ordered = ends_ns[order]
@@ -180,7 +183,7 @@ def _inside(
 ) -> tuple[Floats, int]:
     """Return the polygon of lines inside the limits, and how many limits contradict it.
 
-    It is empty where too many do.
+    It is empty if too many do.
     """
     if guess is None:
         return corners(bounds, most_change_ns), 0
@@ -196,7 +199,7 @@ def _inside(
 
 
 def _was_set(wrong: Flags, share: Floats) -> bool:
-    """Say whether more of those that are wrong follow each other than by chance."""
+    """Say whether more wrong limits are consecutive than by chance."""
     ratio = float(wrong.mean())
     if not ratio:
         return False
@@ -207,23 +210,23 @@ def _was_set(wrong: Flags, share: Floats) -> bool:
 
 
 def _middles(bounds: ClockBounds, step: Int64s) -> tuple[Floats, Floats, Int64s]:
-    """Return the middle of what most limits of each step leave, for want of ends: where tensors go
-    both ways, it is right if they take the same time.
+    """Return the middle of what most limits of each step leave, if there are no ends. If tensors go
+    both ways, it is correct as far as both take the same time.
     """
     found = []
-    for each in np.unique(step).tolist():
-        mine = step == each
+    for number in np.unique(step).tolist():
+        mine = step == number
         low_ns = bounds.low_ns[mine & np.isfinite(bounds.low_ns)]
         high_ns = bounds.high_ns[mine & np.isfinite(bounds.high_ns)]
         if len(low_ns) and len(high_ns):
             middle_ns = np.quantile(low_ns, 1 - _MIDDLE_RATIO) + np.quantile(high_ns, _MIDDLE_RATIO)
-            found.append((float(np.median(bounds.share[mine])), float(middle_ns) / 2, each))
+            found.append((float(np.median(bounds.share[mine])), float(middle_ns) / 2, number))
     share, middle, steps = np.array(found).reshape(-1, 3).T
     return share, middle, steps.astype(np.int64)
 
 
 def _tightest_one_way(bounds: ClockBounds, ends_ns: Floats, guess: Line) -> Flags:
-    """Say which of the limits of sends are too tight to be trusted."""
+    """Say which limits of sends are too tight to be trusted."""
     at_ns = guess[0] + bounds.share * (guess[1] - guess[0])
     room_ns = np.minimum(at_ns - bounds.low_ns, bounds.high_ns - at_ns)
     one_way = np.isnan(ends_ns)
@@ -236,22 +239,21 @@ def _tightest_one_way(bounds: ClockBounds, ends_ns: Floats, guess: Line) -> Flag
 
 
 def _usual(share: Floats, ends_ns: Floats, guess: Line) -> Flags:
-    """Say which events ended about together, by the guess.
+    """Say which events ended at about the same time on both machines, by the guess.
 
-    Those that did not may be executions that are none of each other. What they say is not needed
-    for bounds to hold.
+    The others may be different executions. Bounds hold without them.
     """
     off_ns = np.abs(ends_ns - guess[0] - share * (guess[1] - guess[0]))
-    told = off_ns[~np.isnan(off_ns)]
-    limit_ns = _UNUSUAL * float(np.median(told) if len(told) else 0) + _LEAST_UNUSUAL_NS
+    known_ns = off_ns[~np.isnan(off_ns)]
+    limit_ns = _UNUSUAL * float(np.median(known_ns) if len(known_ns) else 0) + _LEAST_UNUSUAL_NS
     found: Flags = ~(off_ns > limit_ns)
-    # Of so many it is the guess that is wrong.
+    # If there are more, the guess is wrong.
     return found if found.mean() >= 1 - _MOST_UNUSUAL_RATIO else np.ones_like(found)
 
 
 def _fewest_left_out(bounds: ClockBounds, guess: Line, most_change_ns: float) -> Floats:
-    """Return the polygon of lines inside the limits; where there is none, inside all but those
-    farthest from the guess, the fewest that leave a line.
+    """Return the polygon of lines inside the limits. If it is empty, leave out the limits farthest
+    from the guess, as few as possible.
     """
     found = corners(bounds, most_change_ns)
     if len(found):
@@ -269,8 +271,9 @@ def _fewest_left_out(bounds: ClockBounds, guess: Line, most_change_ns: float) ->
     return found
 
 
-def every_pair(met: Encounters) -> Sequence[tuple[int, int]]:
-    """Return which machines to compare: all with all, of many each with those that meet most."""
+def pairs_to_compare(met: MachineEvents) -> Sequence[tuple[int, int]]:
+    """Return the pairs of machines to compare: all, or with many machines, each with those that
+    have the most events."""
     seen = met.seen
     machines = seen.shape[1]
     if machines <= _MOST_WITH_ALL:
@@ -288,16 +291,17 @@ def every_pair(met: Encounters) -> Sequence[tuple[int, int]]:
 
 
 Floats = npt.NDArray[np.float64]
-# Value at the first moment, value at the last one, in ns.
+# The value at the first moment and at the last, in ns.
 Line = tuple[float, float]
 
-# Rounding of numbers that are hours in ns; no clock is read as finely.
+# Rounding of numbers that are hours in ns; no clock has a finer resolution.
 _ROUNDING_NS = 1.0
 
 
 class ClockBounds(NamedTuple):
-    """Limits of a difference of clocks. `share` is the part of the time from first to last, 0..1;
-    the difference is at least `low_ns` and at most `high_ns` there, infinite where untold.
+    """Limits of a difference of clocks. `share` is the position between the first and the last
+    moment, 0..1; the difference there is at least `low_ns` and at most `high_ns`, infinite if
+    unknown.
     """
 
     share: Floats
@@ -309,13 +313,13 @@ class ClockBounds(NamedTuple):
         return ClockBounds(self.share[chosen], self.low_ns[chosen], self.high_ns[chosen])
 
     def excess_ns(self, line: Line) -> Floats:
-        """Return how far a line is outside each of the limits, 0 where it is inside."""
+        """Return how far a line is outside each limit, 0 if it is inside."""
         at_ns = line[0] + self.share * (line[1] - line[0])
         return np.maximum(np.maximum(self.low_ns - at_ns, at_ns - self.high_ns), 0)
 
 
 def corners(bounds: ClockBounds, most_change_ns: float) -> Floats:
-    """Return the corners of the polygon of all lines inside all limits; none where there is no such
+    """Return the corners of the polygon of all lines inside all limits; none if there is no such
     line.
 
     A line changes by at most `most_change_ns` from the first moment to the last. Rows are corners,
@@ -326,7 +330,7 @@ def corners(bounds: ClockBounds, most_change_ns: float) -> Floats:
     far = (high_ns - low_ns) / 2 + _ROUNDING_NS
     if not 0 <= far < np.inf:
         return np.empty((0, 2))
-    # Around the middle numbers are small, so that they are not rounded.
+    # Relative to the middle, numbers are small enough not to be rounded.
     middle_ns = (high_ns + low_ns) / 2
     moved = ClockBounds(bounds.share, bounds.low_ns - middle_ns, bounds.high_ns - middle_ns)
     found = np.array([[-far, -far], [far, -far], [far, far], [-far, far]])
@@ -338,11 +342,11 @@ def corners(bounds: ClockBounds, most_change_ns: float) -> Floats:
 
 
 def nearest(polygon: Floats, line: Line) -> Line:
-    """Return the line itself where it is inside the polygon, else one on the edge towards it."""
+    """Return the line itself if it is inside the polygon, else the one on the edge towards it."""
     centre = polygon.mean(axis=0)
     wanted = np.array(line)
     edges = np.roll(polygon, -1, axis=0) - polygon
-    # Corners come counter-clockwise: what lies to the right of an edge is outside.
+    # Corners are in counter-clockwise order: the right side of an edge is outside.
     normals = np.stack((edges[:, 1], -edges[:, 0]), axis=1)
     at_centre = ((centre - polygon) * normals).sum(axis=1)
     at_wanted = ((wanted - polygon) * normals).sum(axis=1)
@@ -357,7 +361,7 @@ def nearest(polygon: Floats, line: Line) -> Line:
 def _half_planes(
     bounds: ClockBounds, most_change_ns: float
 ) -> list[tuple[tuple[float, float], float]]:
-    """Return each limit as weights of both values, and what their sum is at most."""
+    """Return each limit as weights of both values, and the maximum of their sum."""
     found = [((-1.0, 1.0), most_change_ns), ((1.0, -1.0), most_change_ns)]
     for sign, limit_ns in ((1.0, bounds.high_ns), (-1.0, -bounds.low_ns)):
         kept = _tightest(bounds.share, limit_ns, most_change_ns)
@@ -367,10 +371,9 @@ def _half_planes(
 
 
 def _tightest(share: Floats, limit_ns: Floats, most_change_ns: float) -> npt.NDArray[np.intp]:
-    """Return which upper limits say more than all others, for lines that change by so much.
+    """Return the upper limits that others do not imply, for lines that change by at most this.
 
-    Another limit holds at this moment, too, and is wider there by what a line may change from there
-    to here.
+    A limit at another moment also holds here, widened by what a line may change in between.
     """
     order = np.argsort(share, kind="stable")
     slope_ns = most_change_ns * share[order]
@@ -379,7 +382,7 @@ def _tightest(share: Floats, limit_ns: Floats, most_change_ns: float) -> npt.NDA
     from_right = np.minimum.accumulate((limit + slope_ns)[::-1])[::-1] - slope_ns
     tight = np.isfinite(limit) & (limit <= np.minimum(from_left, from_right) + _ROUNDING_NS)
     found = order[tight]
-    # Equal ones of one moment say the same.
+    # Equal limits at one moment are redundant.
     _, first = np.unique(np.stack((share[found], limit_ns[found])), axis=1, return_index=True)
     return np.asarray(found[np.sort(first)])
 

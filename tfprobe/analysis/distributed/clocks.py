@@ -1,7 +1,7 @@
-"""Estimate how far the clocks of processes are ahead of each other, and how wrong that may be.
+"""Estimate how far the clocks of processes are ahead of each other, and the largest possible error.
 
-Processes of one machine have one clock. Those of others are set by where they meet, see
-docs/ranks.md. Nothing is estimated where events do not bound it.
+Processes of one machine have one clock. Clocks of other machines are compared by synchronization
+events (docs/ranks.md). Without events that bound it, an offset is unknown.
 """
 
 from __future__ import annotations
@@ -17,35 +17,35 @@ from tfprobe.analysis.distributed.clock_pairs import (
     ClockPair,
     Floats,
     Line,
-    compare,
-    every_pair,
+    compare_clocks,
+    pairs_to_compare,
     span_ns,
 )
 from tfprobe.analysis.distributed.rank_slots import rank_slots
 from tfprobe.analysis.distributed.synchronization_events import SynchronizationEvents
 from tfprobe.analysis.distributed.synchronization_matrix import (
-    Encounters,
+    MachineEvents,
     Machines,
-    encounters,
+    machine_events,
     machines_of,
 )
 from tfprobe.errors import Missing
 from tfprobe.profile.profile import Process
 from tfprobe.profile.tables import Int64s
 
-NO_MEETING = Missing(
+NO_EVENT = Missing(
     "no traced step of it synchronizes with another machine: record the same steps on all "
     "ranks, with --every or --steps"
 )
 ONE_STEP = Missing("one traced step does not show drift")
-# Paths through more machines take longer than a second; each then has that of its best path alone.
+# With more machines, all paths take longer than a second, and only the best path of each counts.
 _MOST_IN_PATHS = 700
 _PPM = 1e-6
-# A pair that meets less often beside what both meet others is a mistake.
+# A pair with fewer events than this share of what both have with others is a mistake.
 _RARELY = 0.1
-# Beyond all that was seen, half as much time again on each side.
+# Extrapolate by as much time again before the first event and after the last.
 _FARTHEST = 3
-# As long as clock_pairs lets limits be wrong, twice.
+# Twice the error that clock_pairs accepts.
 _TOLERABLE_NS = 400_000
 # Offset and drift are rounded to whole ns.
 _ROUNDING_NS = 2
@@ -53,13 +53,13 @@ _ROUNDING_NS = 2
 
 @dataclass(frozen=True, slots=True)
 class Clock:
-    """How the clock of a process is ahead of the reference's.
+    """How far the clock of a process is ahead of the reference's.
 
-    Subtract `offset_ns` from unix times of the process: that is the offset when the reference's
-    clock shows `at_ns`. `on_reference` takes the drift into account: the clock is likely faster
-    by `drift_ppm`, and surely by no more than `drift_error_ppm` more or less. What `on_reference`
-    gives is wrong by at most `error_ns` from the first to the last recorded event, which are
-    `reach_ns` before and after `at_ns`; the drift is taken to go on for as long again on each side.
+    `offset_ns` is the offset when the reference's clock shows `at_ns`; subtract it from unix times
+    of the process. `on_reference` also takes the drift into account: the clock is likely faster by
+    `drift_ppm`, give or take at most `drift_error_ppm`. Its results are wrong by at most `error_ns`
+    from the first to the last recorded event, which are `reach_ns` before and after `at_ns`; the
+    drift is assumed to continue for as long again on each side.
     """
 
     process: int
@@ -85,9 +85,9 @@ class Clock:
 
 @dataclass(frozen=True, slots=True)
 class Clocks:
-    """The clock of each process, in their order, beside that of the process `reference`.
+    """The clock of each process, in their order, relative to that of the process `reference`.
 
-    `machines` counts the clocks that there are.
+    `machines` is the number of different clocks.
     """
 
     reference: int
@@ -96,13 +96,13 @@ class Clocks:
 
     @property
     def error_ns(self) -> int | Missing:
-        """Return the largest error, Missing where that of no second clock is known."""
+        """Return the largest error of the known clocks, Missing if there is none."""
         known = [clock.error_ns for clock in self.clocks if isinstance(clock.error_ns, int)]
         return max(known) if known else Missing("no clock is known")
 
     @property
     def unknown(self) -> tuple[Clock, ...]:
-        """Return the clocks that cannot be told."""
+        """Return the clocks whose offset is unknown."""
         return tuple(clock for clock in self.clocks if isinstance(clock.offset_ns, Missing))
 
 
@@ -117,18 +117,18 @@ class _Ahead:
 
 
 def clocks(processes: Sequence[Process], events: SynchronizationEvents) -> Clocks:
-    """Return the clock of each process; the reference is the first that meets others, if any."""
+    """Return the clock of each process; the reference is the first with an event, if any."""
     if not processes:
         return Clocks(0, (), 0)
     generation = [slot.matched_by for slot in rank_slots(processes)]
     found = machines_of(processes, events, generation)
-    met = encounters(events, generation, found.machine, found.shift_ns)
+    met = machine_events(events, generation, found.machine, found.shift_ns)
     meets = met.seen.any(axis=0) if len(met.seen) else np.zeros(found.count, dtype=np.bool_)
     root = int(np.argmax(meets)) if meets.any() else 0
     ahead, span = _ahead(met, root, found.count) if meets.any() else ({}, (0.0, 0.0))
     reference = found.machine.index(root)
     each_clock = tuple(
-        _clock(found, at, reference, ahead.get(found.machine[at], NO_MEETING), met.base_ns, span)
+        _clock(found, at, reference, ahead.get(found.machine[at], NO_EVENT), met.base_ns, span)
         for at in range(len(processes))
     )
     return Clocks(reference, each_clock, found.count)
@@ -142,7 +142,7 @@ def _clock(
     base_ns: int,
     span: Line,
 ) -> Clock:
-    """Return the clock of a process: its machine's, and how far it is ahead of that."""
+    """Return the clock of a process: that of its machine, and its own offset from it."""
     shift_ns = found.shift_ns[at] - found.shift_ns[reference]
     own_error_ns = found.error_ns[at] + found.error_ns[reference]
     if at == reference:
@@ -166,18 +166,22 @@ def _clock(
     )
 
 
-def _ahead(met: Encounters, root: int, machines: int) -> tuple[dict[int, _Ahead | Missing], Line]:
+def _ahead(
+    met: MachineEvents, root: int, machines: int
+) -> tuple[dict[int, _Ahead | Missing], Line]:
     """Return how far machines are ahead of machine `root`, and from when until when."""
-    pairs = every_pair(met)
-    # At first events are placed in time by clocks that may be seconds apart, in which they drift.
+    pairs = pairs_to_compare(met)
+    # At first, events are placed in time by clocks that may be seconds apart.
     moment_ns = met.moments_ns(np.zeros(machines))
-    rough = _settle([compare(met, moment_ns, *pair) for pair in pairs], pairs, root, machines)
+    rough = _settle(
+        [compare_clocks(met, moment_ns, *pair) for pair in pairs], pairs, root, machines
+    )
     ahead_ns = np.zeros(machines)
     for machine, each in rough.items():
         if not isinstance(each, Missing):
             ahead_ns[machine] = sum(each.likely_ns) / 2
     moment_ns = met.moments_ns(ahead_ns)
-    found = [compare(met, moment_ns, *pair) for pair in pairs]
+    found = [compare_clocks(met, moment_ns, *pair) for pair in pairs]
     return _settle(found, pairs, root, machines), span_ns(moment_ns)
 
 
@@ -187,8 +191,8 @@ def _settle(
     root: int,
     machines: int,
 ) -> dict[int, _Ahead | Missing]:
-    """Return what pairs of machines tell of each: the likely offset along the path with the least
-    error, inside the bounds of all paths.
+    """Return the offset of each machine: the likely one along the path of pairs with the smallest
+    error, within the bounds of all paths.
     """
     known = _likely_meant([each for each in compared if not isinstance(each, Missing)], machines)
     found: dict[int, _Ahead | Missing] = {}
@@ -203,9 +207,9 @@ def _settle(
 
 
 def _likely_meant(pairs: Sequence[ClockPair], machines: int) -> list[ClockPair]:
-    """Return the pairs of machines that do not meet much more often with all others.
+    """Return the pairs without those that have far fewer events than each has with others.
 
-    A few events among hundreds are of executions that were taken for each other.
+    A few events among hundreds are of different executions taken for the same one.
     """
     most = np.zeros(machines, dtype=np.int64)
     for pair in pairs:
@@ -219,7 +223,7 @@ def _likely_meant(pairs: Sequence[ClockPair], machines: int) -> list[ClockPair]:
 
 
 def _paths(pairs: Sequence[ClockPair], root: int) -> dict[int, tuple[tuple[ClockPair, int], ...]]:
-    """Return for each machine the pairs from `root` to it with the least error, and their signs."""
+    """Return for each machine the pairs on the path with the smallest error, and their signs."""
     of_machine: dict[int, list[tuple[ClockPair, int, int]]] = {}
     for pair in pairs:
         of_machine.setdefault(pair.one, []).append((pair, 1, pair.other))
@@ -243,9 +247,9 @@ def _paths(pairs: Sequence[ClockPair], root: int) -> dict[int, tuple[tuple[Clock
 def _limits(
     pairs: Sequence[ClockPair], root: int, machines: int, at: int
 ) -> tuple[Floats, Floats] | Missing:
-    """Return the least and the most that each machine is ahead, over all paths from `root`.
+    """Return the bounds of how far each machine is ahead, over all paths from `root`.
 
-    Missing where paths contradict each other, or are too many to look at.
+    Missing if there are too many machines.
     """
     if machines > _MOST_IN_PATHS:
         return Missing("")
@@ -276,7 +280,7 @@ def _along(
             continue
         low, high = float(limit[0][machine]), float(limit[1][machine])
         if low > high and low - high <= _TOLERABLE_NS:
-            # Traces are not placed in time that exactly.
+            # Traces are not placed in time more exactly.
             error_ns = max(error_ns, sum(pair.error_ns for pair, _ in path))
             continue
         if low > high:

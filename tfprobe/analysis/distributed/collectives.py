@@ -1,12 +1,12 @@
-"""Tell of each collective how long it took, and of that moving bytes and waiting for peers.
+"""Measure how long each collective took, and how much of that moved bytes or waited for peers.
 
-A rank that comes early to a collective waits in it for the last one. Where several ranks recorded
-the same step, the time in which all of them were inside the same execution moves bytes, and the
-rest of each rank's time is waiting: the definition of torch_tb_profiler, which takes the shortest
-of the ranks. Of one rank alone the two cannot be told apart.
+A rank that comes early to a collective waits in it for the last one. If several ranks traced the
+same step, the time in which all of them were inside the same execution moves bytes, and the rest of
+each rank's time is waiting: the definition of torch_tb_profiler, which takes the shortest of the
+ranks. With one rank, the two cannot be separated.
 
-Ranks on one machine have one clock. Those on others are set by where they meet (`clocks`); how
-wrong that may be is told beside the answer.
+Ranks on one machine have one clock. The clocks of others are compared by synchronization events
+(`clocks`); the largest error of that is part of the result.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tfprobe.analysis.core.source_lines import Origins
 from tfprobe.analysis.core.tensor_sizes import outputs_bytes
 from tfprobe.analysis.distributed.clocks import clocks
 from tfprobe.analysis.distributed.synchronization_events import (
-    Met,
+    MatchedRuns,
     SynchronizationEvents,
     find_events,
     groups,
@@ -44,9 +44,9 @@ _S = 1e9
 class Collective:
     """A collective of one op, over traced steps and ranks.
 
-    `time_ns` is summed over its executions; `moving_ns` and `waiting_ns` over those `matched` with
-    other ranks'. `queued_ns` is from its launch to its start, summed over the `queued` executions
-    of which that is known. `bytes` are those of the tensors of the `sized` ones, which took
+    `time_ns` is summed over all executions; `moving_ns` and `waiting_ns` over those `matched` with
+    other ranks'. `queued_ns` is the time from launch to start, summed over the `queued` executions
+    for which it is known. `bytes` are those of the tensors of the `sized` executions, which took
     `sized_ns`.
     """
 
@@ -67,8 +67,8 @@ class Collective:
 
     @property
     def bytes_per_s(self) -> float | Missing:
-        """Return bytes by time: NCCL's "algorithm bandwidth", of the time that moved bytes where
-        that is known, else of all of it.
+        """Return the "algorithm bandwidth" of NCCL: bytes by the time that moved them if it is
+        known, else by all of the time.
         """
         if self.moved_bytes and self.moving_ns:
             return self.moved_bytes / self.moving_ns * _S
@@ -81,7 +81,7 @@ class Collective:
 class Rank:
     """What a rank did in the collectives that were matched with those of other ranks.
 
-    `last` counts those to which it came last, so that all others waited for it.
+    `last` is the number of those to which it came last, so that all others waited for it.
     """
 
     process: int
@@ -97,8 +97,8 @@ class Rank:
 class Collectives:
     """The collectives of the traced steps, the longest first, and the ranks.
 
-    `ranks` says why it is missing where waiting is not known. The clocks of the ranks are wrong by
-    `clock_error_ns` at most, None where they are one machine's.
+    `ranks` is Missing if waiting is unknown. The clocks of the ranks are wrong by at most
+    `clock_error_ns`, None if all are of one machine.
     """
 
     steps: int
@@ -129,8 +129,8 @@ def collectives(profile: Profile, origins: Origins) -> Collectives | Missing:
     )
 
 
-def _matched(profile: Profile, runs: CollectiveRuns) -> tuple[Met, int | None]:
-    """Return how the executions meet those of other ranks, and how far apart the clocks may be."""
+def _matched(profile: Profile, runs: CollectiveRuns) -> tuple[MatchedRuns, int | None]:
+    """Return how executions match those of other ranks, and the largest error of the clocks."""
     rows = profile.executions
     capture = rows.capture[runs.row]
     process = _of_captures([each.process for each in profile.captures])[capture]
@@ -148,28 +148,28 @@ def on_one_clock(
     process: Int64s,
     start_ns: Int64s,
     end_ns: Int64s,
-) -> tuple[Met, int | None]:
-    """Return how executions meet those of their group in other processes, with the clocks of
-    machines compared, and how far apart those may be: None where all are one machine's.
+) -> tuple[MatchedRuns, int | None]:
+    """Return how executions match those of their group in other processes, on one clock, and the
+    largest error of the clocks: None if all are of one machine.
 
-    The `events` are those of the same steps, numbered as the processes are.
+    The `events` are those of the same steps, with the same numbers of processes.
     """
     seen = np.unique(process[in_several(group, process)]).tolist()
     if len({machine_key(processes[each]) for each in seen}) < 2:
-        return Met.of(group, process, start_ns, end_ns), None
+        return MatchedRuns.of(group, process, start_ns, end_ns), None
     group, start_ns, end_ns = group.copy(), start_ns.copy(), end_ns.copy()
     found = clocks(processes, events())
     error_ns = 0
     for clock in (found.clocks[each] for each in seen):
         mine = process == clock.process
         if isinstance(clock.error_ns, Missing):
-            # Beside others' its times say nothing: each of its executions is one of its own.
+            # Its times cannot be compared: each of its executions is a group of its own.
             group[mine] = len(group) + np.flatnonzero(mine)
             continue
         start_ns[mine] = clock.on_reference(start_ns[mine])
         end_ns[mine] = clock.on_reference(end_ns[mine])
         error_ns = max(error_ns, clock.error_ns)
-    return Met.of(groups(group[np.newaxis]), process, start_ns, end_ns), error_ns
+    return MatchedRuns.of(groups(group[np.newaxis]), process, start_ns, end_ns), error_ns
 
 
 def _of_captures(values: Sequence[int]) -> Int64s:
@@ -211,24 +211,24 @@ def _kinds(
 
 
 def _sizes(profile: Profile, runs: CollectiveRuns, origins: Origins) -> Int64s:
-    """Return the bytes of each execution: as recorded, else as its shape tells; 0 unknown."""
+    """Return the bytes of each execution: as recorded, else by its shape; 0 if unknown."""
     rows = profile.executions
-    told = np.maximum(rows.output_bytes[runs.row], 0)
+    recorded = np.maximum(rows.output_bytes[runs.row], 0)
     by_name: dict[int, int] = {}
-    for name in np.unique(rows.name[runs.row[told == 0]]).tolist():
+    for name in np.unique(rows.name[runs.row[recorded == 0]]).tolist():
         node = origins.node(rows.strings[name])
         by_name[name] = (outputs_bytes(node, origins.shapes) if node else None) or 0
     shaped = np.array([by_name.get(at, 0) for at in rows.name[runs.row].tolist()], dtype=np.int64)
-    return np.where(told > 0, told, shaped)
+    return np.where(recorded > 0, recorded, shaped)
 
 
-def _ranks(profile: Profile, runs: CollectiveRuns, met: Met) -> tuple[Rank, ...] | Missing:
+def _ranks(profile: Profile, runs: CollectiveRuns, met: MatchedRuns) -> tuple[Rank, ...] | Missing:
     if not met.is_matched.any():
         return ONE_RANK
     return tuple(_each_rank(profile, runs, met))
 
 
-def _each_rank(profile: Profile, runs: CollectiveRuns, met: Met) -> Iterator[Rank]:
+def _each_rank(profile: Profile, runs: CollectiveRuns, met: MatchedRuns) -> Iterator[Rank]:
     rows = profile.executions
     processes = _of_captures([capture.process for capture in profile.captures])
     process = processes[rows.capture[runs.row]]

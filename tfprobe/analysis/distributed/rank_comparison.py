@@ -1,7 +1,7 @@
-"""Lay the processes of a job beside each other: who is there, who is slow, who waits for whom.
+"""Compare the processes of a job: who is there, who is slow, who waits for whom.
 
-Made of one part of each process (`rank_parts`), so that no process needs to be in memory with
-another one's captures.
+The input is one part per process (`rank_parts`), so that captures of two processes need not be in
+memory at once.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ class RankRow:
     """A process among those of its job.
 
     `steps`, `mean_ns` and `late` are those of the loop that is compared; `turn` is what it did in
-    recorded collectives. `cells` are its steps over the middle process's, a median of each column,
-    None where nothing is known.
+    recorded collectives. `cells` are its steps divided by the median process's, a median for each
+    column, None if unknown.
     """
 
     process: Process
-    seat: RankSlot
+    slot: RankSlot
     clock: Clock
     steps: int | None
     mean_ns: float | None
@@ -59,8 +59,8 @@ class RankRow:
 
 @dataclass(frozen=True, slots=True)
 class StepFigures:
-    """One step over the processes that remember it: the least, the middle and the longest time of
-    this very step, and whose they are.
+    """One step in all processes that remember it: the shortest, the median and the longest time of
+    this step, and which processes took them.
     """
 
     step: int
@@ -74,10 +74,10 @@ class StepFigures:
 
 @dataclass(frozen=True, slots=True)
 class RankComparison:
-    """The processes of a job beside each other, in their order.
+    """The processes of a job, in their order.
 
-    `work` is the one that is compared, with its `figures` of the latest steps and the first and
-    last step of the `cells` of rows. `stragglers` are the slow processes in this loop, `slow` those
+    `loop` is the loop that is compared, with `figures` of its latest steps and the first and last
+    step of the `cells` of rows. `stragglers` are the slow processes in this loop, `slow` those
     in any loop of any job.
     """
 
@@ -97,19 +97,19 @@ class RankComparison:
     @property
     def most_together(self) -> int:
         """Count the workers of the largest group that works in parallel on one job."""
-        workers = Counter(row.seat.group for row in self.rows if row.seat.team == WORKERS)
+        workers = Counter(row.slot.group for row in self.rows if row.slot.team == WORKERS)
         return max(workers.values(), default=0)
 
     @property
     def is_job(self) -> bool:
         """Say whether several processes are of one job, in whatever roles."""
-        jobs = Counter(row.seat.matched_by for row in self.rows)
+        jobs = Counter(row.slot.matched_by for row in self.rows)
         return max(jobs.values(), default=0) > 1
 
 
 def compare_parts(parts: Sequence[RankPart], *, named: str = "") -> RankComparison:
-    """Return the processes beside each other. `named` is in the name of the loop to compare, which
-    else is the one with most time.
+    """Return the comparison. `named` is in the name of the loop to compare; by default it is the
+    loop that takes most time.
     """
     parts = numbered(parts)
     processes = [part.process for part in parts]
@@ -148,10 +148,10 @@ def compare_parts(parts: Sequence[RankPart], *, named: str = "") -> RankComparis
 def _compared(
     parts: Sequence[RankPart], places: Sequence[RankSlot], named: str
 ) -> tuple[dict[int, RankPart], str | Missing]:
-    """Return the processes of a job that step beside each other, and the loop to compare.
+    """Return the processes of the job to compare, and the loop.
 
-    Of several jobs in a run, and of several loops, those that took most time; of those with several
-    processes where there are any.
+    If there are several jobs or loops, those that took most time are chosen, with several processes
+    if there are any.
     """
     jobs = teams(parts, places)
     total_ns: dict[tuple[int, str], int] = {}
@@ -190,7 +190,7 @@ def _rows(
         found.append(
             RankRow(
                 process=part.process,
-                seat=places[at],
+                slot=places[at],
                 clock=clock.clocks[at],
                 steps=steps,
                 mean_ns=mine[0].total_ns / steps if mine and steps else None,
@@ -204,7 +204,7 @@ def _rows(
 
 
 def _cells(times: RankStepTimes) -> dict[int, tuple[float | None, ...]]:
-    """Return each process's steps over the middle one's of the same step, in columns."""
+    """Return the steps of each process divided by the median process's, in columns."""
     ratio = times.step_ns / np.maximum(_middle(times.step_ns), 1)
     columns = np.array_split(np.arange(ratio.shape[1]), min(MOST_COLUMNS, ratio.shape[1]))
     table = np.stack([_middle(ratio[:, column].T) for column in columns], axis=1)
@@ -215,7 +215,7 @@ def _cells(times: RankStepTimes) -> dict[int, tuple[float | None, ...]]:
 
 
 def _middle(table: Floats) -> Floats:
-    """Return the median of each column, NaN where nothing is known."""
+    """Return the median of each column, NaN if nothing is known."""
     found = np.full(table.shape[1], np.nan)
     some = ~np.isnan(table).all(axis=0)
     found[some] = np.nanmedian(table[:, some], axis=0)
@@ -223,7 +223,9 @@ def _middle(table: Floats) -> Floats:
 
 
 def _figures(times: RankStepTimes) -> list[StepFigures]:
-    """Return the latest steps that two processes or more remember; all figures are of one step."""
+    """Return the latest steps that several processes remember; all figures of a row are of one
+    step.
+    """
     known = np.count_nonzero(~np.isnan(times.step_ns), axis=0)
     found = []
     for column in np.flatnonzero(known > 1)[-MOST_FIGURES:].tolist():

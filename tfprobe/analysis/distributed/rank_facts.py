@@ -1,7 +1,7 @@
-"""Say what of a job's processes is not as it should be, where no time is measured by it.
+"""Report problems of the processes of a job that cost no time by themselves, a sentence each.
 
-A rank that nobody has or two claim, versions that differ, a process that was killed or is behind,
-clocks that are not known: one sentence each, with what to do where that is known.
+Ranks that are missing or claimed twice, versions that differ, processes that were killed or are
+behind, unknown clocks; with what to do about it, if that is known.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from tfprobe.profile.profile import Process, titled
 from tfprobe.profile.programs import WORKERS, Claim, heads, team
 
 _SHOWN = 8
-# Behind by more steps than this share of what the middle one made: it lives in another phase.
+# Behind the middle process by more than this share of its steps: in another phase of the job.
 _BEHIND_RATIO = 0.1
 _LEAST_BEHIND = 10
 
 
 def facts(parts: Sequence[RankPart], clocks: Clocks) -> tuple[str, ...]:
-    """Return what is amiss, one sentence or two each."""
+    """Return the problems, one or two sentences each."""
     processes = [part.process for part in parts]
     places = rank_slots(processes)
     return (
@@ -39,7 +39,7 @@ def facts(parts: Sequence[RankPart], clocks: Clocks) -> tuple[str, ...]:
 
 
 def name(process: Process) -> str:
-    """Name a process among those of its run: by role and rank, else by pid and host."""
+    """Return the name of a process in its run: role and rank, else pid and host."""
     if process.rank is None:
         return f"{process.label} on {process.host}"
     role = process.role if process.role not in (None, "", "worker") else "rank"
@@ -48,12 +48,12 @@ def name(process: Process) -> str:
 
 
 def some(texts: Sequence[str]) -> str:
-    """Write texts in a row, and of many how many more there are."""
+    """Join texts; if there are many, say how many more there are."""
     rest = len(texts) - _SHOWN
     return ", ".join(texts[:_SHOWN]) + (f" and {rest} more" if rest > 0 else "")
 
 
-# Ten times the largest jobs there are; a world beyond is somebody's mistake.
+# Ten times the largest jobs that exist; a larger world is a mistake.
 _MOST_RANKS = 1_000_000
 
 
@@ -66,7 +66,7 @@ def _missing(processes: Sequence[Process], places: Sequence[RankSlot]) -> Iterat
     seen = {worker.rank for worker in workers if worker.rank is not None}
     served = (task for process in processes for task in process.serves)
     seen.update(index for role, index in served if team(role) == WORKERS)
-    # Nobody may tell how many there are, or one who knows of some only.
+    # The number may be unknown, or come from a process that knows only some.
     told = max((world for world in worlds if world is not None), default=0)
     expected = max(told, max(seen, default=-1) + 1)
     if expected > _MOST_RANKS:
@@ -109,10 +109,10 @@ def _claim(part: RankPart) -> Claim:
 
 
 def _versions(processes: Sequence[Process], places: Sequence[RankSlot]) -> Iterator[str]:
-    """Tell of versions that differ within a job; programs of their own may have their own."""
+    """Yield the versions that differ within a job; different programs may have different ones."""
     jobs: dict[int, list[Process]] = {}
-    for seat, process in zip(places, processes, strict=True):
-        jobs.setdefault(seat.matched_by, []).append(process)
+    for slot, process in zip(places, processes, strict=True):
+        jobs.setdefault(slot.matched_by, []).append(process)
     for job in jobs.values():
         yield from _versions_of_job(job)
 
@@ -147,7 +147,7 @@ def _gone(processes: Sequence[Process], places: Sequence[RankSlot]) -> Iterator[
     for state in ("failed", "killed"):
         gone = [processes[at] for at in (p.process for p in last) if processes[at].state == state]
         if workers == {"finished"}:
-            # A server only ends when it is killed, which jobs do once their workers have finished.
+            # A server only ends by being killed, which jobs do once their workers have finished.
             gone = [each for each in gone if each.role != "ps"]
         if gone and len(gone) < len(processes):
             yield f"{state.capitalize()}: {_and([name(process) for process in gone])}."

@@ -1,4 +1,4 @@
-"""Hold what one process tells of itself to those who compare it with the others of its job."""
+"""Extract from each process what is needed to compare it with the others of its job."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from tfprobe.profile.tables import Int64s
 
 Floats = npt.NDArray[np.float64]
 
-# Enough to tell who is slow; the ring has 8,192, which for a thousand ranks is a gigabyte.
+# Enough to find slow ranks; the ring has 8,192, which for a thousand ranks is a gigabyte.
 MOST_STEPS = 2_000
-# Works of less time than this part of a process's are no loop to compare.
+# Loops that take a smaller share of the process's time are not compared.
 _LEAST_RATIO = 0.01
 SERVER = "/job:ps"
 
@@ -35,7 +35,7 @@ SERVER = "/job:ps"
 class LatestSteps:
     """The latest steps of a loop, from `first_step` on: how long each took, and the time before it.
 
-    In ns, NaN where a step raised, was traced, or nothing is known. `key` is kind and name.
+    In ns, NaN if a step raised or was traced, or if it is unknown. `key` is kind and name.
     """
 
     key: str
@@ -48,7 +48,7 @@ class LatestSteps:
 
 @dataclass(frozen=True, slots=True)
 class RecordedStep:
-    """A traced step: how long it took, and how long of that any collective was under way."""
+    """A traced step: how long it took, and for how much of that any collective was running."""
 
     key: str
     step: int
@@ -58,7 +58,7 @@ class RecordedStep:
 
 @dataclass(frozen=True, slots=True)
 class Overlap:
-    """How long collectives were under way in the traced steps, and computation with them."""
+    """How long collectives ran in the traced steps, and how much of that computation hid."""
 
     steps: int
     busy_ns: int
@@ -71,7 +71,7 @@ class Overlap:
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """What a process saw of a parameter server in its traced steps: how long ops ran there."""
+    """What a process recorded of a parameter server in its traced steps: how long ops ran there."""
 
     server: str
     steps: int
@@ -128,9 +128,9 @@ def _rank_steps(profile: Profile, process: Process, events: SynchronizationEvent
 
 
 def limit_to_steps(part: RankPart, first: int, last: int) -> RankPart:
-    """Return what a process tells of the steps from `first` to `last`, both included.
+    """Return a part limited to the steps from `first` to `last`, both included.
 
-    How many steps it made and how long collectives were hidden stay those of all.
+    The number of steps and the overlap of collectives stay those of all steps.
     """
     met = part.events
     return replace(
@@ -187,7 +187,7 @@ def _latest(loop: Loop) -> LatestSteps:
     gap_ns = np.full(len(step_ns), np.nan)
     gap_ns[1:] = recent.start_ns[1:] - recent.end_ns[:-1]
     bad = recent.raised | recent.sampled | (step_ns < 0)
-    # What comes behind a traced step is not its own: the agent writes the trace.
+    # The gap after a traced step does not count: the agent writes the trace in it.
     bad_gap = bad | lengthened_gaps(recent) | (gap_ns < 0) | ~recent.has_gap
     step_ns[bad] = np.nan
     gap_ns[bad_gap] = np.nan
@@ -229,7 +229,7 @@ def _overlap(profile: Profile) -> Overlap | Missing:
 
 
 def _served(profile: Profile) -> tuple[Served, ...]:
-    """Return the ops that ran on parameter servers: a worker of TensorFlow 1 records them, too."""
+    """Return the ops that ran on parameter servers, which a worker of TensorFlow 1 also records."""
     rows = profile.executions
     tasks = [task_of(text) if SERVER in text else "" for text in rows.strings.values]
     numbers = {task: at for at, task in enumerate(sorted(set(tasks)))}

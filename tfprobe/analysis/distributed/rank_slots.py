@@ -1,4 +1,4 @@
-"""Tell which place in a job a process has: its role, its rank, and the how manieth there it is."""
+"""Find the slot of each process in its job: role, rank, and which start of that rank it is."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from tfprobe.profile.programs import team
 
 @dataclass(frozen=True, slots=True)
 class RankSlot:
-    """The place of a process in its job.
+    """The slot of a process in its job.
 
-    `rank` is None where nothing tells it. `generation` counts the processes that had the same team
-    and rank before it, and had ended when it began: 0, but for those that were started again.
-    `group` is that of the process: others of it work on the same job. `is_restart` says that the
-    process before it ran the same program.
+    `rank` is None if unknown. `generation` counts the processes of the same team and rank that had
+    ended before it began: 0 unless it was started again. `group` is that of the process: others of
+    the group work on the same job. `is_restart` says that the process before it ran the same
+    program.
     """
 
     process: int
@@ -30,14 +30,14 @@ class RankSlot:
 
     @property
     def matched_by(self) -> int:
-        """Return a number that only processes share which can have met: ranks of all roles, of
-        others a group.
+        """Return a number shared only by processes that can have synchronized: ranks of all roles,
+        and processes of one group.
         """
         return -1 - self.group if self.rank is None else self.generation
 
 
 def rank_slots(processes: Sequence[Process]) -> tuple[RankSlot, ...]:
-    """Return the place of each process, in the order of the processes."""
+    """Return the slot of each process, in the order of the processes."""
     found: dict[int, RankSlot] = {}
     latest: dict[tuple[str, int], tuple[int, int]] = {}
     ran: dict[tuple[str, int], str] = {}
@@ -59,6 +59,6 @@ def rank_slots(processes: Sequence[Process]) -> tuple[RankSlot, ...]:
 
 
 def end_ns(process: Process) -> int:
-    """Return when a process was last seen, by its own clock; when it began where nothing tells."""
+    """Return when a process was last seen, by its own clock; if unknown, when it began."""
     lasted_ns = 0 if isinstance(process.hooks, Missing) else process.hooks.wall_ns
     return process.started_unix_ns + lasted_ns

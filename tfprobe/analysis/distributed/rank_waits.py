@@ -1,4 +1,4 @@
-"""Tell who waits for whom: in collectives for the last to come, in receives for a late sender."""
+"""Find out who waits for whom: in collectives for the last to come, in receives for the sender."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from tfprobe.analysis.distributed.clocks import Clocks
 from tfprobe.analysis.distributed.rank_parts import SERVER, RankPart
 from tfprobe.analysis.distributed.synchronization_events import (
-    Met,
+    MatchedRuns,
     SynchronizationEvents,
     SynchronizationKind,
     groups,
@@ -28,10 +28,10 @@ NO_EVENT = Missing(
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """What a process did in the events that were recorded in others, too.
+    """What a process did in events that were also recorded in other processes.
 
-    Of `matched` collectives it came to `last` as the last one. It waited `waiting_ns` for others in
-    collectives and receives, and others together `caused_ns` for it.
+    It came last to `last` of the `matched` collectives. It waited `waiting_ns` for others in
+    collectives and receives, and all others together waited `caused_ns` for it.
     """
 
     process: int
@@ -47,7 +47,7 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """How long process `who` waited for process `whom`, in so many events."""
+    """How long process `who` waited for process `whom`, in `count` events."""
 
     who: int
     whom: int
@@ -59,7 +59,7 @@ class Wait:
 class Waits:
     """Who waits for whom in traced steps: each process, and pairs, the longest wait first.
 
-    `steps` are those that two processes or more recorded.
+    `steps` counts those with an event that several processes recorded.
     """
 
     turns: tuple[Turn, ...]
@@ -69,10 +69,10 @@ class Waits:
 
 @dataclass(frozen=True, slots=True)
 class CollectiveWaits:
-    """How long the executions of collectives that were recorded in others, too, waited.
+    """How long executions of collectives waited that were also recorded in other processes.
 
-    One a row: `row` is that of the event, `whom` the process that came last. `waiting_ns` is 0 of
-    the last one itself, which waits for nobody.
+    For each execution, `row` is that of the event, and `whom` the process that came last, whose own
+    `waiting_ns` is 0.
     """
 
     row: Int64s
@@ -83,7 +83,7 @@ class CollectiveWaits:
 def waits(
     events: SynchronizationEvents, clocks: Clocks, generation: Sequence[int]
 ) -> Waits | Missing:
-    """Return who waits for whom; processes whose clocks are not known are not told of."""
+    """Return who waits for whom, without processes whose clocks are unknown."""
     if not len(events):
         return NO_EVENT
     start_ns, end_ns, group = _met(events, clocks, generation)
@@ -106,7 +106,7 @@ def waits(
 def waits_in_collectives(
     events: SynchronizationEvents, clocks: Clocks, generation: Sequence[int]
 ) -> CollectiveWaits:
-    """Return how long each execution of a collective waited, by the clocks that are known."""
+    """Return how long each execution of a collective waited, by the known clocks."""
     start_ns, end_ns, group = _met(events, clocks, generation)
     joint = np.flatnonzero(events.kind == SynchronizationKind.COLLECTIVE)
     return _in_collectives(events, group, joint, start_ns, end_ns)
@@ -118,7 +118,7 @@ def _met(
     """Return start and end of each event on one clock, and its group."""
     start_ns, end_ns, is_set = _on_one_clock(events, clocks)
     group = event_groups(events, generation)
-    # Of an unknown clock each event is one of its own.
+    # With an unknown clock, each execution is an event of its own.
     group[~is_set] = len(group) + np.flatnonzero(~is_set)
     return start_ns, end_ns, group
 
@@ -140,7 +140,7 @@ def _in_collectives(
     events: SynchronizationEvents, group: Int64s, joint: Int64s, start_ns: Int64s, end_ns: Int64s
 ) -> CollectiveWaits:
     process = events.process[joint].astype(np.int64)
-    met = Met.of(groups(group[joint][np.newaxis]), process, start_ns[joint], end_ns[joint])
+    met = MatchedRuns.of(groups(group[joint][np.newaxis]), process, start_ns[joint], end_ns[joint])
     whom = process[met.last] if len(joint) else process
     waiting_ns = np.maximum(end_ns[joint] - start_ns[joint] - met.moving_ns, 0)
     waiting_ns[whom == process] = 0
@@ -151,7 +151,7 @@ def _in_collectives(
 def _of_others(
     events: SynchronizationEvents, waits: CollectiveWaits
 ) -> tuple[Int64s, Int64s, Int64s]:
-    """Return who waited for whom, and how long, without those who came last."""
+    """Return who waited for whom and how long, without those that came last."""
     process = events.process[waits.row].astype(np.int64)
     waited = waits.whom != process
     return process[waited], waits.whom[waited], waits.waiting_ns[waited]
@@ -160,13 +160,13 @@ def _of_others(
 def _in_receives(
     events: SynchronizationEvents, group: Int64s, start_ns: Int64s, end_ns: Int64s
 ) -> tuple[Int64s, Int64s, Int64s]:
-    """Return how long receives went on before their tensor was sent."""
+    """Return how long receives waited until their tensor was sent."""
     count = int(group.max(initial=-1)) + 1
     sends = np.flatnonzero(events.kind == SynchronizationKind.SEND)
     receives = np.flatnonzero(events.kind == SynchronizationKind.RECV)
     sender = np.full(count, -1, dtype=np.int64)
     sender[group[sends]] = sends
-    # Ranks run the same program: where several send what is named so, it is not known which.
+    # Ranks run the same program: if several send under one name, it is unknown which was received.
     several = np.bincount(group[sends], minlength=count) > 1
     sender[several] = -1
     at = sender[group[receives]]
@@ -187,7 +187,7 @@ def _turns(
     count: int,
 ) -> tuple[Turn, ...]:
     process = events.process[joint].astype(np.int64)
-    met = Met.of(groups(group[joint][np.newaxis]), process, start_ns[joint], end_ns[joint])
+    met = MatchedRuns.of(groups(group[joint][np.newaxis]), process, start_ns[joint], end_ns[joint])
     who, whom, waiting_ns = waited
     matched = np.bincount(process[met.is_matched], minlength=count)
     last = np.bincount(process[met.is_last], minlength=count)
@@ -218,7 +218,7 @@ def _sums(at: Int64s, values: Int64s, count: int) -> Int64s:
 
 
 def _steps(events: SynchronizationEvents, group: Int64s) -> int:
-    """Count the steps in which processes met."""
+    """Count the steps in which several processes had the same event."""
     several = np.bincount(groups(group[np.newaxis])) > 1
     met = several[groups(group[np.newaxis])]
     pairs = np.stack((events.loop[met].astype(np.int64), events.step[met]))
@@ -233,7 +233,7 @@ NOTHING = Missing("no traced step exchanges tensors with a parameter server")
 class SendExchange:
     """What a process and a server sent each other: `pulled` from the server, `pushed` to it.
 
-    `receiving_ns` is the time of the receives, which is mostly waiting for what is sent to be made.
+    `receiving_ns` is the time of the receives, mostly waiting for what is sent to be computed.
     """
 
     process: int
@@ -247,8 +247,8 @@ class SendExchange:
 class ServerLoad:
     """What a parameter server did in the traced steps, over all processes that exchanged with it.
 
-    `bytes` and `receiving_ns` are of all exchanges, Missing where none was recorded. `busy_ns` is
-    how long ops ran there, as the workers recorded them; Missing where none did.
+    `bytes` and `receiving_ns` are of all exchanges, Missing if none was recorded. `busy_ns` is how
+    long ops ran there, as recorded by the workers; Missing if none did.
     """
 
     server: str
@@ -270,8 +270,8 @@ class ServerLoad:
 
 @dataclass(frozen=True, slots=True)
 class Servers:
-    """All parameter servers by name. `imbalance_ratio` is the bytes of the one with most over their
-    mean: 1 where all have as much, Missing where none moved.
+    """All parameter servers by name. `imbalance_ratio` is the bytes of the server with the most
+    divided by the mean: 1 if all have the same, Missing if there are none.
     """
 
     loads: tuple[ServerLoad, ...]
@@ -301,7 +301,7 @@ def servers(parts: Sequence[RankPart], events: SynchronizationEvents) -> Servers
 
 
 def _imbalance(moved: Sequence[int | Missing]) -> float | Missing:
-    # Through a server of which no tensor is told none may have gone.
+    # A server without recorded tensors may have exchanged none.
     known = [0 if isinstance(each, Missing) else each for each in moved]
     mean = sum(known) / len(known)
     return max(known) / mean if mean else UNSEEN
@@ -312,7 +312,7 @@ def _exchanges(events: SynchronizationEvents) -> dict[tuple[str, int], SendExcha
     texts = events.strings.values
     of_server = [task_of(text) if SERVER in text else "" for text in texts]
     is_server = np.array([bool(text) for text in of_server], dtype=np.bool_)
-    # A Recv of the graph waits for the RecvTensor of the same tensor, which has its size.
+    # A Recv of the graph waits for the RecvTensor of the same tensor, which has the size.
     rpcs = np.array([text == "RecvTensor" for text in texts], dtype=np.bool_)[events.op]
     found: dict[tuple[str, int], SendExchange] = {}
     for column, pulls in ((events.source, True), (events.target, False)):
@@ -333,12 +333,12 @@ def _more(
     *,
     pulls: bool,
 ) -> SendExchange:
-    told = known or SendExchange(process, 0, 0, 0, 0)
+    sums = known or SendExchange(process, 0, 0, 0, 0)
     size = int(events.bytes[mine].sum())
     return SendExchange(
         process=process,
-        pulled_bytes=told.pulled_bytes + (size if pulls else 0),
-        pushed_bytes=told.pushed_bytes + (0 if pulls else size),
-        receives=told.receives + int(mine.sum()),
-        receiving_ns=told.receiving_ns + int((events.end_ns - events.start_ns)[mine].sum()),
+        pulled_bytes=sums.pulled_bytes + (size if pulls else 0),
+        pushed_bytes=sums.pushed_bytes + (0 if pulls else size),
+        receives=sums.receives + int(mine.sum()),
+        receiving_ns=sums.receiving_ns + int((events.end_ns - events.start_ns)[mine].sum()),
     )

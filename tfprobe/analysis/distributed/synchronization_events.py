@@ -1,6 +1,6 @@
-"""Hold where processes meet: every collective, send and receive of the traced steps, as columns.
+"""List the events in which processes synchronize: collectives, sends and receives of traced steps.
 
-Times are on the clock of the process they are of; `clocks` tells how those differ.
+Times are those of the clock of each process; `clocks` computes how these differ.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tfprobe.profile.tables import Flags, Int8s, Int32s, Int64s, Interner, Strin
 
 
 class SynchronizationKind(IntEnum):
-    """What brings processes together: all of a group, or one that sends and one that receives."""
+    """What synchronizes processes: a collective of a group, or a send and its receive."""
 
     COLLECTIVE = 0
     SEND = 1
@@ -31,14 +31,14 @@ class SynchronizationKind(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class SynchronizationEvents:
-    """Executions in which a process meets others, one per row; all columns have the same length.
+    """Executions in which a process synchronizes with others, one per row.
 
-    `loop` is the kind and name of the loop, "" where none is known; `step` its number; `name` the
-    op, and `nth` says how many of that name (of a send: and `key`) came before in the step; `op` is
-    its type, or of a kernel the kernel. Times are unix ns by the clock of the `process`. `bytes` is
-    0 where they are not told. `key` is what a send and its receive share, the name of the tensor;
-    `source` and `target` are their devices, "" where they are not told, and all three are "" of a
-    collective. Columns of text hold positions in `strings`.
+    `loop` is the kind and name of the loop, "" if unknown; `step` is the number of the step. `name`
+    is the op, and `nth` counts those of this name (and `key`, for a send) before it in the step.
+    `op` is the type of the op, or the kernel. Times are unix ns by the clock of the `process`.
+    `bytes` is 0 if unknown. `key` is the name of the tensor, which a send and its receive share;
+    `source` and `target` are their devices, "" if unknown. All three are "" for a collective.
+    Columns of text contain positions in `strings`.
     """
 
     DTYPES: ClassVar[Mapping[str, type[np.generic]]] = {
@@ -141,18 +141,18 @@ def _of_collectives(profile: Profile, runs: CollectiveRuns, texts: Interner) -> 
 
 
 def _of_sends(profile: Profile, runs: CollectiveRuns, texts: Interner) -> dict[str, Any]:
-    """Return the columns of what is sent to other tasks, or may be."""
+    """Return the columns of sends and receives that may be between tasks."""
     rows = profile.executions
     chosen = np.flatnonzero(is_sent(rows) & ~runs.found)
     triples = np.stack((rows.name[chosen], rows.op_type[chosen], rows.detail[chosen]))
     kinds, inverse = np.unique(triples, axis=1, return_inverse=True)
-    told = [_sent(rows.strings, each, texts) for each in kinds.T.tolist()]
-    facts = np.array(told, dtype=np.int64).reshape(-1, 6)[inverse.reshape(-1)]
+    labels = [_sent(rows.strings, each, texts) for each in kinds.T.tolist()]
+    facts = np.array(labels, dtype=np.int64).reshape(-1, 6)[inverse.reshape(-1)]
     leaves = facts[:, 5] > 0
     chosen, facts = chosen[leaves], facts[leaves]
-    key, kind, told_bytes, source, target = facts.T[:5]
+    key, kind, labelled_bytes, source, target = facts.T[:5]
     name = _moved(rows.name[chosen], rows.strings, texts)
-    size = np.where(rows.output_bytes[chosen] > 0, rows.output_bytes[chosen], told_bytes)
+    size = np.where(rows.output_bytes[chosen] > 0, rows.output_bytes[chosen], labelled_bytes)
     return _of_rows(profile, chosen, texts) | {
         "name": name,
         "nth": _turns(np.stack((rows.capture[chosen], name, key)), rows.start_ns[chosen]),
@@ -167,7 +167,7 @@ def _of_sends(profile: Profile, runs: CollectiveRuns, texts: Interner) -> dict[s
 
 
 def _sent(strings: Strings, triple: Sequence[int], texts: Interner) -> tuple[int, ...]:
-    """Return key, kind, bytes, source and target of a send, and 1 where it may leave its task."""
+    """Return key, kind, bytes, source and target of a send, and 1 if it may leave its task."""
     name, op_type, detail = (strings[each] for each in triple)
     ends = ends_of(detail) or Ends("", "", "", 0)
     kind = SynchronizationKind.SEND if op_type.endswith("Send") else SynchronizationKind.RECV
@@ -182,7 +182,7 @@ def _sent(strings: Strings, triple: Sequence[int], texts: Interner) -> tuple[int
 
 
 def _of_rows(profile: Profile, at: Int64s, texts: Interner) -> dict[str, Any]:
-    """Return the columns that all kinds have, and others as they are where nothing is known."""
+    """Return the columns that all kinds have, and the others with the values for unknown."""
     capture = profile.executions.capture[at]
     names = {(loop.process, loop.index): f"{loop.kind} {loop.name}" for loop in profile.loops}
     loops = [
@@ -201,7 +201,7 @@ def _of_rows(profile: Profile, at: Int64s, texts: Interner) -> dict[str, Any]:
 
 
 def _op(rows: Executions, at: Int64s) -> Int32s:
-    """Return what names the kind of a row best: its kernel, if that is one of a collective."""
+    """Return the kernel of each row if that is one of a collective, else the type of its op."""
     detail = rows.detail[at]
     return np.where(having(rows.strings, detail, names_collective), detail, rows.op_type[at])
 
@@ -211,14 +211,14 @@ def _of_captures(values: Sequence[int]) -> Int64s:
 
 
 def _moved(column: Int32s, strings: Strings, texts: Interner) -> Int64s:
-    """Return positions in other strings."""
+    """Return the positions of the same strings in `texts`."""
     used, inverse = np.unique(column, return_inverse=True)
     positions = [texts.position(strings[at]) for at in used.tolist()]
     return np.array(positions, dtype=np.int64)[inverse.reshape(-1)]
 
 
 def _turns(columns: Int64s, start_ns: Int64s) -> Int64s:
-    """Return of each row how many began before it that are like it in these columns."""
+    """Return for each row how many rows with the same values in these columns began before it."""
     group = np.unique(columns, axis=1, return_inverse=True)[1].reshape(-1)
     order = np.lexsort((start_ns, group))
     found = np.empty(len(order), dtype=np.int64)
@@ -227,11 +227,11 @@ def _turns(columns: Int64s, start_ns: Int64s) -> Int64s:
 
 
 @dataclass(frozen=True, slots=True)
-class Met:
-    """Of each execution: whether others of its group were seen, and what it did beside them.
+class MatchedRuns:
+    """For each execution, whether others of its group were recorded, and how it compares with them.
 
-    `moving_ns` is the time in which all of a group were inside, -1 where an execution is not
-    `is_matched`; `is_last` says that none of its group began later; `last` is the position of one
+    `moving_ns` is the time in which all of a group were inside, -1 if the execution is not
+    `is_matched`; `is_last` says that none of the group began later; `last` is the position of one
     that began last.
     """
 
@@ -241,8 +241,8 @@ class Met:
     last: Int64s
 
     @classmethod
-    def of(cls, group: Int64s, process: Int64s, start_ns: Int64s, end_ns: Int64s) -> Met:
-        """Return how the executions of each group, numbered from 0, lie to each other."""
+    def of(cls, group: Int64s, process: Int64s, start_ns: Int64s, end_ns: Int64s) -> MatchedRuns:
+        """Return how the executions of each group, numbered from 0, compare."""
         is_matched = in_several(group, process)
         count = int(group.max(initial=-1)) + 1
         first_ns = np.full(count, np.iinfo(np.int64).min)
@@ -252,8 +252,8 @@ class Met:
         np.minimum.at(last_ns, group, end_ns)
         np.minimum.at(shortest_ns, group, end_ns - start_ns)
         common_ns = last_ns - first_ns
-        # None ends before all have begun. Where the clocks say so they are wrong, and the rank that
-        # took the least time is the best there is.
+        # None ends before all have begun. If the clocks say otherwise, they are wrong, and the
+        # shortest time of a rank is the best estimate.
         moving_ns = np.where(common_ns > 0, common_ns, shortest_ns)[group]
         is_last = start_ns == first_ns[group]
         last = np.zeros(count, dtype=np.int64)
@@ -267,13 +267,13 @@ class Met:
 
 
 def groups(columns: Int64s) -> Int64s:
-    """Return numbers from 0 on, the same one for all that are alike in these columns."""
+    """Return a number from 0 on for each row, the same for rows with the same values."""
     found: Int64s = np.unique(columns, axis=1, return_inverse=True)[1].reshape(-1)
     return found
 
 
 def in_several(group: Int64s, process: Int64s) -> Flags:
-    """Say of each execution whether its group has others of another process."""
+    """Say for each execution whether its group has executions of another process."""
     processes = np.zeros(int(group.max(initial=-1)) + 1, dtype=np.int64)
     pairs = np.unique(np.stack((group, process)), axis=1)
     np.add.at(processes, pairs[0], 1)

@@ -1,7 +1,8 @@
-"""Arrange events by machine: who was in which, when its last began and its first was done.
+"""Arrange synchronization events by machine: which took part, when the last process of each began
+and when the first was done.
 
-Only what binds its members is here: a collective that needs all of them, or a tensor that one
-process sends and one other receives.
+Only events that bound the clocks of their members are used: collectives that need all of them, and
+tensors that one process sends and one other receives.
 """
 
 from __future__ import annotations
@@ -25,18 +26,18 @@ from tfprobe.profile.tables import Flags, Int64s
 
 Floats = npt.NDArray[np.float64]
 
-# 160 MB a column. Of more events every second, third ... is enough.
+# 160 MB per column. Of more events, every second, third ... is enough.
 _MOST_CELLS = 20_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Encounters:
-    """When each machine was in each event that binds its members; NaN where it was not seen.
+class MachineEvents:
+    """When each machine was in each event; NaN if it took no part.
 
-    A row is a event, a column a machine: `begun_ns` is when the last process of the machine began
-    it, `done_ns` when the first was done, `end_ns` the mean of their ends. Of a send there is no
-    `done_ns`, of a receive no `begun_ns`, and of neither an `end_ns`. `step` is the number of its
-    step among all. Times count from `base_ns`, each by the clock of its machine.
+    A row is an event, a column a machine: `begun_ns` is when the last process of the machine began
+    it, `done_ns` when the first was done, `end_ns` the mean of their ends. A send has no `done_ns`,
+    a receive no `begun_ns`, and neither has an `end_ns`. `step` is the number of its step among
+    all. Times are relative to `base_ns`, each by the clock of its machine.
     """
 
     base_ns: int
@@ -47,11 +48,11 @@ class Encounters:
 
     @property
     def seen(self) -> Flags:
-        """Say which machines were in which events."""
+        """Say which machines took part in which events."""
         return ~(np.isnan(self.begun_ns) & np.isnan(self.done_ns))
 
     def moments_ns(self, ahead_ns: Floats) -> Floats:
-        """Return about when each event was, on machines' clocks set back by `ahead_ns`."""
+        """Return the approximate time of each event, with the clocks set back by `ahead_ns`."""
         times_ns = np.where(np.isnan(self.done_ns), self.begun_ns, self.done_ns) - ahead_ns
         count = np.maximum((~np.isnan(times_ns)).sum(axis=1), 1)
         found: Floats = np.nansum(times_ns, axis=1) / count
@@ -59,7 +60,7 @@ class Encounters:
 
 
 def binding(events: SynchronizationEvents) -> Flags:
-    """Say which events bind their members in time."""
+    """Say which events bound the clocks of their members."""
     texts = events.strings.values
     of_all = np.array([binds_all(text) for text in texts], dtype=np.bool_)
     is_collective = events.kind == SynchronizationKind.COLLECTIVE
@@ -68,12 +69,12 @@ def binding(events: SynchronizationEvents) -> Flags:
 
 
 def event_groups(events: SynchronizationEvents, generation: Sequence[int]) -> Int64s:
-    """Return numbers from 0 on, the same one for all executions of one event.
+    """Return a number from 0 on for each execution, the same for all of one event.
 
-    `generation` is that of each process: those that were started anew count their steps anew.
+    `generation` is that of each process: a process that was started again counts its steps again.
     """
     is_collective = events.kind == SynchronizationKind.COLLECTIVE
-    # A send has another name than its receive, and may be of another kind of work.
+    # A send has another name than its receive, and may be in another loop.
     return groups(
         np.stack(
             (
@@ -88,12 +89,12 @@ def event_groups(events: SynchronizationEvents, generation: Sequence[int]) -> In
     )
 
 
-def encounters(
+def machine_events(
     events: SynchronizationEvents,
     generation: Sequence[int],
     machine: Sequence[int],
     shift_ns: Sequence[int],
-) -> Encounters:
+) -> MachineEvents:
     """Return the events of several machines. `machine` is that of each process, from 0 on, and
     `shift_ns` how far its clock is ahead of its machine's.
     """
@@ -114,7 +115,7 @@ def encounters(
     joint = kind == SynchronizationKind.COLLECTIVE
     step = np.empty(len(numbers), dtype=np.int64)
     step[row.reshape(-1)] = _steps(events)[chosen]
-    return Encounters(
+    return MachineEvents(
         base_ns=base_ns,
         begun_ns=_reduced(np.maximum, cell[begins], start_ns[begins] - base_ns, shape),
         done_ns=_reduced(np.minimum, cell[ends], end_ns[ends] - base_ns, shape),
@@ -124,9 +125,9 @@ def encounters(
 
 
 def _is_clear(events: SynchronizationEvents, group: Int64s) -> Flags:
-    """Say which rows are of collectives, or of what one process sends and one other receives.
+    """Say which rows are of collectives, or of tensors that one process sends to one other.
 
-    Ranks run the same program: each may send the same tensor to itself, from device to device.
+    Ranks run the same program: each may send a tensor of this name between its own devices.
     """
     count = int(group.max(initial=-1)) + 1
     ends = []
@@ -154,7 +155,7 @@ def _steps(events: SynchronizationEvents) -> Int64s:
 
 
 def _reduced(by: np.ufunc, cell: Int64s, times_ns: Int64s, shape: tuple[int, int]) -> Floats:
-    """Return the largest or smallest time of each cell, NaN where there is none."""
+    """Return the largest or smallest time of each cell, NaN if there is none."""
     nothing = -np.inf if by is np.maximum else np.inf
     found = np.full(shape[0] * shape[1], nothing)
     by.at(found, cell, times_ns.astype(np.float64))
@@ -170,14 +171,14 @@ def _mean(cell: Int64s, times_ns: Int64s, shape: tuple[int, int]) -> Floats:
     return found
 
 
-# Both clocks of a process are read one after the other.
+# The two clocks of a process are read one after the other.
 _READING_NS = 1_000
 
 
 @dataclass(frozen=True, slots=True)
 class Machines:
-    """The machine of each process, from 0 on in the order of the processes; how far the unix times
-    of a process are ahead of those of the first one there, and how wrong that may be.
+    """The machine of each process, from 0 on in the order of the processes; how far its unix times
+    are ahead of those of the first process there, and the largest error of that.
     """
 
     machine: tuple[int, ...]
@@ -190,7 +191,7 @@ class Machines:
 
 
 def machine_key(process: Process) -> tuple[str, str]:
-    """Return what tells the machine of a process from others."""
+    """Return what identifies the machine of a process."""
     boot = process.boot_id
     return ("host", process.host) if isinstance(boot, Missing) else ("boot", boot)
 
@@ -200,24 +201,24 @@ def machines_of(
 ) -> Machines:
     """Return the machines of processes.
 
-    Processes of one boot read the same monotonic clock: what their unix times differ beside it is
-    how they differ. But a wall clock may be set between the starts of two of them, and traces are
-    told by the wall clock: where events contradict the shifts, there is none.
+    Processes of one boot read the same monotonic clock, by which their unix times are compared. But
+    the wall clock may be set between the starts of two of them, and traces use the wall clock: if
+    events contradict the shifts, there are none.
     """
     numbers: dict[tuple[str, str], int] = {}
     machine = [numbers.setdefault(machine_key(process), len(numbers)) for process in processes]
     firsts: dict[int, int] = {}
-    told = []
+    wall_shift_ns = []
     for process, at in zip(processes, machine, strict=True):
         shift = process.unix_minus_monotonic_ns
         is_known = not isinstance(shift, Missing) and not isinstance(process.boot_id, Missing)
         own = shift if is_known and isinstance(shift, int) else None
-        told.append(0 if own is None else own - firsts.setdefault(at, own))
-    agree = _agreeing(events, generation, machine, told)
-    shift_ns = tuple(ns if agree[at] else 0 for ns, at in zip(told, machine, strict=True))
+        wall_shift_ns.append(0 if own is None else own - firsts.setdefault(at, own))
+    agree = _agreeing(events, generation, machine, wall_shift_ns)
+    shift_ns = tuple(ns if agree[at] else 0 for ns, at in zip(wall_shift_ns, machine, strict=True))
     error_ns = tuple(
         _READING_NS if agree[at] else abs(ns) + _READING_NS
-        for ns, at in zip(told, machine, strict=True)
+        for ns, at in zip(wall_shift_ns, machine, strict=True)
     )
     return Machines(tuple(machine), shift_ns, error_ns)
 
@@ -226,15 +227,15 @@ def _agreeing(
     events: SynchronizationEvents,
     generation: Sequence[int],
     machine: Sequence[int],
-    told: Sequence[int],
+    wall_shift_ns: Sequence[int],
 ) -> list[bool]:
-    """Say of each machine whether its processes meet no worse with their shifts than without."""
+    """Say for each machine whether its events agree with the shifts at least as well as without."""
     count = max(machine) + 1
-    if not any(told):
+    if not any(wall_shift_ns):
         return [True] * count
     chosen = events.only(binding(events) & (events.kind == SynchronizationKind.COLLECTIVE))
     of_row = np.array(machine, dtype=np.int64)[chosen.process]
-    shift = np.array(told, dtype=np.int64)[chosen.process]
+    shift = np.array(wall_shift_ns, dtype=np.int64)[chosen.process]
     group = event_groups(chosen, generation) * count + of_row
     _, group = np.unique(group, return_inverse=True)
     missed = []

@@ -1,4 +1,4 @@
-"""Gather all that moves in the traced steps of a loop."""
+"""Collect everything that moves in the traced steps of a loop."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Set the steps of processes that run the same loop beside each other, by their numbers: who is
-late, how often, and when.
+"""Compare the steps of processes that run the same loop, by step number: who is late, how often,
+and when.
 
-Left out are steps that raised or were traced, in the process where that was so.
+Steps that raised or were traced in a process are left out for that process.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ _Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Lane:
-    """A process among those of its work; 1 is as the middle of all at the same step.
+    """A process among those that run the loop; ratios are to the median process at the same step.
 
-    `middle_ratio` is the median over the `compared` steps, `slowest_ratio` the part of them in
-    which nobody took longer. `cells` are medians of columns, None where nothing is known.
+    `middle_ratio` is the median over the `compared` steps, `slowest_ratio` the share of them in
+    which no process took longer. `cells` are medians of columns, None if unknown.
     """
 
     process: int
@@ -45,10 +45,10 @@ class Lane:
 
 @dataclass(frozen=True, slots=True)
 class StepSpread:
-    """What the fastest, the middle and the slowest process took at a step, and which was slowest.
+    """What the fastest, the median and the slowest process took at a step, and which was slowest.
 
-    Columns, with at most MOST_POINTS steps in their order: of more, of so many steps in a row the
-    one that took its slowest process longest. All of a row are of that one step.
+    Columns with at most MOST_POINTS steps in their order. If there are more, each stands for
+    several consecutive steps: the one that took its slowest process longest. A row is of one step.
     """
 
     step: tuple[int, ...]
@@ -62,9 +62,9 @@ class StepSpread:
 class Ranks:
     """The processes of a loop in their order, with the steps from `first_step` on in columns.
 
-    A column has `steps_per_column` steps, the last of all is `last_step`. At most MOST_LANES are
-    here, the slowest ones; `left_out` says how many are not. `median_ns` is the median over steps
-    of what the middle process took, `spread` has those of each step.
+    A column has `steps_per_column` steps, the last step is `last_step`. At most MOST_LANES
+    processes are included, the slowest ones; `left_out` counts the others. `median_ns` is the
+    median over steps of what the median process took, `spread` has these for each step.
     """
 
     first_step: int
@@ -77,11 +77,11 @@ class Ranks:
 
 
 def compare_steps(loops: Sequence[Loop], measure: Measure = "step") -> Ranks | Missing:
-    """Return the processes of a loop beside each other; `works` are the same one in each of them.
+    """Return the comparison of a loop in several processes.
 
-    "step" compares what a step took: a cell is that over the median of all processes. "between"
-    compares the time before a step, which may be next to nothing: a cell is 1 and what it is longer
-    than the median, as a part of the median step and the time before it.
+    "step" compares what a step took: a cell is that divided by the median of all processes.
+    "between" compares the time before a step, which may be close to 0: a cell is 1 plus the excess
+    over the median, as a ratio of the median step with the time before it.
     """
     if len({loop.process for loop in loops}) < 2:
         return ALONE
@@ -134,7 +134,7 @@ def _spread(loops: Sequence[Loop], times_ns: _Floats, first: int) -> StepSpread:
 
 
 def _times(loops: Sequence[Loop], first: int, last: int) -> tuple[_Floats, _Floats]:
-    """Return by process and step what steps took, and the time before them; NaN unknown."""
+    """Return by process and step what steps took, and the time before them; NaN if unknown."""
     step_ns = np.full((len(loops), last - first + 1), np.nan)
     gap_ns = step_ns.copy()
     for at, loop in enumerate(loops):
@@ -186,9 +186,9 @@ def _cells(relative: _Floats) -> _Floats:
 
 
 def _median(values: _Floats) -> _Floats:
-    """Return medians along the first axis of what is known, NaN where nothing is.
+    """Return medians of the known values along the first axis, NaN if there are none.
 
-    numpy's own takes a hundred times as long where something is missing.
+    numpy's own takes a hundred times as long if values are missing.
     """
     ordered = np.sort(values, axis=0)
     count = np.count_nonzero(~np.isnan(ordered), axis=0)

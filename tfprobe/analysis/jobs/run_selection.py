@@ -14,11 +14,11 @@ from tfprobe.profile.snapshots import RunLine
 
 @dataclass(frozen=True, slots=True)
 class Filters:
-    """What runs must be to be listed; none given takes all, of several values one must fit.
+    """Conditions on the runs to list. Without any, all are listed; of several values, one must
+    match.
 
-    Hosts, users and names are names, or patterns as shells have them; so are the values of tags, of
-    which all must fit. Ages are in ns: see RunLine.age_ns. What a recording does not tell fits
-    nothing.
+    Hosts, users and names are names or shell patterns, as are the values of tags, all of which must
+    match. Ages are in ns (RunLine.age_ns). An unknown value matches nothing.
     """
 
     states: tuple[str, ...] = ()
@@ -33,42 +33,42 @@ class Filters:
 
 @dataclass(frozen=True, slots=True)
 class Filtered:
-    """The runs that fit, and how many were left after each filter, in the order they were asked."""
+    """The runs that match, and how many were left after each filter, in order."""
 
     runs: tuple[RunLine, ...]
     left: tuple[tuple[str, int], ...]
 
 
-def choose(runs: Sequence[RunLine], filters: Filters, now_unix_ns: int) -> Filtered:
-    """Return the runs that fit all filters, in the order they came."""
+def filter_runs(runs: Sequence[RunLine], filters: Filters, now_unix_ns: int) -> Filtered:
+    """Return the runs that match all filters, in their order."""
     chosen = tuple(runs)
     left = []
-    for name, fits in _asked(filters, now_unix_ns):
+    for name, fits in _conditions(filters, now_unix_ns):
         chosen = tuple(run for run in chosen if fits(run))
         left.append((name, len(chosen)))
     return Filtered(chosen, tuple(left))
 
 
-def _asked(filters: Filters, now_unix_ns: int) -> list[tuple[str, Callable[[RunLine], bool]]]:
+def _conditions(filters: Filters, now_unix_ns: int) -> list[tuple[str, Callable[[RunLine], bool]]]:
     older_ns, newer_ns, commands = filters.older_ns, filters.newer_ns, filters.commands
-    asked: list[tuple[str, Callable[[RunLine], bool]]] = []
+    wanted: list[tuple[str, Callable[[RunLine], bool]]] = []
     if filters.states:
-        asked.append(("state", lambda run: run.state in filters.states))
+        wanted.append(("state", lambda run: run.state in filters.states))
     if filters.hosts:
-        asked.append(("host", lambda run: any(_fits(h, filters.hosts) for h in run.hosts)))
+        wanted.append(("host", lambda run: any(_fits(h, filters.hosts) for h in run.hosts)))
     if filters.users:
-        asked.append(("user", lambda run: _fits(run.user, filters.users)))
+        wanted.append(("user", lambda run: _fits(run.user, filters.users)))
     if commands is not None:
-        asked.append(("command", lambda run: _is_command(run, commands)))
+        wanted.append(("command", lambda run: _is_command(run, commands)))
     if filters.names:
-        asked.append(("name", lambda run: _fits(run.name, filters.names)))
+        wanted.append(("name", lambda run: _fits(run.name, filters.names)))
     if filters.tags:
-        asked.append(("tag", lambda run: _has_tags(run, filters.tags)))
+        wanted.append(("tag", lambda run: _has_tags(run, filters.tags)))
     if older_ns is not None:
-        asked.append(("older", lambda run: _age_ns(run, now_unix_ns, -1) >= older_ns))
+        wanted.append(("older", lambda run: _age_ns(run, now_unix_ns, -1) >= older_ns))
     if newer_ns is not None:
-        asked.append(("newer", lambda run: _age_ns(run, now_unix_ns, newer_ns + 1) <= newer_ns))
-    return asked
+        wanted.append(("newer", lambda run: _age_ns(run, now_unix_ns, newer_ns + 1) <= newer_ns))
+    return wanted
 
 
 def _fits(name: str | Missing, patterns: Sequence[str]) -> bool:
@@ -83,9 +83,9 @@ def _is_command(run: RunLine, patterns: Patterns) -> bool:
     return patterns.any_is_in(shlex.join(run.command))
 
 
-def _has_tags(run: RunLine, asked: Sequence[tuple[str, str]]) -> bool:
+def _has_tags(run: RunLine, wanted: Sequence[tuple[str, str]]) -> bool:
     tags = dict(run.tags)
-    return all(key in tags and fnmatchcase(tags[key], pattern) for key, pattern in asked)
+    return all(key in tags and fnmatchcase(tags[key], pattern) for key, pattern in wanted)
 
 
 def _age_ns(run: RunLine, now_unix_ns: int, otherwise_ns: int) -> int:
@@ -145,7 +145,7 @@ KEEP, OLDER, SIZE = "keep", "older", "size"
 
 @dataclass(frozen=True, slots=True)
 class RetentionRules:
-    """How many of the newest runs stay, up to which age in ns, and up to which size together."""
+    """How many of the newest runs to keep, up to which age in ns, and up to which total size."""
 
     keep: int | None = None
     older_ns: int | None = None
@@ -154,28 +154,28 @@ class RetentionRules:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A run that may go, unless `held` says why not; `rules` are those that want it gone."""
+    """A run that may be removed, unless `locked` says why not; `rules` are those that remove it."""
 
     run: RunLine
-    held: str | None = None
+    locked: str | None = None
     rules: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """What goes, and what a rule wants gone and is held. Newest first, as they came."""
+    """The runs to remove, and those that a rule would remove but are locked. Newest first."""
 
     goes: tuple[Candidate, ...]
-    held: tuple[Candidate, ...]
+    locked: tuple[Candidate, ...]
 
 
 def choose_removals(
     candidates: Sequence[Candidate], rules: RetentionRules, now_unix_ns: int
 ) -> Retention:
-    """Return what goes of runs that come newest first.
+    """Return which runs to remove; the candidates are sorted newest first.
 
-    Held runs count: they are among the newest, and occupy their size. By size the oldest go first,
-    until what stays fits; a run whose size is not known occupies nothing.
+    Locked runs count: they are among the newest, and occupy their size. By size, the oldest are
+    removed first, until the rest fits; a run of unknown size occupies nothing.
     """
     judged = [
         replace(candidate, rules=_by_number_and_age(place, candidate.run, rules, now_unix_ns))
@@ -185,8 +185,8 @@ def choose_removals(
         judged = _by_size(judged, rules.size_bytes)
     chosen = [each for each in judged if each.rules]
     return Retention(
-        goes=tuple(each for each in chosen if each.held is None),
-        held=tuple(each for each in chosen if each.held is not None),
+        goes=tuple(each for each in chosen if each.locked is None),
+        locked=tuple(each for each in chosen if each.locked is not None),
     )
 
 
@@ -203,7 +203,7 @@ def _by_number_and_age(
 
 
 def _by_size(judged: Sequence[Candidate], limit_bytes: int) -> list[Candidate]:
-    """Add the rule of size to the oldest, until what stays is within the limit."""
+    """Add the rule of size to the oldest runs, until the rest is within the limit."""
     stays_bytes = sum(_size(each) for each in judged if not _goes(each))
     found = []
     for each in reversed(judged):
@@ -211,12 +211,12 @@ def _by_size(judged: Sequence[Candidate], limit_bytes: int) -> list[Candidate]:
             found.append(each)
             continue
         found.append(replace(each, rules=(*each.rules, SIZE)))
-        stays_bytes -= _size(each) if each.held is None else 0
+        stays_bytes -= _size(each) if each.locked is None else 0
     return found[::-1]
 
 
 def _goes(candidate: Candidate) -> bool:
-    return bool(candidate.rules) and candidate.held is None
+    return bool(candidate.rules) and candidate.locked is None
 
 
 def _size(candidate: Candidate) -> int:

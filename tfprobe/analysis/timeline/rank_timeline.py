@@ -58,10 +58,10 @@ class RankTimeline:
         """Return what to add to times of a rank to have them count from the first start."""
         if rank.is_on_clock:
             return -self.zero_ns
-        return self._asked.capture.start_ns - rank.capture.start_ns - self.zero_ns
+        return self._requested.capture.start_ns - rank.capture.start_ns - self.zero_ns
 
     @property
-    def _asked(self) -> RankStep:
+    def _requested(self) -> RankStep:
         return next(rank for rank in self.ranks if rank.why == REQUESTED)
 
 
@@ -104,10 +104,10 @@ def timeline_of_step(
     of_step = _events_of_step(together, capture)
     every = tuple(_rank_step(together, each, of_step) for each in _living(together, capture))
     chosen = _chosen(every, capture, together.profile.processes, slow, most)
-    asked = chosen[capture.process]
+    requested = chosen[capture.process]
     zero_ns = min(
         [each.capture.start_ns for each in chosen.values() if each.is_on_clock],
-        default=asked.capture.start_ns,
+        default=requested.capture.start_ns,
     )
     by_rank = sorted(chosen.values(), key=lambda each: _order(together.profile.processes, each))
     return RankTimeline(together, zero_ns, tuple(by_rank), len(every) - len(chosen))

@@ -96,7 +96,7 @@ class Slices(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Laid:
+class StepTracks:
     """A step as it can be drawn. `tracks_left_out` had fewer slices than those there are.
 
     `row_at` and `span_at` are the places of its rows and spans in the tables of the profile.
@@ -116,7 +116,7 @@ class Laid:
     is_shifted: bool
 
 
-def lay_out(profile: Profile, capture: Capture, known: PartNames) -> Laid:
+def step_tracks(profile: Profile, capture: Capture, known: PartNames) -> StepTracks:
     """Return the tracks of one capture of a profile; `known` are the names of its executions."""
     row_at = np.flatnonzero(profile.executions.capture == capture.index)
     span_at = np.flatnonzero(profile.spans.capture == capture.index)
@@ -135,7 +135,7 @@ def lay_out(profile: Profile, capture: Capture, known: PartNames) -> Laid:
     slices = _joined(found)
     ordered, tracks = _in_order(slices, keys, for_later)
     found_moments = moments_of(profile, capture, rows, spans, known)
-    return Laid(
+    return StepTracks(
         capture=capture,
         row_at=row_at,
         span_at=span_at,
@@ -249,11 +249,11 @@ RECEIVE_OPS = ("RecvTensor", "Recv", "_HostRecv", "_Recv")
 
 def _group(device: str, *, is_host: bool) -> str:
     task = _TASK.match(device)
-    told = f" of {task[1]}" if task and not task[1].endswith("localhost/replica:0/task:0") else ""
+    detail = f" of {task[1]}" if task and not task[1].endswith("localhost/replica:0/task:0") else ""
     if is_host:
-        return f"{HOST}{told}"
+        return f"{HOST}{detail}"
     found = _DEVICE.search(device)
-    return f"{found[1].upper()}:{found[2]}{told}" if found else device or "Accelerator"
+    return f"{found[1].upper()}:{found[2]}{detail}" if found else device or "Accelerator"
 
 
 def _in_order(found: Slices, keys: _Keys, for_later: Flags) -> tuple[Slices, tuple[Track, ...]]:
@@ -334,9 +334,11 @@ def _others(profile: Profile, capture: Capture) -> Iterator[Other]:
         if (gap.process, gap.loop, gap.step) == (capture.process, capture.loop, capture.step):
             start_ns = gap.start_ns - zero
             end_ns = max(end_ns, start_ns + gap.duration_ns)
-            told = "watched until the next step began" if not gap.cut else "its watch ended early"
+            detail = "watched until the next step began" if not gap.cut else "its watch ended early"
             name = "until the next step"
-            yield Other((STEP, "step"), "between", name, start_ns, start_ns + gap.duration_ns, told)
+            yield Other(
+                (STEP, "step"), "between", name, start_ns, start_ns + gap.duration_ns, detail
+            )
     for activity in profile.activities:
         low, high = max(activity.start_ns - zero, 0), min(activity.end_ns - zero, end_ns)
         if activity.process == capture.process and low < high:

@@ -309,14 +309,14 @@ def _named(rows: Executions, row: Int64s, ops: dict[str, int]) -> Int64s:
     strings, width = rows.strings, len(rows.strings.values)
     pair = rows.name[row].astype(np.int64) * width + rows.op_type[row]
     pairs, inverse = np.unique(pair, return_inverse=True)
-    told = [cause(strings[each // width], strings[each % width]) for each in pairs.tolist()]
-    numbers = np.array([ops.setdefault(each, len(ops)) for each in told], dtype=np.int64)
+    causes = [cause(strings[each // width], strings[each % width]) for each in pairs.tolist()]
+    numbers = np.array([ops.setdefault(each, len(ops)) for each in causes], dtype=np.int64)
     op: Int64s = numbers[inverse]
     # A copy has a text of its own where its size is in it: looked at only where nothing else tells.
     silent = np.flatnonzero(op == 0)
     details, inverse = np.unique(rows.detail[row[silent]], return_inverse=True)
-    told = [cause("", "", strings[detail]) for detail in details.tolist()]
-    numbers = np.array([ops.setdefault(each, len(ops)) for each in told], dtype=np.int64)
+    causes = [cause("", "", strings[detail]) for detail in details.tolist()]
+    numbers = np.array([ops.setdefault(each, len(ops)) for each in causes], dtype=np.int64)
     op[silent] = numbers[inverse]
     return op
 

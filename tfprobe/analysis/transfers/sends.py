@@ -98,9 +98,9 @@ def sends(profile: Profile, origins: Origins) -> tuple[Sends, ...] | Missing:
     for at, (name, op_type, detail) in enumerate(kinds.T.tolist()):
         mine = chosen[inverse == at]
         node = origins.node(rows.strings[name])
-        source, target, told = _ends(rows.strings[detail], node)
-        size = np.where(rows.output_bytes[mine] > 0, rows.output_bytes[mine], told)
-        if not told and node is not None:
+        source, target, label = _ends(rows.strings[detail], node)
+        size = np.where(rows.output_bytes[mine] > 0, rows.output_bytes[mine], label)
+        if not label and node is not None:
             size = np.where(size > 0, size, outputs_bytes(node, origins.shapes) or 0)
         sums = found.setdefault((rows.strings[op_type], source, target), [0, 0, 0, 0])
         sums[0] += len(mine)
@@ -113,8 +113,8 @@ def sends(profile: Profile, origins: Origins) -> tuple[Sends, ...] | Missing:
 
 def _ends(detail: str, node: Node | None) -> tuple[str, str, int]:
     """Return where a tensor is sent from and to, and its bytes, 0 where untold."""
-    told = ends_of(detail)
-    if told is not None:
-        return told.source, told.target, told.bytes
+    label = ends_of(detail)
+    if label is not None:
+        return label.source, label.target, label.bytes
     attributes = node.attributes if node else {}
     return str(attributes.get("send_device", "")), str(attributes.get("recv_device", "")), 0

@@ -182,7 +182,7 @@ def _held(plan: _Plan) -> list[dict[str, Any]]:
             "dir": each.run.directory,
             "state": each.run.state,
             "rules": list(each.rules),
-            "why": each.held,
+            "why": each.locked,
         }
-        for each in plan.retention.held
+        for each in plan.retention.locked
     ]

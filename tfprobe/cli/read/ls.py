@@ -46,7 +46,7 @@ def command(
     Filters may be repeated; STATE, HOST and USER also accept lists, as in a,b. A run has failed if
     an exception ended it or its exit status was not 0. It was killed if it did not record its end.
     """
-    from tfprobe.analysis.jobs.run_selection import Filtered, choose
+    from tfprobe.analysis.jobs.run_selection import Filtered, filter_runs
     from tfprobe.runs.catalogue import list_runs, measured
     from tfprobe.runs.liveness import this_machine
 
@@ -65,7 +65,7 @@ def command(
         hint = "Record one with `tfprobe run -- COMMAND`."
     runs = tuple(entry.line for entry in list_runs(place, this_machine()))
     now_ns = time.time_ns()
-    found = Filtered(runs, ()) if filters is None else choose(runs, filters, now_ns)
+    found = Filtered(runs, ()) if filters is None else filter_runs(runs, filters, now_ns)
     shown = found.runs if with_trend else found.runs[:limit]
     if with_trend and shown:
         show(shown, limit=limit, as_json=as_json)

@@ -54,9 +54,9 @@ def command(
             f"Run {folder.id}: {across.loop.reason}.", hint="`tfprobe steps` lists the loops."
         )
     if not as_json:
-        from tfprobe.report.text.ranks import lay_out
+        from tfprobe.report.text.ranks import render_ranks
 
-        text = lay_out(
+        text = render_ranks(
             across,
             f"Run {folder.id}",
             found.problems,

@@ -47,7 +47,9 @@ def command(
     if isinstance(moves.transfers, Missing) and moves.has_nothing:
         raise NoAnswer(f"{found.source}: {moves.transfers.reason}.")
     if not as_json:
-        from tfprobe.report.text.transfers import lay_out
+        from tfprobe.report.text.transfers import render_transfers
 
-        common.show_page(lay_out(moves, by, width=common.page_width(), colour=common.page_colour()))
+        common.show_page(
+            render_transfers(moves, by, width=common.page_width(), colour=common.page_colour())
+        )
     return 0

@@ -63,7 +63,7 @@ _SHADES = ((1.02, "·"), (1.1, "░"), (1.25, "▒"), (2.0, "▓"))
 _SLOWEST = "█"
 
 
-def lay_out(
+def render_ranks(
     found: RankComparison, run: str, problems: Sequence[Problem], *, width: int, colour: bool
 ) -> str:
     """Return the page of `tfprobe ranks`."""
@@ -272,7 +272,7 @@ def _pairs(found: RankComparison, waits: Waits) -> Sequence[Sequence[str]]:
 
 
 def _servers(found: RankComparison, width: int) -> Iterator[RenderableType]:
-    has_servers = any(row.seat.team == "ps" for row in found.rows)
+    has_servers = any(row.slot.team == "ps" for row in found.rows)
     servers = found.servers
     if isinstance(servers, Missing):
         if has_servers:

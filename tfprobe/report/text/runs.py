@@ -105,8 +105,8 @@ def _parts(
         columns = [*_RUN, TextColumn("size"), _why("reason")]
         yield page.table(columns, removed, width=width, indent=0)
         yield page.blank()
-    if retention.held:
-        kept = [[*_run(run, now_unix_ns), run.held or ""] for run in retention.held]
+    if retention.locked:
+        kept = [[*_run(run, now_unix_ns), run.locked or ""] for run in retention.locked]
         yield page.table([*_RUN, _why("kept because")], kept, width=width, indent=0)
         yield page.blank()
     yield page.paragraph(_sum(retention, rules, leftovers), indent=0)

@@ -78,7 +78,7 @@ _SENDS = (
 )
 
 
-def lay_out(moves: TransferReport, by: By, *, width: int, colour: bool) -> str:
+def render_transfers(moves: TransferReport, by: By, *, width: int, colour: bool) -> str:
     """Return what moves as text; times and counts are those of a step on average."""
     return page.render(_parts(moves, by, width), width=width, colour=colour)
 
@@ -155,7 +155,7 @@ def _flow(flow: TransferFlow, steps: int) -> Sequence[str]:
     )
     waits = dict(flow.by_waits)
     synchronous = waits.get(CopyWaits.SYNCHRONOUS, 0)
-    told = synchronous + waits.get(CopyWaits.ASYNCHRONOUS, 0)
+    known_waits = synchronous + waits.get(CopyWaits.ASYNCHRONOUS, 0)
     return (
         TITLES[flow.move],
         _per(flow.amount.count, steps),
@@ -165,7 +165,7 @@ def _flow(flow: TransferFlow, steps: int) -> Sequence[str]:
         numbers.percent(flow.busy.hidden_ratio),
         numbers.duration(flow.busy.exposed_ns / steps),
         _share(pageable, known),
-        _share(synchronous, told),
+        _share(synchronous, known_waits),
     )
 
 

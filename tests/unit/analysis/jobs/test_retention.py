@@ -71,15 +71,15 @@ def test_what_goes_by_another_rule_frees_its_size_first() -> None:
 
 def test_a_held_run_stays_and_counts() -> None:
     """It is one of the newest, occupies its size, and is told with what wanted it gone."""
-    held = (RUNS[0], Candidate(RUNS[1].run, held="is running"), *RUNS[2:])
+    held = (RUNS[0], Candidate(RUNS[1].run, locked="is running"), *RUNS[2:])
 
     by_number = choose_removals(held, RetentionRules(keep=1), NOW_NS)
     by_size = choose_removals(held, RetentionRules(size_bytes=10), NOW_NS)
 
     assert [each.run.id for each in by_number.goes] == ["c", "d", "e"]
-    assert [(each.run.id, each.rules) for each in by_number.held] == [("b", ("keep",))]
+    assert [(each.run.id, each.rules) for each in by_number.locked] == [("b", ("keep",))]
     assert [each.run.id for each in by_size.goes] == ["a", "c", "d", "e"]
-    assert [(each.run.id, each.held) for each in by_size.held] == [("b", "is running")]
+    assert [(each.run.id, each.locked) for each in by_size.locked] == [("b", "is running")]
 
 
 def test_a_live_run_has_no_age_and_an_undated_one_is_not_old() -> None:
@@ -99,7 +99,7 @@ def test_whatever_the_rules_what_stays_fits_them_or_is_held() -> None:
             for place in range(chance.randrange(12))
         )
         runs = tuple(
-            Candidate(each.run, held="held") if chance.random() < 0.3 else each for each in runs
+            Candidate(each.run, locked="held") if chance.random() < 0.3 else each for each in runs
         )
         keep, hours, size = (chance.choice([None, 1, 3, 60]) for _ in range(3))
         older_ns = None if hours is None else hours * HOUR_NS
@@ -108,8 +108,8 @@ def test_whatever_the_rules_what_stays_fits_them_or_is_held() -> None:
 
         gone = {each.run.id for each in found.goes}
         stays = [each for each in runs if each.run.id not in gone]
-        free = [each for each in stays if each.held is None]
-        assert all(each.held is None and each.rules for each in found.goes)
+        free = [each for each in stays if each.locked is None]
+        assert all(each.locked is None and each.rules for each in found.goes)
         assert [each.run.id for each in found.goes] == sorted(gone, key=int)
         if keep is not None:
             assert all(runs.index(each) < keep for each in free)

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from tfprobe.analysis.core.names import compile_patterns
-from tfprobe.analysis.jobs.run_selection import Filters, choose
+from tfprobe.analysis.jobs.run_selection import Filters, filter_runs
 from tfprobe.errors import Missing
 from tfprobe.profile.snapshots import RunLine
 
@@ -34,7 +34,7 @@ RUNS = (TRAIN, SERVE, LOST)
 
 
 def _chosen(**asked: object) -> list[str]:
-    return [run.id for run in choose(RUNS, Filters(**asked), NOW_NS).runs]
+    return [run.id for run in filter_runs(RUNS, Filters(**asked), NOW_NS).runs]
 
 
 def test_without_filters_all_are_chosen() -> None:
@@ -81,13 +81,13 @@ def test_a_run_of_the_future_is_new() -> None:
     """Recorded on a machine whose clock is ahead, or before ours was set back."""
     ahead = replace(TRAIN, active_unix_ns=NOW_NS + HOUR_NS)
 
-    assert choose([ahead], Filters(newer_ns=1), NOW_NS).runs == (ahead,)
+    assert filter_runs([ahead], Filters(newer_ns=1), NOW_NS).runs == (ahead,)
 
 
 def test_what_left_nothing_is_told() -> None:
     """How many were left after each filter, in their order."""
     filters = Filters(states=("finished", "running"), users=("ada",), older_ns=9 * HOUR_NS)
 
-    found = choose(RUNS, filters, NOW_NS)
+    found = filter_runs(RUNS, filters, NOW_NS)
 
     assert found.left == (("state", 2), ("user", 1), ("older", 0))

@@ -9,7 +9,7 @@ import numpy as np
 from tfprobe.analysis.core.collective_ops import launches
 from tfprobe.analysis.core.source_lines import SourceLines
 from tfprobe.analysis.timeline.slice_categories import CATEGORIES, loop_of
-from tfprobe.analysis.timeline.tracks import Laid, TrackSource
+from tfprobe.analysis.timeline.tracks import StepTracks, TrackSource
 from tfprobe.errors import Missing, NoAnswer
 from tfprobe.profile.capture_tables import Executions, Place, SpanKind
 from tfprobe.profile.graph import Node, Shape, known_name
@@ -65,7 +65,7 @@ def _named(text: str) -> tuple[int, int]:
     return table, int(number)
 
 
-def _of_row(run: OpenRun, laid: Laid, number: int) -> Document:
+def _of_row(run: OpenRun, laid: StepTracks, number: int) -> Document:
     rows, at = run.profile.executions, int(laid.row_at[number])
     name = rows.strings[rows.name[at]]
     return {
@@ -83,7 +83,7 @@ def _of_row(run: OpenRun, laid: Laid, number: int) -> Document:
     }
 
 
-def _of_span(profile: Profile, laid: Laid, number: int) -> Document:
+def _of_span(profile: Profile, laid: StepTracks, number: int) -> Document:
     spans, at = profile.spans, int(laid.span_at[number])
     return {
         "name": _cut(spans.strings[spans.name[at]]),
@@ -95,7 +95,7 @@ def _of_span(profile: Profile, laid: Laid, number: int) -> Document:
     }
 
 
-def _linked(profile: Profile, laid: Laid, rows: Executions, number: int) -> list[Document]:
+def _linked(profile: Profile, laid: StepTracks, rows: Executions, number: int) -> list[Document]:
     """Return what belongs to an execution: the call that launched it, the op that it ran for."""
     mine, spans = rows.at(laid.row_at), profile.spans.at(laid.span_at)
     found = []
@@ -112,7 +112,7 @@ def _linked(profile: Profile, laid: Laid, rows: Executions, number: int) -> list
     return found
 
 
-def _launched(profile: Profile, laid: Laid, number: int) -> list[Document]:
+def _launched(profile: Profile, laid: StepTracks, number: int) -> list[Document]:
     spans, rows = profile.spans, profile.executions
     correlation = int(spans.correlation[laid.span_at[number]])
     if not correlation:
@@ -126,7 +126,7 @@ def _link(relation: str, slice_id: str, name: str) -> Document:
     return {"relation": relation, "slice": slice_id, "name": _cut(name)}
 
 
-def _node(run: OpenRun, laid: Laid, name: str) -> Document:
+def _node(run: OpenRun, laid: StepTracks, name: str) -> Document:
     """Return scope, shapes and code of the op that ran, as far as the graph knows it."""
     nothing: Document = {"node": None, "scope": "", "inputs": [], "outputs": [], "code": []}
     loop = loop_of(run.profile, laid.capture)

@@ -18,7 +18,7 @@ from tfprobe.analysis.core.intervals import Intervals, union, within_ns
 from tfprobe.analysis.timeline.lanes import Window, drawn
 from tfprobe.analysis.timeline.rank_timeline import same_step
 from tfprobe.analysis.timeline.slice_categories import CATEGORIES, NUMBER, PartBand, loop_of
-from tfprobe.analysis.timeline.tracks import Laid, Track, TrackSource, lay_out
+from tfprobe.analysis.timeline.tracks import StepTracks, Track, TrackSource, step_tracks
 from tfprobe.errors import Missing, NoAnswer
 from tfprobe.profile.capture_tables import Place
 from tfprobe.profile.profile import Capture, Loop, Profile
@@ -91,18 +91,18 @@ def chosen_capture(run: OpenRun, question: Params) -> Capture:
     return captures[question.whole("capture", default=0, least=0, most=len(captures) - 1)]
 
 
-def laid_out(run: OpenRun, question: Params) -> Laid:
+def laid_out(run: OpenRun, question: Params) -> StepTracks:
     """Return the step that is asked for, laid out."""
     return _kept(run, chosen_capture(run, question))[0]
 
 
-def ids(laid: Laid, at: Int64s) -> list[str]:
+def ids(laid: StepTracks, at: Int64s) -> list[str]:
     """Return what names slices in an address: their table, and their place in the capture."""
     source, number = laid.slices.source[at].tolist(), laid.slices.number[at].tolist()
     return [f"{SOURCES[table]}{place}" for table, place in zip(source, number, strict=True)]
 
 
-def texts(profile: Profile, laid: Laid, at: Int64s) -> list[tuple[str, str]]:
+def texts(profile: Profile, laid: StepTracks, at: Int64s) -> list[tuple[str, str]]:
     """Return of each slice its name, and the type of op or what else is told of it."""
     source, number = laid.slices.source[at], laid.slices.number[at]
     rows, spans = profile.executions, profile.spans
@@ -128,12 +128,12 @@ def cut(text: str) -> str:
     return text if len(text) <= MOST_CHARACTERS else f"…{text[-MOST_CHARACTERS:]}"
 
 
-def _kept(run: OpenRun, capture: Capture) -> tuple[Laid, Document]:
+def _kept(run: OpenRun, capture: Capture) -> tuple[StepTracks, Document]:
     """Return a step laid out, and what is told of it whatever the window; the last few are kept."""
-    kept: OrderedDict[int, tuple[Laid, Document]] = run.made("timelines", OrderedDict)
+    kept: OrderedDict[int, tuple[StepTracks, Document]] = run.made("timelines", OrderedDict)
     if capture.index not in kept:
         known = run.made("names", lambda: part_names(run.profile.executions))
-        laid = lay_out(run.profile, capture, known)
+        laid = step_tracks(run.profile, capture, known)
         kept[capture.index] = laid, _fixed(run.profile, laid)
     kept.move_to_end(capture.index)
     while len(kept) > _KEPT:
@@ -141,7 +141,7 @@ def _kept(run: OpenRun, capture: Capture) -> tuple[Laid, Document]:
     return kept[capture.index]
 
 
-def _fixed(profile: Profile, laid: Laid) -> Document:
+def _fixed(profile: Profile, laid: StepTracks) -> Document:
     step = laid.capture
     process, loop, whole = profile.processes[step.process], loop_of(profile, step), _whole(laid)
     return {
@@ -219,7 +219,7 @@ def _loop(profile: Profile, loop: Loop) -> Document:
     return {"work": at, "process": loop.process, "kind": loop.kind, "name": cut(loop.name)}
 
 
-def _whole(laid: Laid) -> Window:
+def _whole(laid: StepTracks) -> Window:
     slices = laid.slices
     return Window(
         min(int(slices.start_ns.min()), laid.window[0]),
@@ -264,7 +264,7 @@ def _band(band: PartBand, window: Window) -> Document:
     }
 
 
-def _slices(profile: Profile, laid: Laid, window: Window) -> Document:
+def _slices(profile: Profile, laid: StepTracks, window: Window) -> Document:
     slices = laid.slices
     found = drawn(slices.row, slices.start_ns, slices.end_ns, window, most=MOST_SLICES)
     known: dict[str, int] = {}
@@ -292,7 +292,7 @@ def _slices(profile: Profile, laid: Laid, window: Window) -> Document:
     }
 
 
-def _overview(laid: Laid, whole: Window) -> Document:
+def _overview(laid: StepTracks, whole: Window) -> Document:
     """Return how busy the tracks of each group are, by cells of the whole time."""
     edges: Int64s = np.linspace(whole.from_ns, whole.to_ns, CELLS + 1).astype(np.int64)
     busy: dict[str, Int64s] = {}
@@ -318,7 +318,7 @@ def _overview(laid: Laid, whole: Window) -> Document:
     }
 
 
-def _longest(profile: Profile, laid: Laid) -> list[Document]:
+def _longest(profile: Profile, laid: StepTracks) -> list[Document]:
     slices = laid.slices
     counts = ~np.isin(slices.category, list(_NO_TIME))
     length_ns = np.where(counts, slices.end_ns - slices.start_ns, -1)
@@ -347,7 +347,7 @@ def share(length_ns: int, capture: Capture) -> float | None:
     return round(length_ns / capture.duration_ns, 6) if capture.duration_ns else None
 
 
-def _trace_bytes(profile: Profile, laid: Laid) -> int:
+def _trace_bytes(profile: Profile, laid: StepTracks) -> int:
     """Return about how long the file for Perfetto is: boxes, arrows to kernels, what was asked."""
     rows = profile.executions
     lengths = np.array([len(text) for text in rows.strings.values], dtype=np.int64)
