@@ -46,7 +46,7 @@ class Printed:
 
     @property
     def unfiltered(self) -> TextIO:
-        """The stream behind the filter: for codes of ours, between which names are filtered."""
+        """The stream behind the filter, for escape codes of tfprobe around filtered names."""
         return self._stream
 
     def __getattr__(self, name: str) -> Any:
@@ -60,7 +60,7 @@ def unfiltered(stream: TextIO) -> TextIO:
 
 
 def write_codes(stream: TextIO, text: str) -> None:
-    """Write text with colours, or other codes of ours, in which names have been filtered."""
+    """Write text with escape codes of tfprobe, in which names have been filtered."""
     unfiltered(stream).write(text)
 
 

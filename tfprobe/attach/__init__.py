@@ -1,1 +1,1 @@
-"""Stand beside jobs: ask a profiler service, read stacks, sample accelerators."""
+"""Observe jobs from outside: through a profiler service, by reading stacks, by sampling GPUs."""

@@ -1,1 +1,1 @@
-"""One file per command. Imports everything; nobody imports it."""
+"""One file per command. Imports all other rooms; no room imports it."""

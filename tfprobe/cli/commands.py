@@ -1,4 +1,4 @@
-"""The commands by name. Each lives in its own module, imported only when it is asked for."""
+"""The commands by name. Each has its own module, imported only when it runs."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ class Commands(click.Group):
         return [entry.name for entry in COMMANDS]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - click's signature
-        """Import the one command that was asked for."""
+        """Import the command with this name."""
         entry = next((entry for entry in COMMANDS if entry.name == cmd_name), None)
         if entry is None:
             return None

@@ -40,11 +40,11 @@ if TYPE_CHECKING:
 
 # Where stdout is no terminal there is no width to ask for; this one suits mails and logs.
 PIPED_WIDTH = 100
-# Where nothing ends a line: names are not cut.
+# For files: names are not cut.
 FILE_WIDTH = 10_000
 MOST_NAMED = 20
 _MOST_LOOPS = 10
-# What is over sooner needs no bar.
+# Anything faster needs no bar.
 QUIET_SECONDS = 1.0
 # Back to the start of the line, and nothing on it.
 _NO_LINE = "\r\x1b[K"
@@ -76,7 +76,7 @@ def run_argument(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def chosen_run(run: str, output: str | None) -> RunFolder:
-    """Resolve RUN: a directory, a run id, `latest`, or a URL, of which there is a mirror then.
+    """Resolve RUN: a directory, a run id, `latest`, or a URL, which is mirrored.
 
     Raises UnreadableInput or NoAnswer when there is none.
     """
@@ -89,7 +89,7 @@ def chosen_run(run: str, output: str | None) -> RunFolder:
 
 
 def chosen_runs(run: str, output: str | None) -> tuple[RunFolder, ...]:
-    """Resolve RUN, which may be a directory of runs, too: then all of them, the oldest first.
+    """Resolve RUN, which may also be a directory of runs: return all of them, the oldest first.
 
     Raises UnreadableInput or NoAnswer when there is none.
     """
@@ -99,14 +99,14 @@ def chosen_runs(run: str, output: str | None) -> tuple[RunFolder, ...]:
 
 
 def is_url(run: str) -> bool:
-    """Say whether RUN or DIR is in remote storage. Without the import that reading it takes."""
+    """Say whether RUN or DIR is in remote storage, without importing what reads it."""
     return "://" in run
 
 
 def fetched_directory(url: str, *, glance_only: bool = False) -> Path:
-    """Return a mirror of all runs in the directory at a URL, or of the one that is there.
+    """Return a mirror of all runs in the directory at a URL, or of the one run there.
 
-    With `glance_only` there is no more in it than a listing tells.
+    With `glance_only` it has only what a listing shows.
     """
     with progress("Fetching") as watch:
         from tfprobe.runs.remote.mirror import GLANCE, WHOLE, fetched_directory
@@ -144,7 +144,7 @@ def whole(run: str, output: str | None, *, rank: int | None) -> tuple[str, Profi
 def answered(
     folder: RunFolder, *, rank: int | None, workers: Workers, limits: Thresholds | None = None
 ) -> RunReport:
-    """Return what `report` and `advise` say of a run.
+    """Return what `report` and `advise` show of a run.
 
     Raises NoAnswer for a rank that it does not have, UsageError where the workers cannot work.
     """
@@ -172,9 +172,9 @@ def output_directory(flag: str | None) -> Path:
 
 @contextmanager
 def progress(what: str) -> Iterator[Callable[[int, int], None]]:
-    """Say on a terminal at once what is done, with a bar where it lasts; gone when it is over.
+    """Show on a terminal what is being done, with a bar if it takes long; remove it at the end.
 
-    Gives a function that is to be told (done, all) now and then.
+    Gives a function to be called with (done, all) now and then.
     """
     if not _obeys_codes(sys.stderr):
         yield lambda _done, _all: None
@@ -215,9 +215,9 @@ def _bar(what: str) -> Progress:
 
 
 def warn_of_problems(profile: Profile | Report) -> None:
-    """Say on stderr what of a recording is not in an answer.
+    """Say on stderr which parts of a recording are not in an answer.
 
-    What is odd about its ranks is no part that is lost: `report` and `ranks` tell of it.
+    Problems with its ranks are not lost parts: `report` and `ranks` show them.
     """
     problems = [problem for problem in profile.problems if problem.where != RANKS]
     count = len(problems)
@@ -236,7 +236,7 @@ def no_such_loop(text: str, titles: Iterable[str]) -> NoAnswer:
 
 
 def some(numbers: Sequence[int]) -> str:
-    """Write numbers in a row, and of many how many more there are."""
+    """Write numbers in a row; of many, the first, and how many more there are."""
     shown = ", ".join(map(str, numbers[:MOST_NAMED]))
     rest = len(numbers) - MOST_NAMED
     return f"{shown} and {rest} more" if rest > 0 else shown
@@ -267,7 +267,7 @@ def _show(text: str, write: Callable[[TextIO, str], object]) -> None:
             write(stream, text.encode(encoding, "replace").decode(encoding))
         stream.flush()
     except BrokenPipeError:
-        raise  # whoever read has enough, which is no error
+        raise  # the reader has enough, which is not an error
     except OSError as exc:
         raise UsageError(f"stdout cannot be written: {exc.strerror or exc}.") from exc
 
@@ -305,7 +305,7 @@ def write_file(path: str, text: str) -> None:
 
 
 def write_whole(path: str, text: str) -> None:
-    """Write a file that is there as a whole or not at all; one that was there stays until then.
+    """Write a whole file or none; an existing one stays until the new one is complete.
 
     Raises UsageError when it cannot be written.
     """
@@ -335,13 +335,13 @@ PAYS_FROM_BYTES = 32_000_000
 
 @dataclass(frozen=True, slots=True)
 class Workers:
-    """Who is to work, as the command line says it."""
+    """The workers that the command line chooses."""
 
     count: int | None
     dask: str | None
 
     def on(self, folder: RunFolder) -> Callable[[int, int], Runner]:
-        """Return what chooses who works on so many shards of a run, of so many bytes of captures.
+        """Return what chooses the workers for a number of shards of a run and bytes of captures.
 
         Raises UsageError where both options exclude each other.
         """
@@ -385,7 +385,7 @@ def workers_options(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class _Stopped(BaseException):
-    """A signal asks to end. Not an Exception: no code on the way may take it for a failure."""
+    """A signal asked for the end. Not an Exception, so that no code handles it as a failure."""
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""What `transfers` and `memory` look at: the sampled steps of one loop, in all of its processes."""
+"""Choose what `transfers` and `memory` show: the traced steps of one loop, in all processes."""
 
 from __future__ import annotations
 
@@ -37,10 +37,9 @@ class LoopSelection:
 def read(
     run: str, output: str | None, *, loop: str, rank: int | None, needs_steps: bool = True
 ) -> LoopSelection:
-    """Read RUN, a run or a file, and choose the loop: that with `work` in its name, else the first
-    by time.
+    """Read RUN, a run or a file, and choose the loop with `loop` in its name, or with most time.
 
-    Raises NoAnswer where no step of it was sampled and it `needs_steps`, or where no work has that
+    Raises NoAnswer where no step of it was sampled and it `needs_steps`, or where no loop has that
     name; UnreadableInput and UsageError as it must.
     """
     if common.is_file(run):

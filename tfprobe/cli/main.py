@@ -71,7 +71,7 @@ def complain(text: str) -> None:
         sys.stderr.write(f"tfprobe: {printable(text)}\n")
         sys.stderr.flush()
     except OSError:
-        # Nobody can be told; what we were asked to do goes on.
+        # stderr is closed; the command goes on.
         pass
 
 

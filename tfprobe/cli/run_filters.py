@@ -140,7 +140,7 @@ _SIZE_UNITS: Mapping[str, int] = {
        for ending in ("", "ib")},
     **{f"{letter}b": 1000**power for power, letter in enumerate("kmgt", 1)},
 }  # fmt: skip
-# Nothing that was recorded is older, and all times of ours fit 64 bits.
+# Longer than any recording, and short enough for 64 bits.
 _LONGEST_NS = 100 * 365 * _AGE_UNITS["d"]
 _LARGEST_BYTES = 2**63 - 1
 _AMOUNT = re.compile(r"([0-9]{1,30}(?:\.[0-9]{1,30})?)\s*([A-Za-z]+)")

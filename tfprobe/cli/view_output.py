@@ -40,7 +40,7 @@ def write(
     choice: ViewOptions,
     text: Callable[[], str],
 ) -> str:
-    """Write the answer to where `output` says; return what to tell of it.
+    """Write the answer to where `output` says; return the message about it.
 
     Raises UsageError when a file cannot be written.
     """

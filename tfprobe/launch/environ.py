@@ -23,7 +23,7 @@ def inherited() -> dict[str, str]:
 
 
 def working_directory() -> str:
-    """Return where we are; NOWHERE if that directory is gone. Absolute paths work all the same."""
+    """Return where we are; NOWHERE if that directory is gone. Absolute paths work anyway."""
     try:
         return os.getcwd()
     except OSError:

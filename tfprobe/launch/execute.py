@@ -98,7 +98,7 @@ def _why(path: str, reason: OSError) -> str:
     return f"{path}: {reason.strerror}"
 
 
-# What makes a directory one of ours, whoever wrote it: all three must be there.
+# A directory that has all three is a boot directory, whoever wrote it.
 BOOT_MARKS = ("config.json", "sitecustomize.py", "tfprobe_agent")
 
 

@@ -34,7 +34,7 @@ _MOST_OF_A_NAME = 1000
 
 
 class OtherSettings(Exception):
-    """The run that is shared samples in another way than this launch was asked to."""
+    """The shared run traces other steps than this launch should."""
 
 
 def enter(output: Path, agreed: Agreed, config: Mapping[str, Any]) -> RunFolder:
@@ -190,21 +190,21 @@ Variables = Mapping[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Agreed:
-    """The name of a run that several launches share, and what tells this one from the others."""
+    """The name of a run that several launches share, and what identifies this launch."""
 
     name: str
     rank: tuple[str, ...]
 
 
 def agree(join: str | None, environment: Variables, command: Sequence[str]) -> Agreed | None:
-    """Return the run to share: of the name that was given, or of the job that a launcher tells."""
+    """Return the run to share: that of the given name, or of the job that a launcher names."""
     rank = rank_of(secrets.recorded_environment(environment))
     if join is None:
         name = _told(environment)
         return None if name is None else Agreed(name, rank)
     if join == OFF:
         return None
-    # Whoever gives a name may start several commands as one rank: a server beside its worker.
+    # With a name given, one rank may start several commands, such as a server and its worker.
     return Agreed(join, (*rank, *agent_files.mask_arguments(command)) if rank else ())
 
 

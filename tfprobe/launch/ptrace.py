@@ -35,7 +35,7 @@ def needs_permission(proc: Path = PROC) -> bool:
 
 
 def allow(pid: int) -> None:
-    """Allow a process to read this one, across exec; children are asked themselves."""
+    """Allow a process to read this one, across exec; children need permission of their own."""
     ctypes.CDLL(None).prctl(PR_SET_PTRACER, ctypes.c_ulong(pid), 0, 0, 0)
 
 

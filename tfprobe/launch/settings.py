@@ -1,4 +1,4 @@
-"""What `tfprobe run` was asked to do: flags above variables above tfprobe.toml above defaults."""
+"""The settings of `tfprobe run`: options over variables over tfprobe.toml over defaults."""
 
 from __future__ import annotations
 
@@ -200,7 +200,7 @@ def file_layer(values: Mapping[str, object], path: str) -> SettingsLayer:
 
 
 def default_layer(cwd: str) -> SettingsLayer:
-    """Give what holds where nobody said anything."""
+    """Return the defaults."""
     return SettingsLayer({"output": DEFAULT_OUTPUT}, lambda name: f"the default {name}", cwd)
 
 
@@ -260,7 +260,7 @@ def read_config_file(file: Found) -> dict[str, object]:
 
 
 def read_table(file: Found, name: str) -> dict[str, object]:
-    """Give a table as it stands, empty where there is none.
+    """Return a table of the file, empty if it has none.
 
     Raises BadSetting where the file is another user's, cannot be read or has something else by
     this name.

@@ -1,4 +1,4 @@
-"""Start what runs beside the job: the meter of accelerators, the sampler of stacks."""
+"""Start the processes that accompany a job: the GPU monitor and the sampler of stacks."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def meter(run: RunFolder, environment: Mapping[str, str], *, is_shared: bool) ->
 def sampler(
     run: RunFolder, environment: Mapping[str, str], program: str, *, is_shared: bool
 ) -> int | None:
-    """Start a sampler that runs `program` (py-spy) beside the job; return its pid.
+    """Start a sampler that runs `program` (py-spy) during the job; return its pid.
 
     None where the job would become its parent. Each launch of a shared run has its own.
     """
@@ -152,7 +152,7 @@ def start_stack_sampler(
 
 
 def find_reader(environment: Mapping[str, str]) -> str | None:
-    """Return py-spy: the one beside our own Python, or the first on PATH."""
+    """Return py-spy: the one next to the Python of tfprobe, or the first on PATH."""
     path = environment.get("PATH", "")
     folders = [os.path.dirname(sys.executable), *filter(None, path.split(os.pathsep))]
     candidates = (Path(folder, "py-spy") for folder in folders)

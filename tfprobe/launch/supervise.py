@@ -1,4 +1,4 @@
-"""Stay beside the job: same process group, same terminal; pass signals on, end as it ended."""
+"""Stay as the parent of the job: same process group and terminal; pass signals on, end alike."""
 
 from __future__ import annotations
 

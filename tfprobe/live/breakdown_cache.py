@@ -1,5 +1,5 @@
-"""Tell where the time of processes goes: a cycle by the newest captures, decoding few of them, and
-all time since the start, which these captures divide.
+"""Measure where the time of processes goes: in a cycle, from a few of the newest captures, and
+since the start, which these captures divide.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class BreakdownCache:
 
     def time_use(self, folder: ProcessFolder) -> TimeUse:
         """Return where the time of a process goes, its shares by the newest captures of its
-        busiest work.
+        busiest loop.
 
         It may be what was known before its very newest capture, until there is time to read that.
         """
@@ -194,7 +194,7 @@ def _of_account(account: Account) -> WallTime:
     return WallTime(
         wall_ns=account.wall_ns,
         parts_ns=tuple((part.category.value, part.ns) for part in account.parts),
-        # Of what never steps, as a server, 0 would look like a job that goes badly.
+        # For a process without steps, such as a server, 0 would look like a bad job.
         goodput_ratio=account.goodput_ratio if account.steps else NO_PROGRESS,
     )
 

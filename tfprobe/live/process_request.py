@@ -213,7 +213,7 @@ class ProcessRequest:
         return (RequestAnswer.TAKEN if events.captures else RequestAnswer.DECLINED), events.declined
 
     def _since(self) -> str:
-        """Return the reason that there is no more."""
+        """Return why there are no more captures."""
         if not self.is_there:
             return "has ended"
         if self.state == STOPPED:

@@ -73,7 +73,7 @@ class Reports:
             self._took_s = self._clock() - self._began_s
 
     def pause_s(self) -> float:
-        """Return how long to wait before the next look."""
+        """Return how long to wait before the next report."""
         free_s = self._began_s + max(self._every_s, self._took_s / CORE_RATIO)
         return max(free_s - self._clock(), 0.0)
 

@@ -46,7 +46,7 @@ class WatchedProcess:
         self.problems: tuple[Problem, ...] = ()
 
     def look(self, index: int, now_s: float) -> ProcessSnapshot:
-        """Return what the process is doing; `index` is its place in the look at its run."""
+        """Return what the process is doing; `index` is its place in the snapshot of its run."""
         self.entry, steps = self._reader.read()
         header = self.entry.header
         captures = self._captures.names(now_s)

@@ -135,7 +135,7 @@ class WatchedRun:
         return self._ended_at_s is not None and self._read_at_s >= self._ended_at_s + SETTLED_S
 
     def _list(self, now_s: float) -> Iterator[Problem]:
-        """Find out which processes there are; tell what is closed to us."""
+        """Find the processes, and the directories that cannot be read."""
         found: dict[tuple[str, str], WatchedProcess] = {}
         names = self._listing.names(now_s)
         if isinstance(names, Missing):

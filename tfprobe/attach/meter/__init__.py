@@ -1,4 +1,4 @@
-"""A small process beside a job that notes once a second how its machine's accelerators are used.
+"""A small process that samples the accelerators of a job's machine once a second.
 
 It is ours, not the job's: it has none of the job's files, descriptors, terminal or process group,
 and ends when the job has. `tfprobe.launch.sidecars` starts it, and only where NVML can be loaded.

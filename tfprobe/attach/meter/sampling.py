@@ -19,7 +19,7 @@ PAUSE_S = 1.0
 LOOK_S = 0.25
 # A job of days has this many samples, then as many at twice the distance, and so on.
 SAMPLES_AT_A_PAUSE = 1000
-# Of one CPU: where asking the driver costs more, it is asked less often.
+# Of one CPU: if queries to the driver cost more, there are fewer.
 MOST_CPU_RATIO = 0.004
 
 
@@ -174,7 +174,7 @@ class NvmlDevice:
         try:
             return getattr(self._library, function)(self._handle, *arguments)
         except Exception:
-            # NVMLError of a device, driver or container that does not tell it.
+            # NVMLError of a device, driver or container that does not provide it.
             return None
 
 

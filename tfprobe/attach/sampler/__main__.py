@@ -15,7 +15,7 @@ def main(arguments: list[str]) -> int:
     """Sample until the job has ended."""
     run, host, pid, pyspy, share = arguments
     folder = RunFolder(Path(run))
-    # Held until this process ends: whoever reports at the job's end waits for what comes last.
+    # Locked until this process ends: the report at the end of the job waits for the last stacks.
     sampler_lock.hold(folder)
     processes = JobProcesses(folder, host, int(pid), is_shared=share == "shared")
     try:

@@ -61,16 +61,16 @@ class JobProcesses:
         self._others: set[int] = set()
 
     def first_is_running(self) -> bool:
-        """Say whether the first process of the job is there."""
+        """Say whether the first process of the job exists."""
         pid, ticks = self._first
         return ticks is not None and started_ticks(pid, self._proc) == ticks
 
     def is_running(self, interpreter: JobInterpreter) -> bool:
-        """Say whether the process of an interpreter is there."""
+        """Say whether the process of an interpreter exists."""
         return started_ticks(interpreter.pid, self._proc) == interpreter.started_ticks
 
     def count_of_others(self) -> int:
-        """Return how many interpreters of other launches on this host are there, about."""
+        """Return about how many interpreters of other launches this host has."""
         self._others = {pid for pid in self._others if started_ticks(pid, self._proc) is not None}
         return len(self._others)
 
@@ -95,7 +95,7 @@ class JobProcesses:
         for recorded in self._recorded.values():
             if (recorded.pid, recorded.started_ticks) == key:
                 started_ns = recorded.started_unix_ns
-                # Both moments are told by the interpreter while it starts.
+                # The interpreter records both moments while it starts.
                 nearest = min(self._since[key], key=lambda since_ns: abs(since_ns - started_ns))
                 if nearest == interpreter.since_unix_ns:
                     return recorded.folder
@@ -128,7 +128,7 @@ class JobProcesses:
                 recorded = _recorded(folder)
                 if recorded is not None:
                     self._recorded[folder.name] = recorded
-                    # No interpreter starts in a fork: nothing but its folder tells of it.
+                    # No interpreter starts in a fork: only its folder shows it.
                     self._forks += [recorded] if recorded.is_fork else []
 
 

@@ -1,4 +1,4 @@
-"""Run one `py-spy record` beside a process, and place what it read on the monotonic clock."""
+"""Run one `py-spy record` on a process, and place what it read on the monotonic clock."""
 
 from __future__ import annotations
 

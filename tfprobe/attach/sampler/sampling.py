@@ -35,7 +35,7 @@ LAST_WORDS_S = 3.0
 
 @dataclass(slots=True)
 class Target:
-    """An interpreter that is sampled, and where that stands."""
+    """An interpreter that is sampled, and its progress."""
 
     interpreter: JobInterpreter
     began_s: float
@@ -235,7 +235,7 @@ class _Sampling:
 
 
 def _thrift(before: float, chunk: Chunk, count: int) -> float:
-    """Return by how much a rate is to be lowered, so that reading costs no more than it may."""
+    """Return the factor that lowers a rate so that reading stays within its budget."""
     lasted_ns = max(chunk.end_ns - chunk.start_ns, 1)
     allowed_cpus = min(MOST_CPU_RATIO * len(os.sched_getaffinity(0)), MOST_CPUS) / max(count, 1)
     used_cpus = chunk.cost_ns / lasted_ns

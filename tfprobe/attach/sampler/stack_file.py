@@ -48,7 +48,7 @@ class StackFile:
             return
         frames_from, nodes_from = len(self._frames), len(self._nodes)
         threads = [self._thread(thread) for thread in chunk.threads]
-        # Dictionaries keep their order: what is new stands at the end.
+        # Dictionaries keep their order: new entries are at the end.
         self._write(
             {
                 "start_ns": chunk.start_ns,

@@ -19,7 +19,7 @@ _METHOD = "/tensorflow.ProfilerService/Profile"
 _PACKAGE = "tfprobe.profiler_service"
 # The tool that TensorFlow 2.3 sends the trace as; later ones take no notice.
 _XSPACE_TOOL = "xplane.pb"
-# What TensorFlow's own client asks for; since 2.4 no service looks at it.
+# As TensorFlow's own client requests; since 2.4 services ignore it.
 _MOST_EVENTS = 1_000_000
 # After the recording the service gathers and writes it: a trace of 100 MB takes it some 10 s.
 ANSWER_S = 120.0
@@ -126,7 +126,7 @@ def _sent(response: Any) -> bytes | None:
     return next((bytes(data) for data in found if data), None)
 
 
-# An IPv6 address stands in brackets, as in a URL.
+# An IPv6 address is in brackets, as in a URL.
 _ADDRESS = re.compile(
     r"(?:\[(?P<v6>[0-9A-Fa-f:.%\w]+)\]|(?P<host>[^\s:/\[\],]+)):(?P<port>\d{1,5})"
 )
@@ -149,7 +149,7 @@ class Address:
 def addresses(text: str) -> tuple[Address, ...]:
     """Return the addresses of a list, in its order.
 
-    Raises UsageError for what is no address, and for one that stands there twice.
+    Raises UsageError for what is not an address, and for one that is listed twice.
     """
     found = tuple(_address(part.strip()) for part in text.split(","))
     for address in found:

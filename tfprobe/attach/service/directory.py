@@ -36,7 +36,7 @@ class ServiceRecording:
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """A run directory under a name that no reader looks at."""
+    """A run directory under a name that readers ignore."""
 
     folder: RunFolder
     id: str
@@ -83,7 +83,7 @@ def keep(
 
 
 def discard(made: Draft) -> None:
-    """Remove what is there under the draft's name."""
+    """Remove the draft, if it still exists."""
     shutil.rmtree(made.folder.root, ignore_errors=True)
 
 

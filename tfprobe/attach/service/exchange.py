@@ -31,7 +31,7 @@ class SharedFolder:
 
 @dataclass(frozen=True, slots=True)
 class ExchangeFolder:
-    """A folder of ours in a shared one, gone with `close`."""
+    """A folder of tfprobe in a shared one; `close` removes it."""
 
     here: Path
     there: str
@@ -74,7 +74,7 @@ def shared_folder(text: str) -> SharedFolder:
 
 
 def private(folder: Path) -> ExchangeFolder:
-    """Make one in a folder of ours, which has the same name there. Raises UsageError."""
+    """Create one in a folder of tfprobe, which has the same path there. Raises UsageError."""
     path = folder / "exchange"
     try:
         path.mkdir(0o700)
@@ -96,7 +96,7 @@ def shared(folder: SharedFolder) -> ExchangeFolder:
 def taken(session: Path) -> bytes | None:
     """Return the trace that was written into a session's folder, and remove it; None without one.
 
-    Raises UnreadableInput where it is there and closed to us.
+    Raises UnreadableInput if it exists but cannot be read.
     """
     until_s = time.monotonic() + PATIENCE_S
     while True:

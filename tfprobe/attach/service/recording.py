@@ -12,8 +12,8 @@ from tfprobe.attach.service.directory import ServiceRecording
 from tfprobe.attach.service.exchange import ExchangeFolder
 from tfprobe.errors import NoAnswer, UnreadableInput
 
-# The first look lasts so long for each step wanted, between these: most jobs take 1 ms to 1 s for
-# one, and each look costs the service about 0.1 s.
+# The first recording lasts so long per requested step, within these bounds: most steps take 1 ms
+# to 1 s, and each recording costs the service about 0.1 s.
 _FIRST_LOOK_OF_A_STEP_S = 0.02
 _LEAST_LOOK_S, _MOST_LOOK_S = 0.1, 1.0
 # A step at either end is cut off; and steps differ.
@@ -44,8 +44,8 @@ def record(
 ) -> tuple[ServiceRecording, ...]:
     """Return a recording of each service: the first with enough steps, else that with most.
 
-    `count_steps` says how many whole steps an XSpace holds; `watch` is told for how long is
-    recorded now.
+    `count_steps` returns how many whole steps an XSpace has; `watch` is called with the duration
+    of each recording.
 
     Raises UnreadableInput where a service is not there or goes away, NoAnswer where one refuses,
     and where nothing ran, or no step of those wanted was seen.

@@ -41,7 +41,7 @@ def removal_options(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def agreed(question: str, *, yes: bool) -> bool:
-    """Ask on the terminal, unless --yes was said. Raises UsageError where nobody can be asked."""
+    """Ask on the terminal, unless `yes`. Raises UsageError without a terminal."""
     if yes:
         return True
     if not _is_terminal(sys.stdin) or not _is_terminal(sys.stderr):

@@ -49,7 +49,7 @@ def command(
     it from another machine.
     """
     if not host:
-        # To a socket it is every address of the machine, which nobody meant by a variable unset.
+        # For a socket that is every address of the machine; most likely a variable was unset.
         raise UsageError("--host is empty.", hint="Name an address, or leave the option out.")
     directory = _directory(place, output)
     with until_stopped():

@@ -1,4 +1,4 @@
-"""`tfprobe advise`: what of a run costs time that could be won, and what to do about it."""
+"""`tfprobe advise`: suggest optimizations, with evidence and an upper bound of the gain."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ def _check_parity(*, as_json: bool, markdown: str | None, words: tuple[str, ...]
 
 
 def _answer_as_tfprof(run: str, output: str | None, rank: int | None, names: str) -> int:
-    """Show what the checkers of TensorFlow's old profiler say of the dearest loop, in its words."""
+    """Show the advice of TensorFlow's old profiler on the loop with most time, in its words."""
 
     from tfprobe.analysis.ops.tfprof_records import graph_profile
     from tfprobe.cli.read.views import found_sampled

@@ -75,7 +75,7 @@ def command(
 
 
 def _check_limits(high: float, moderate: float) -> None:
-    """Raise UsageError for limits that order nothing; click lets NaN pass as any percentage."""
+    """Raise UsageError for limits in the wrong order, and NaN, which click accepts."""
     if not (math.isfinite(high) and math.isfinite(moderate)):
         raise UsageError(
             "--high and --moderate must be percentages.", hint="Use a number, as in --high 20."

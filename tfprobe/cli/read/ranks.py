@@ -1,4 +1,4 @@
-"""`tfprobe ranks`: the processes of a job beside each other, who is slow and who waits for whom."""
+"""`tfprobe ranks`: compare the processes of a job: which are slow, and which wait for which."""
 
 from __future__ import annotations
 

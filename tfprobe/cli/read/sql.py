@@ -1,4 +1,4 @@
-"""`tfprobe sql`: ask runs in SQL."""
+"""`tfprobe sql`: query runs in SQL."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def _pieces(answer: QueryResult, form: _Form) -> Iterable[str]:
 
 
 def _write(tables: TableLoader, query: str, target: str) -> int:
-    """Write the answer to a file that is there as a whole or not at all."""
+    """Write the whole answer to a file, or no file."""
     from tfprobe.query.tables.query import write
 
     made = Path(tables.scratch) / "answer.parquet"

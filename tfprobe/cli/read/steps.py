@@ -7,7 +7,7 @@ import click
 from tfprobe.cli import common
 from tfprobe.errors import NoAnswer
 
-# On a page the latest steps are of little interest beside those that stand out.
+# In text, the latest steps matter less than those that stand out.
 _LAST_ON_PAGE = 3
 _LAST_IN_JSON = 20
 

@@ -149,7 +149,7 @@ def _answer(view: str, asked: _Asked) -> int:
 
 
 def found_sampled(run: str, output: str | None, *, rank: int | None) -> TracedLoop:
-    """Return the sampled steps of the dearest loop of RUN, or of a file, without float operations.
+    """Return the traced steps of the loop with most time, or of a file, without float operations.
 
     Raises NoAnswer where none was sampled.
     """
@@ -191,14 +191,14 @@ def _is_one_file(path: str) -> bool:
 
 
 def _without_idle(view: str, choice: ViewOptions) -> ViewOptions:
-    """Leave out of a tree what never ran, unless something is asked that it has all the same."""
+    """Leave nodes that never ran out of a tree, unless a column is selected that they have, too."""
     if view == "op" or "occurrence" in choice.least or "params" in choice.select:
         return choice
     return replace(choice, least={**choice.least, "occurrence": 1})
 
 
 def _needs(choice: ViewOptions, metric: str) -> bool:
-    """Say whether a metric whose name ends so is shown, asked a least value of, or orders."""
+    """Say whether a metric whose name ends so is a column, has a least value, or orders."""
     named = (*choice.select, *choice.least, choice.order_by)
     return any(name.endswith(metric) for name in named)
 
@@ -267,7 +267,7 @@ def _shown(
 def _remarks(
     shown: Any, choice: ViewOptions, known: Coverage | None, unplaced: Any
 ) -> Iterator[str]:
-    """Say what a reader must know beside the table; `unplaced` is what costs and is not in it."""
+    """Give notes below the table; `unplaced` has the costs that are not in it."""
     from tfprobe.analysis.ops.op_stats import AT
     from tfprobe.analysis.ops.op_view import OpView
     from tfprobe.report.format import numbers

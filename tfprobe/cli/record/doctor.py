@@ -1,4 +1,4 @@
-"""`tfprobe doctor`: tell before a run whether it would record, why not, and what to do."""
+"""`tfprobe doctor`: check before a run whether it would record; if not, why."""
 
 from __future__ import annotations
 

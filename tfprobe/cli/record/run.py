@@ -75,7 +75,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def wants_help(arguments: Sequence[str]) -> bool:
-    """Tell whether --help stands among our own options, where only click can answer."""
+    """Say whether --help is among the options of tfprobe, for which click is needed."""
     try:
         parse(arguments)
     except _HelpRequested:
@@ -140,7 +140,7 @@ def _report(run: Path) -> None:
 
 
 class _HelpRequested(UsageError):
-    """--help or -h stands among our own options."""
+    """--help or -h is among the options of tfprobe."""
 
 
 def __getattr__(name: str) -> Any:

@@ -39,7 +39,7 @@ class _Sides(click.Command):
 
 @dataclass(frozen=True, slots=True)
 class Gate:
-    """What a build fails over: `percent` is None where it is not asked for."""
+    """What makes a build fail; `percent` is None without --fail-over."""
 
     percent: float | None
     strict: bool

@@ -31,7 +31,7 @@ _AVERAGE = -1
 
 @dataclass(frozen=True, slots=True)
 class _Run:
-    """A recorded run; the profile has the processes that were asked for."""
+    """A recorded run; the profile has the chosen processes."""
 
     folder: RunFolder
     profile: Profile
@@ -193,7 +193,7 @@ def _source(run: str, output: str | None, rank: int | None) -> _Run | Path:
 
 
 def _whole_run(asked: _Asked) -> _Run:
-    """Return the run that was asked for.
+    """Return the chosen run.
 
     Raises UsageError where it is a file.
     """
@@ -350,7 +350,7 @@ _KINDS = {
 
 
 def _sampled(asked: _Asked) -> TracedLoop:
-    """Return the sampled steps of the loop that was asked for.
+    """Return the traced steps of the chosen loop.
 
     Raises NoAnswer where there is none, or not the step.
     """
@@ -371,7 +371,7 @@ def _sampled(asked: _Asked) -> TracedLoop:
 
 
 def _captures(asked: _Asked, profile: Profile) -> tuple[Capture, ...]:
-    """Return the captures of all loops that were asked for.
+    """Return the captures of all chosen loops.
 
     Raises NoAnswer where there is none.
     """

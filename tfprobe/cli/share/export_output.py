@@ -34,7 +34,7 @@ def write_files(directory: Path, files: Iterable[tuple[str, str]], *, report: Pa
 
 
 def write_pieces(path: Path, pieces: Iterator[str | bytes], *, report: Path | None) -> None:
-    """Write the pieces of one file; `report` is the directory of ours that may have to be made."""
+    """Write the pieces of one file; `report` is the directory of the run, created if missing."""
     first = next(pieces, "")  # what cannot be answered is said before a file is touched
     is_packed = path.suffix == ".gz" and not _bytes(first).startswith(_GZIP)
     with _opened(path, report) as file, gzip.open(file, "wb") if is_packed else file as stream:
@@ -46,7 +46,7 @@ def write_pieces(path: Path, pieces: Iterator[str | bytes], *, report: Path | No
 @contextmanager
 def _opened(path: Path, report: Path | None) -> Iterator[BinaryIO]:
     if path.parent == report:
-        # Nobody named this place, so nobody meant what a link in the run leads to.
+        # The user did not choose this place, and so not what a link in the run leads to.
         with (
             safe_files.directory(report.parent, report, make=True) as place,
             safe_files.replacing(place / path.name, mode=0o600) as file,

@@ -23,7 +23,7 @@ class Diagnosis:
 
     @property
     def would_record(self) -> bool:
-        """Tell whether nothing stands in the way; warnings do not."""
+        """Say whether no check failed; warnings do not count."""
         return all(check.state is not State.FAILED for check in self.checks)
 
 

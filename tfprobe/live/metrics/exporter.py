@@ -1,4 +1,4 @@
-"""Look at the runs when somebody asks, and not more often than is worth it. Serves nothing."""
+"""Make a snapshot of all runs for each scrape, but not too often. Serves nothing."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ from tfprobe.runs.layout import ProcessFolder
 from tfprobe.runs.liveness import LIVE, STATES, Machine
 
 NS_PER_S = 1_000_000_000
-# Two servers that scrape the same endpoint, or a person who reloads a page, share a look.
+# Two servers that scrape the same endpoint, or a person who reloads a page, share a snapshot.
 SHORTEST_BETWEEN_LOOKS_S = 1.0
-# A look waits for a file system that hangs; Prometheus gives a scrape 10 s by default.
+# A snapshot waits for a file system that hangs; Prometheus allows 10 s for a scrape by default.
 LONGEST_WAIT_S = 8.0
 
 
 class ExporterBusy(TfprobeError):
-    """A look has been going on for longer than anybody waits for it."""
+    """A snapshot takes longer than a client waits."""
 
 
 @dataclass(frozen=True, slots=True)
 class MetricsAnswer:
-    """What was exposed at one moment. `number` counts the looks."""
+    """What was exposed at one moment. `number` counts the snapshots."""
 
     number: int
     at_unix_ns: int
@@ -86,7 +86,7 @@ FAMILIES: tuple[Family, ...] = (
 
 
 class Exporter:
-    """Answers what all metrics are now, at most one look at a time."""
+    """Answers with all metrics as of now; makes one snapshot at a time."""
 
     def __init__(
         self,
@@ -97,7 +97,7 @@ class Exporter:
         complain: Callable[[str], None] = lambda _text: None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Take what makes a look; `complain` is told of a failure, once for each that is new."""
+        """Take what makes a snapshot; `complain` gets each new failure once."""
         self._look = look
         self._limits = limits
         self._findings = findings
@@ -116,7 +116,7 @@ class Exporter:
     def answer(self) -> MetricsAnswer:
         """Return the metrics of now, or of a second ago.
 
-        Raises Busy where another look takes too long.
+        Raises Busy if another snapshot takes too long.
         """
         if not self._lock.acquire(timeout=LONGEST_WAIT_S):
             raise ExporterBusy(
@@ -132,7 +132,7 @@ class Exporter:
             self._lock.release()
 
     def note_drop(self) -> None:
-        """Count an answer that nobody took."""
+        """Count an answer that was dropped."""
         self._dropped += 1
 
     def _new_answer(self) -> MetricsAnswer:
@@ -145,7 +145,7 @@ class Exporter:
         return MetricsAnswer(self._looks, time.time_ns(), families)
 
     def _subjects(self) -> Subjects | Missing:
-        """Return what is in a look; whatever goes wrong there must not end the endpoint."""
+        """Return what a snapshot exposes; no failure there may end the endpoint."""
         try:
             look = self._look()
             self._note_alive(look)
@@ -216,7 +216,7 @@ _SILENT = Missing("it has written nothing lately")
 
 
 def once(directory: Path, here: Machine, limits: Limits) -> Exporter:
-    """Return an exporter for one answer, which reads all captures that it tells of first."""
+    """Return an exporter for one answer, which reads all captures first."""
     latest = BreakdownCache(core_ratio=1.0)
 
     def time_use(folder: ProcessFolder) -> TimeUse:
@@ -258,7 +258,7 @@ def watched(
 
 
 def _looks(fleet: Fleet, directory: Path) -> Callable[[], FleetSnapshot]:
-    """Return what makes a look, and fails where the directory is not there or cannot be read."""
+    """Return what makes a snapshot, and fails if the directory is missing or cannot be read."""
 
     def look() -> FleetSnapshot:
         found = fleet.look()
@@ -273,7 +273,7 @@ def _looks(fleet: Fleet, directory: Path) -> Callable[[], FleetSnapshot]:
 
 # Each round costs a stat for each process; how much is decoded in one is for `read` to bound.
 _BETWEEN_ROUNDS_S = 1.0
-# Whatever was not asked for in so many rounds is no longer looked after: scrapes are seldom.
+# A process that was not requested for so many rounds is dropped: scrapes are rare.
 _ROUNDS_REMEMBERED = 600
 _UNREAD = Missing("its captures have not been read yet")
 _NOT_YET = TimeUse(_UNREAD, _UNREAD)
@@ -282,7 +282,7 @@ Read = Callable[[ProcessFolder], TimeUse]
 
 
 class TimeUseCache:
-    """Answers with what a thread of its own has read of the processes that were asked for."""
+    """Answers with what its own thread has read about the processes that were requested."""
 
     def __init__(self, read: Read, is_worth_it: Callable[[ProcessFolder], bool]) -> None:
         """Take what reads the time use of a process, and what says whether to, for the thread."""
@@ -322,7 +322,7 @@ class TimeUseCache:
         try:
             return self._read(folder)
         except Exception as problem:
-            # A capture that nobody foresaw must not end the thread, nor the metrics of the others.
+            # An unexpected capture must not end the thread, nor the metrics of the others.
             why = Missing(f"its captures cannot be read: {type(problem).__name__}: {problem}")
             return TimeUse(why, why)
 
@@ -338,7 +338,7 @@ class TimeUseCache:
 def is_recent(folder: ProcessFolder, *, within_s: float) -> bool:
     """Say whether a process has written something lately: a directory may hold runs of months.
 
-    One that steps writes pulses, one that samples captures, each its manifest.
+    A process that steps writes resource samples, one that is traced captures, each its manifest.
     """
     signs = (folder.resource_samples, folder.captures, folder.manifest)
     return time.time() - max(map(_changed_s, signs)) <= within_s

@@ -12,7 +12,7 @@ from tfprobe.errors import Missing
 from tfprobe.printable import replaced
 from tfprobe.profile.profile import BUCKETS_PER_OCTAVE, Durations
 
-# Long enough for the fetches of most sessions; whoever wants all of it asks `tfprobe report`.
+# Long enough for the fetches of most sessions; `tfprobe report` has all of it.
 LONGEST_LABEL = 120
 _LOST = "\N{REPLACEMENT CHARACTER}"
 

@@ -77,7 +77,7 @@ class Findings:
         self._thread.start()
 
     def stop(self) -> None:
-        """End, whatever is being asked for."""
+        """End, whatever is under way."""
         self._stopping.set()
         with self._lock:
             if self._child is not None:
@@ -109,7 +109,7 @@ class Findings:
             pause_s = (time.monotonic() - began_s) * (1 / CORE_RATIO - 1)
 
     def _next(self) -> str | None:
-        """Return the run with new captures that was asked about longest ago, if it is time."""
+        """Return the run with new captures whose findings are oldest, if it is time."""
         now_s = time.monotonic()
         with self._lock:
             due = [
@@ -181,7 +181,7 @@ def _size(path: Path) -> int:
 
 
 def _hold_back(pid: int) -> None:
-    """Let a child run only where nobody else wants to, and end it should we end without it."""
+    """Run a child at the lowest priority, and end it if this process ends."""
     try:
         os.setpriority(os.PRIO_PROCESS, pid, _LOWEST_PRIORITY)
         resource.prlimit(pid, resource.RLIMIT_CPU, (LONGEST_CPU_S, LONGEST_CPU_S))

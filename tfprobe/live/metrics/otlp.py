@@ -83,7 +83,7 @@ class Pusher:
 
 
 class _Reasons(logging.Handler):
-    """Keeps what the exporter last wrote to its log: its answer does not tell why it failed."""
+    """Keeps what the exporter last wrote to its log: its answer has no reason for a failure."""
 
     def __init__(self) -> None:
         super().__init__()

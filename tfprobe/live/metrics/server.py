@@ -34,7 +34,7 @@ MOST_CLIENTS = 16
 CLIENT_TIMEOUT_S = 10.0
 # Fast, and already a tenth: labels repeat.
 _GZIP_LEVEL = 1
-# How long an endpoint that is stopped goes on at most; ten looks a second cost nothing.
+# How long an endpoint goes on at most after it is stopped; ten polls a second cost nothing.
 _NOTICES_STOP_S = 0.1
 _METHODS = ("GET", "HEAD")
 _PLAIN = "text/plain; charset=utf-8"
@@ -47,7 +47,7 @@ _INDEX = b"""<!DOCTYPE html>
 
 @dataclass(frozen=True, slots=True)
 class _Page:
-    """What a client is told."""
+    """The answer to a client."""
 
     status: HTTPStatus
     content_type: str
@@ -86,7 +86,7 @@ class Endpoint:
         self._thread.start()
 
     def stop(self) -> None:
-        """Accept nobody else, and close. Clients that are being answered are dropped at exit."""
+        """Accept no more clients, and close. Clients being answered are dropped at exit."""
         self._server.shutdown()
         self._thread.join()
         self._server.server_close()
@@ -97,7 +97,7 @@ class Endpoint:
 
 def _bound(host: str, port: int, answer: Callable[[], MetricsAnswer]) -> _Server:
     if not host:
-        # To a socket it is every address of the machine, which nobody meant by a variable unset.
+        # For a socket that is every address of the machine; most likely a variable was unset.
         raise UsageError("--host is empty.", hint="Name an address, or leave the option out.")
     try:
         family, _, _, _, address = socket.getaddrinfo(

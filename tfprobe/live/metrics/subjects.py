@@ -1,4 +1,4 @@
-"""Choose which runs, processes and works of a look have series, and name them. Bounded by limits.
+"""Choose the runs, processes and loops of a snapshot that have series. Bounded by limits.
 
 What must hold for every answer: no two subjects have the same labels, and which loops of a process
 have series of their own never changes, because a counter that loses a part goes down.
@@ -88,7 +88,7 @@ class Subjects:
 
 
 def subjects(look: FleetSnapshot, limits: Limits, alive_ns: Mapping[Labels, int]) -> Subjects:
-    """Return what of a look has series. `alive_ns` is when processes were last seen to be alive.
+    """Return what has series. `alive_ns` is when processes were last seen to be alive.
 
     A process has none once it has been over for `finished_for_s`, or silent where nobody can look
     it up; of the others running ones come first, then those that started last.
@@ -116,7 +116,7 @@ def subjects(look: FleetSnapshot, limits: Limits, alive_ns: Mapping[Labels, int]
 
 
 def run_name(run: RunSnapshot) -> str:
-    """Return what tells a run from the others: not its id, which a copy of it has, too."""
+    """Return what identifies a run: not its id, which a copy of it has, too."""
     return label(os.path.basename(os.path.normpath(run.run.directory)) or run.run.id)
 
 
@@ -162,7 +162,7 @@ def _process(
 def _loops(
     labels: Labels, loops: Iterable[Loop], since_ns: int, most: int
 ) -> Iterator[LoopSubject]:
-    """Give the works by kind and name; all but the first `most` to be seen are one.
+    """Give the loops by kind and name; all but the first `most` to be seen are one.
 
     A process only ever gets more loops, so those that are first stay first.
     """
@@ -177,7 +177,7 @@ def _loops(
 
 
 def _devices(run: RunSnapshot, since_ns: int) -> Iterator[DeviceSubject]:
-    """Give each accelerator by its latest pulse."""
+    """Give each accelerator with its latest sample."""
     latest: dict[Labels, DeviceSample] = {}
     for resource_sample in sorted(run.machines, key=lambda resource_sample: resource_sample.at_ns):
         for device in resource_sample.devices:

@@ -119,7 +119,7 @@ def _is_readable(run: RunSubject) -> int:
 
 
 def _slowness(run: RunSubject) -> Points:
-    """Say how slow each process that has series is beside the others of its group."""
+    """Give the slowness of each process that has series, relative to its group."""
     shown = {process.labels for process in run.processes}
     for ratio, row in slowness(run_row(run.look)):
         labels = (label(row.host), label(row.folder))
@@ -223,7 +223,7 @@ def _left(process: ProcessSubject) -> int | Missing:
 def _sampled(
     value: Callable[[ResourceSample], int | Missing],
 ) -> Callable[[ProcessSubject], int | Missing]:
-    """Return what the latest pulse of a process says."""
+    """Return a value of the latest resource sample of a process."""
 
     def latest(process: ProcessSubject) -> int | Missing:
         resource_samples = process.look.resource_samples

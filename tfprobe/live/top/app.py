@@ -1,4 +1,4 @@
-"""The application of `tfprobe top`: looks again and again, tells its screens, asks for samples."""
+"""The application of `tfprobe top`: hands snapshots to its screens and requests traces."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from tfprobe.report.format.followed import LivePage
 
 # On a page this low the list needs all lines.
 _LOW = 16
-# What a person asked for and what came of it stays long enough to be read.
+# A message about a request stays long enough to be read.
 _SAID_S = 8.0
-# A look takes milliseconds; from here on a person should know that one is waited for.
+# A snapshot takes milliseconds; after this time the page says that it waits for one.
 _SLOW_LOOK_S = 3.0
 
 
@@ -36,7 +36,7 @@ class TopPage(LivePage):
     ]
 
     def __init__(self, source: TopSource, *, every_s: float) -> None:
-        """Take where looks come from, and how often."""
+        """Take where snapshots come from, and how often."""
         # The terminal's own sixteen colours, on its own ground: light or dark is the user's choice.
         # With NO_COLOR textual then drops them all; of colours of its own it would make greys.
         super().__init__(ansi_color=True)
@@ -48,17 +48,17 @@ class TopPage(LivePage):
         self._watching = Watching(source, every_s=every_s, tell=self._tell)
 
     def on_mount(self) -> None:
-        """Show the overview and begin to look."""
+        """Show the overview and start the snapshots."""
         self.push_screen(Overview())
         self._watching.start()
         self.set_interval(_SLOW_LOOK_S, self._tick)
 
     def on_unmount(self) -> None:
-        """Look no more."""
+        """Stop the snapshots."""
         self._watching.end()
 
     def take(self, found: TopSnapshot | TfprobeError) -> None:
-        """Show a look, or say why there is none."""
+        """Show a snapshot, or why there is none."""
         if isinstance(found, TfprobeError):
             self.trouble = found
             self._tell_screens(lambda screen: screen.trouble_changed())
@@ -73,7 +73,7 @@ class TopPage(LivePage):
         return next((run for run in runs if run.directory == key.directory), None)
 
     def clock(self) -> str:
-        """Say when the latest look was, and what hinders the next."""
+        """Return when the latest snapshot was, and what hinders the next."""
         if self.is_paused:
             return "paused"
         if self.trouble is not None and self.seen is not None:
@@ -107,7 +107,7 @@ class TopPage(LivePage):
         self.push_screen(ProcessScreen(key))
 
     def action_pause(self) -> None:
-        """Look no more, or again."""
+        """Pause or continue."""
         self.is_paused = not self.is_paused
         self._watching.pause(self.is_paused)
         self._tell_screens(lambda screen: screen.trouble_changed())
@@ -150,11 +150,11 @@ class TopPage(LivePage):
         return screen.key if isinstance(screen, (ProcessScreen, ReportScreen)) else None
 
     def _tell(self, found: TopSnapshot | TfprobeError) -> None:
-        """Hand a look over from the thread that looks."""
+        """Receive a snapshot from its thread."""
         self.do_here(lambda: self.take(found))
 
     def _tick(self) -> None:
-        """Say that a look takes long; a slow file system must not pass for a quiet job."""
+        """Say that a snapshot takes long; a slow file system must not look like a quiet job."""
         if self._watching.under_way_s() > _SLOW_LOOK_S:
             self._tell_screens(lambda screen: screen.trouble_changed())
 

@@ -26,7 +26,7 @@ PARTS = (
 )
 # A process whose slow steps take twice the usual is worth a look.
 UNEVEN_RATIO = 2.0
-# Recording may take 1 % of a job's time unless told otherwise; more than this is worth a look.
+# The default budget of recording is 1 % of the time; more than this is worth a look.
 DEAR_RATIO = 0.03
 _LONG_NS = 600e9
 _HOUR_S = 3600
@@ -99,7 +99,7 @@ def overhead(ratio: float | Missing) -> Cell:
 
 
 def samples(captures: int, left: int | Missing) -> Cell:
-    """Write how many samples there are and, where some are asked for, how many are to come."""
+    """Write how many traces there are and, if more are requested, how many are to come."""
     done = (numbers.count(captures), "")
     if left == NOT_SEEN:
         return (done, ("+?", "bold cyan"))

@@ -21,14 +21,14 @@ from tfprobe.profile.profile import titled
 from tfprobe.report.format import numbers
 
 GAP = 2
-# The shortest name that still tells one job from another, on the narrowest page; where there is
+# The shortest name that still distinguishes jobs, on the narrowest page; where there is
 # more room every fourth cell is the name's before another column comes.
 _SHORT_NAME = 14
 _NAME_FROM_WIDTH = 80
 _NAME_SHARE = 4
 # Longer names are cut before the bar and the trend are kept small.
 _LONG_NAME = 44
-# Below this width a state is told without a time.
+# Below this width a state is shown without a time.
 _NARROW = 60
 _SHORT_STATE = 10
 
@@ -163,7 +163,7 @@ def _process_name(line: ListLine, row: ProcessRow) -> str:
 
 
 def process_named(row: ProcessRow) -> str:
-    """Return what tells a process from the others of its run."""
+    """Return what distinguishes a process from the others of its run."""
     number = f"pid {row.pid}" if row.rank is None else f"{row.role or 'rank'} {row.rank}"
     return titled(number, row.title)
 
@@ -240,7 +240,7 @@ def _percents(row: ProcessRow, _width: int) -> Cell:
     return tuple(part for text in texts[:3] for part in (text, (" ", "")))[:-1]
 
 
-# In the order they stand in.
+# From left to right.
 COLUMNS: tuple[ListColumn, ...] = (
     ListColumn("name", "run", 14, 0, _name, lambda line: command_text(line.run).casefold(),
            is_number=False, largest_first=False),

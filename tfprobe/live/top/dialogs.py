@@ -157,13 +157,13 @@ class LiveScreen(Screen[None]):
         return self.is_mounted and self in self.app.screen_stack
 
     def seen_changed(self, seen: TopSnapshot | None) -> None:
-        """Show a new look."""
+        """Show a new snapshot."""
 
     def trouble_changed(self) -> None:
-        """Say why there is no new look, or that there is one again."""
+        """Show why there is no new snapshot, or that there is one again."""
 
     def _put(self, selector: str, text: Text) -> None:
-        """Change a text, unless it is there already: drawing costs more than comparing."""
+        """Change a text if it differs: drawing costs more than comparing."""
         widget = self.query_one(selector, Static)
         if widget.content != text:
             # Its place is fixed: nothing has to be laid out anew.

@@ -52,7 +52,7 @@ def process_key(run: RunRow, row: ProcessRow) -> Key:
 
 
 def starts_open(run: RunRow) -> bool:
-    """Say whether a run shows its processes before anybody asked."""
+    """Say whether a run shows its processes by default."""
     return is_live(run.state) and len(run.processes) <= UNFOLDED_PROCESSES
 
 

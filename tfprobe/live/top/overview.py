@@ -80,7 +80,7 @@ class Overview(LiveScreen):
         return self.query_one(RunListing).chosen
 
     def seen_changed(self, seen: TopSnapshot | None) -> None:
-        """Show a new look."""
+        """Show a new snapshot."""
         if not self.is_shown:
             return
         chosen = self.chosen
@@ -90,7 +90,7 @@ class Overview(LiveScreen):
         self._show_all()
 
     def trouble_changed(self) -> None:
-        """Say why there is no new look, or that there is one again."""
+        """Show why there is no new snapshot, or that there is one again."""
         self._show_all()
 
     def on_run_listing_laid_out(self) -> None:

@@ -1,4 +1,4 @@
-"""Write the texts of the page beside its list: the summary, the chosen line, a process's tabs."""
+"""Write the texts around the list: the summary, the chosen line, the tabs of a process."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def ops(table: OpTable | Missing, width: int) -> RenderableType:
 
 
 def _ops_columns(table: OpTable) -> Iterator[tuple[TextColumn, Callable[[OpStats], str]]]:
-    """Give the columns; one that tells nothing of any op is left out."""
+    """Give the columns; one that is empty for all ops is left out."""
     whole_ns = table.time_ns or 1
     yield TextColumn("type", is_number=False, may_be_cut=True), lambda op: op.type
     yield TextColumn("count"), lambda op: numbers.count(op.runs)
@@ -114,7 +114,7 @@ def _time(time_ns: int) -> str:
 
 def findings(found: Sequence[Finding], _width: int) -> RenderableType:
     """Return what could be faster, the most important first."""
-    # Imported here: the rules' modules would be a fifth of the time until the page is there.
+    # Imported here: the rules' modules would take a fifth of the time until the page appears.
     from tfprobe.report.text.findings import finding_lines, finding_summary
 
     if not found:
@@ -129,7 +129,7 @@ def findings(found: Sequence[Finding], _width: int) -> RenderableType:
 
 
 def notes(found: Sequence[Noted], width: int) -> RenderableType:
-    """Return what a process noted, newest first."""
+    """Return the log of a process, newest first."""
     if not found:
         return page.paragraph("Nothing was recorded yet.")
     rows = [(moment(each.at_unix_ns), each.what, each.told) for each in _newest(found)]

@@ -22,7 +22,7 @@ from tfprobe.live.top.source import Key, TopSnapshot
 from tfprobe.printable import printable
 from tfprobe.report.format import page as text_page
 
-# The first is in every look; what the others show is read when one is opened.
+# Each snapshot has the first; the others are read when they are opened.
 TABS = ("loops", "ops", "findings", "log")
 _READ_TABS = TABS[1:]
 _PACE = (
@@ -92,7 +92,7 @@ class ProcessScreen(LiveScreen):
         self._show()
 
     def seen_changed(self, seen: TopSnapshot | None) -> None:
-        """Show a new look, and read captures where there are new ones."""
+        """Show a new snapshot, and read new captures."""
         if not self.is_shown or seen is None:
             return
         found = self._found()
@@ -103,7 +103,7 @@ class ProcessScreen(LiveScreen):
         self._show()
 
     def trouble_changed(self) -> None:
-        """Say why there is no new look, or that there is one again."""
+        """Show why there is no new snapshot, or that there is one again."""
         self._show()
 
     def action_tab(self, name: str) -> None:
@@ -155,7 +155,7 @@ class ProcessScreen(LiveScreen):
         self._show_state()
 
     def _go(self) -> None:
-        """Leave: the process is in no look any more."""
+        """Leave: the process is no longer in the snapshot."""
         self.page.say("This process is gone: its directory was removed.")
         if self in self.page.screen_stack:
             # Whatever was opened from here is about it, too.

@@ -1,4 +1,4 @@
-"""Lay out one look as one table, for pipes and scripts: the columns of the live page."""
+"""Lay out a snapshot as one table, for pipes and scripts: the columns of the live page."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Say what the page asks of whoever reads run directories. Nothing here reads or draws."""
+"""The interface between the page and what reads run directories. Reads and draws nothing."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tfprobe.analysis.ops.op_stats import OpTable
 from tfprobe.errors import Missing, TfprobeError
 from tfprobe.findings.finding import Finding
 
-# Told (done, all) of the captures that are being read.
+# Called with (done, all) while captures are read.
 Watch = Callable[[int, int], None]
 
 
@@ -27,7 +27,7 @@ class Key(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TopSnapshot:
-    """One look: where, when, and the rows of all runs, newest first."""
+    """A snapshot: where, when, and the rows of all runs, newest first."""
 
     directory: str
     at_unix_ns: int
@@ -36,7 +36,7 @@ class TopSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class Noted:
-    """Something that a process noted: a sample, one that was declined, an error ..."""
+    """An entry in the log of a process: a traced step, one that was declined, an error ..."""
 
     at_unix_ns: int
     what: str
@@ -50,34 +50,34 @@ class TopSource(Protocol):
     """
 
     def look(self) -> TopSnapshot:
-        """Return how all runs stand now."""
+        """Return a snapshot of all runs."""
 
     def ops(self, key: Key, watch: Watch) -> OpTable | Missing:
         """Return the ops of the latest captures of a process."""
 
     def findings(self, key: Key, watch: Watch) -> Sequence[Finding]:
-        """Return what could be faster in a process, the most important first."""
+        """Return the findings about a process, the most important first."""
 
     def notes(self, key: Key, watch: Watch) -> Sequence[Noted]:
-        """Return what a process noted, oldest first."""
+        """Return the log of a process, oldest first."""
 
     def sample(self, key: Key, steps: int) -> Sequence[str]:
-        """Ask a process, or all of a run, to record its next steps; return who answered what."""
+        """Request traces of a process, or of all of a run; return sentences about the answers."""
 
     def report(self, directory: str, width: int, watch: Watch) -> str:
         """Return the report of a run as text with the escape codes of colours."""
 
 
 Result = TypeVar("Result")
-# A slow file system is not asked again at once: between two looks lies at least as much rest.
+# Pause at least this long between two snapshots, so that a slow file system gets a rest.
 _LEAST_REST_S = 0.1
 
 
 class Watching:
-    """A thread that looks again and again, and tells each look or why there is none.
+    """A thread that makes snapshots, and hands on each, or the reason why there is none.
 
-    A daemon thread and none of textual's workers: those are waited for at exit, and a look at a
-    hung file system would keep `q` from ending the page.
+    A daemon thread, not a worker of textual: those are waited for at exit, so a hung file system
+    would keep `q` from ending the page.
     """
 
     def __init__(
@@ -87,7 +87,7 @@ class Watching:
         every_s: float,
         tell: Callable[[TopSnapshot | TfprobeError], None],
     ) -> None:
-        """Take what to look with and whom to tell; `tell` is called in the thread."""
+        """Take what makes snapshots and what receives them; `tell` is called in the thread."""
         self._source = source
         self._every_s = every_s
         self._tell = tell
@@ -97,25 +97,25 @@ class Watching:
         self.began_s: float | None = None
 
     def start(self) -> None:
-        """Begin to look."""
+        """Start."""
         threading.Thread(target=self._run, name="tfprobe top", daemon=True).start()
 
     def pause(self, is_paused: bool) -> None:
-        """Look no more, or again."""
+        """Pause or continue."""
         self._is_paused = is_paused
         self._wake.set()
 
     def now(self) -> None:
-        """Look at once."""
+        """Make a snapshot at once."""
         self._wake.set()
 
     def end(self) -> None:
-        """Look no more for good; what is under way is told nobody."""
+        """End; the snapshot under way is dropped."""
         self._ended = True
         self._wake.set()
 
     def under_way_s(self) -> float:
-        """Return for how long the look that is under way has been."""
+        """Return for how long the snapshot under way has taken."""
         began_s = self.began_s
         return 0.0 if began_s is None else time.monotonic() - began_s
 
@@ -133,7 +133,7 @@ class Watching:
 
 
 def answer(loop: Callable[[], Result]) -> Result | TfprobeError:
-    """Do some work; whatever goes wrong becomes an error with one paragraph."""
+    """Call it; any failure becomes an error of one paragraph."""
     try:
         return loop()
     except TfprobeError as problem:
@@ -148,5 +148,5 @@ def answer(loop: Callable[[], Result]) -> Result | TfprobeError:
 def beside(
     loop: Callable[[], Result], then: Callable[[Result | TfprobeError], None], *, name: str
 ) -> None:
-    """Do some work in a thread that nobody waits for; `then` is called there."""
+    """Call it in a daemon thread; `then` is called there with the result."""
     threading.Thread(target=lambda: then(answer(loop)), name=name, daemon=True).start()
