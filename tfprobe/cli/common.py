@@ -24,7 +24,6 @@ from tfprobe.launch.settings import gather
 from tfprobe.printable import printable, printable_lines, unfiltered, write_codes
 from tfprobe.profile.programs import RANKS
 from tfprobe.runs import safe_files
-from tfprobe.runs.catalogue import find_run, find_runs
 from tfprobe.runs.layout import LATEST, RunFolder
 
 if TYPE_CHECKING:
@@ -80,6 +79,9 @@ def chosen_run(run: str, output: str | None) -> RunFolder:
 
     Raises UnreadableInput or NoAnswer when there is none.
     """
+    # Imported here: `tfprobe COMMAND --help` should not wait for numpy.
+    from tfprobe.runs.catalogue import find_run
+
     if not is_url(run):
         return find_run(run, output_directory(output))
     with progress("Fetching") as watch:
@@ -93,6 +95,8 @@ def chosen_runs(run: str, output: str | None) -> tuple[RunFolder, ...]:
 
     Raises UnreadableInput or NoAnswer when there is none.
     """
+    from tfprobe.runs.catalogue import find_runs
+
     if is_url(run):
         run = str(fetched_directory(run))
     return find_runs(run, output_directory(output))

@@ -48,19 +48,19 @@ def filter_options(function: Callable[..., Any]) -> Callable[..., Any]:
     return function
 
 
-def filters(asked: Mapping[str, Any]) -> Filters:
+def filters(options: Mapping[str, Any]) -> Filters:
     """Return the filters of the options. Raises UsageError for what they cannot be."""
     from tfprobe.analysis.jobs.run_selection import Filters
 
     return Filters(
-        states=_states(asked["state"]),
-        hosts=_words("host", asked["host"]),
-        users=_words("user", asked["user"]),
-        commands=_patterns(asked["command"]),
-        names=_given("name", asked["name"]),
-        tags=_tags(asked["tag"]),
-        older_ns=asked["older"],
-        newer_ns=asked["newer"],
+        states=_states(options["state"]),
+        hosts=_words("host", options["host"]),
+        users=_words("user", options["user"]),
+        commands=_patterns(options["command"]),
+        names=_given("name", options["name"]),
+        tags=_tags(options["tag"]),
+        older_ns=options["older"],
+        newer_ns=options["newer"],
     )
 
 

@@ -200,7 +200,7 @@ def agree(join: str | None, environment: Variables, command: Sequence[str]) -> A
     """Return the run to share: that of the given name, or of the job that a launcher names."""
     rank = rank_of(secrets.recorded_environment(environment))
     if join is None:
-        name = _told(environment)
+        name = _job_name(environment)
         return None if name is None else Agreed(name, rank)
     if join == OFF:
         return None
@@ -210,13 +210,13 @@ def agree(join: str | None, environment: Variables, command: Sequence[str]) -> A
 
 def rank_of(environment: Variables) -> tuple[str, ...]:
     """Return what differs between the ranks of a job, as it is stored; nothing where no rank is."""
-    told = [f"{name}={environment[name]}" for name in _RANKS if name in environment]
+    parts = [f"{name}={environment[name]}" for name in _RANKS if name in environment]
     if _step(environment) is not None and "SLURM_PROCID" in environment:
-        told.append(f"SLURM_PROCID={environment['SLURM_PROCID']}")
-    return tuple(told)
+        parts.append(f"SLURM_PROCID={environment['SLURM_PROCID']}")
+    return tuple(parts)
 
 
-def _told(environment: Variables) -> str | None:
+def _job_name(environment: Variables) -> str | None:
     """Return a name made of the launcher's id of the job; of two launchers the inner one's."""
     get = environment.get
     if get("HOROVOD_GLOO_RENDEZVOUS_PORT") and _many(get("HOROVOD_SIZE")):
@@ -247,13 +247,13 @@ _SLURM = (
 
 
 def _name(kind: str, environment: Variables, by: Sequence[str]) -> str | None:
-    told = [f"{name}={environment[name]}" for name in by if environment.get(name)]
-    if not told:
+    parts = [f"{name}={environment[name]}" for name in by if environment.get(name)]
+    if not parts:
         return None
     # Imported here: every job waits for the imports of this module, and most have no launcher.
     import hashlib
 
-    digest = hashlib.sha256("\0".join(told).encode(errors="surrogateescape")).hexdigest()[:10]
+    digest = hashlib.sha256("\0".join(parts).encode(errors="surrogateescape")).hexdigest()[:10]
     return f"{kind}-{digest}"
 
 

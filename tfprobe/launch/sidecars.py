@@ -53,12 +53,12 @@ def _leave(module: str, arguments: list[str], environment: Mapping[str, str]) ->
         _fork_again([sys.executable, "-m", module, *arguments], environment, writer)
     os.close(writer)
     with os.fdopen(reader, "rb") as file:
-        told = file.read()
+        pid = file.read()
     try:
         os.waitpid(child, 0)
     except ChildProcessError:
         pass  # SIGCHLD is ignored: the kernel has waited for it
-    return int(told) if told else None
+    return int(pid) if pid else None
 
 
 def _is_first(path: Path) -> bool:

@@ -57,7 +57,7 @@ class _Known:
     parts: tuple[LoopParts, ...] = ()
     noted: tuple[int, ...] | None = None
     noted_s: float = 0.0
-    asked: int = 0
+    requested_at: int = 0
     waits_since: int | None = None
 
 
@@ -98,10 +98,10 @@ class BreakdownCache:
     def _ask(self, folder: ProcessFolder) -> _Known:
         self._asks += 1
         known = self._known.pop(folder.root, None) or _Known(Listing(folder.captures))
-        known.asked = self._asks
+        known.requested_at = self._asks
         self._known[folder.root] = known
         oldest = next(iter(self._known))
-        if self._asks - self._known[oldest].asked > _KEPT_ASKS:
+        if self._asks - self._known[oldest].requested_at > _KEPT_ASKS:
             del self._known[oldest]
         return known
 
@@ -135,7 +135,7 @@ class BreakdownCache:
         waits = [
             each.waits_since
             for each in self._known.values()
-            if each.waits_since is not None and each.asked >= there
+            if each.waits_since is not None and each.requested_at >= there
         ]
         return known.waits_since == min(waits)
 

@@ -83,7 +83,7 @@ def test_the_ops_are_those_of_the_newest_captures(run, key):
 
 def test_the_log_tells_samples_refusals_and_errors(run, key):
     """In words; works and graphs are no news."""
-    told = [(each.what, each.told) for each in source(run.parent).notes(key, unwatched)]
+    told = [(each.what, each.text) for each in source(run.parent).notes(key, unwatched)]
 
     assert told == [
         ("start", "TensorFlow 2.21.0"),

@@ -56,55 +56,55 @@ class ServiceClient:
         """Give up the connection; a recording under way is cancelled there, too."""
         self._channel.close()
 
-    def begin(self, order: ProfileRequest) -> Callable[[], bytes | None]:
+    def begin(self, request: ProfileRequest) -> Callable[[], bytes | None]:
         """Start a recording; return what waits for its end and gives the XSpace, None if empty.
 
         That raises UnreadableInput where there is no such service, or it went away, NoAnswer where
         it refuses, or where its trace does not come here.
         """
-        folder = order.exchange.session(order.session)
+        folder = request.exchange.session(request.session)
         ask = self._channel.unary_unary(
             _METHOD,
             request_serializer=lambda message: message.SerializeToString(),
             response_deserializer=message_class(f"{_PACKAGE}.ProfileResponse").FromString,
         )
         pending = ask.future(
-            _request(self.address, order), timeout=order.duration_s + self._answer_s
+            _request(self.address, request), timeout=request.duration_s + self._answer_s
         )
-        return lambda: self._answer(pending, order, folder)
+        return lambda: self._answer(pending, request, folder)
 
-    def _answer(self, pending: Any, order: ProfileRequest, folder: Path) -> bytes | None:
+    def _answer(self, pending: Any, request: ProfileRequest, folder: Path) -> bytes | None:
         try:
             response = pending.result()
         except grpc.RpcError as exc:
-            raise self._why(exc, order) from exc
+            raise self._why(exc, request) from exc
         content = _sent(response)
         if content is None and not response.empty_trace:
             content = exchange.taken(folder)
             if content is None:
-                raise kept_to_itself(self.address, order.exchange)
+                raise kept_to_itself(self.address, request.exchange)
         return None if response.empty_trace else content
 
-    def _why(self, exc: Any, order: ProfileRequest) -> TfprobeError:
+    def _why(self, exc: Any, request: ProfileRequest) -> TfprobeError:
         """Return the error for a person. Any: gRPC's is a call, too, which no type says."""
         if exc.code() is grpc.StatusCode.CANCELLED:
             return NoAnswer(f"The recording of {self.address} was cancelled.")
-        waited_s = order.duration_s + self._answer_s
-        return explained(self.address, exc.code().name, exc.details() or "", order, waited_s)
+        waited_s = request.duration_s + self._answer_s
+        return explained(self.address, exc.code().name, exc.details() or "", request, waited_s)
 
 
-def _request(address: Address, order: ProfileRequest) -> Any:
+def _request(address: Address, request: ProfileRequest) -> Any:
     """Return the message: the same options as those of the agent's windows.
 
     Any: the class is made at run time.
     """
-    duration_ms = max(round(order.duration_s * 1000), 1)
+    duration_ms = max(round(request.duration_s * 1000), 1)
     message = message_class(f"{_PACKAGE}.ProfileRequest")(
         duration_ms=duration_ms,
         max_events=_MOST_EVENTS,
         tools=[_XSPACE_TOOL],
-        repository_root=order.exchange.there,
-        session_id=order.session,
+        repository_root=request.exchange.there,
+        session_id=request.session,
         host_name=address.host.replace("/", "_"),
         emit_xspace=True,
     )
@@ -197,7 +197,7 @@ _FILES = re.compile(
 
 
 def explained(
-    address: Address, code: str, details: str, order: ProfileRequest, waited_s: float
+    address: Address, code: str, details: str, request: ProfileRequest, waited_s: float
 ) -> TfprobeError:
     """Return the error for a call that failed with this gRPC status."""
     if code == "UNAVAILABLE":
@@ -211,7 +211,7 @@ def explained(
     if _BUSY.search(details) or code == "ALREADY_EXISTS":
         return _busy(address, details)
     if _FILES.search(details):
-        return _no_room(address, order.exchange, details)
+        return _no_room(address, request.exchange, details)
     said = f"The profiler service {address} could not record: {details or code}."
     return NoAnswer(said, hint="Its log may say more.")
 

@@ -51,32 +51,32 @@ def record(
     and where nothing ran, or no step of those wanted was seen.
     """
     with ExitStack() as opened:
-        asked = [ServiceClient(service, answer_s=answer_s) for service in services]
-        for each in asked:
+        clients = [ServiceClient(service, answer_s=answer_s) for service in services]
+        for each in clients:
             opened.callback(each.close)
         if wanted.steps is None:
             watch(wanted.duration_s)
-            found = _round(asked, 0, wanted.duration_s, exchange, count_steps)
+            found = _round(clients, 0, wanted.duration_s, exchange, count_steps)
             return _with_events(services, found, wanted)
-        return _until(asked, wanted, wanted.steps, exchange, count_steps, watch)
+        return _until(clients, wanted, wanted.steps, exchange, count_steps, watch)
 
 
 def _until(
-    asked: Sequence[ServiceClient],
+    clients: Sequence[ServiceClient],
     wanted: WantedSteps,
     steps: int,
     exchange: ExchangeFolder,
     count_steps: Callable[[bytes], int],
     watch: Callable[[float], None],
 ) -> tuple[ServiceRecording, ...]:
-    addresses = [each.address for each in asked]
-    best: Sequence[ServiceRecording | None] = [None] * len(asked)
+    addresses = [each.address for each in clients]
+    best: Sequence[ServiceRecording | None] = [None] * len(clients)
     first_s = min(max(steps * _FIRST_LOOK_OF_A_STEP_S, _LEAST_LOOK_S), _MOST_LOOK_S)
     duration_s = min(first_s, wanted.duration_s)
     left_s, number = wanted.duration_s, 0
     while duration_s >= _SHORTEST_S:
         watch(duration_s)
-        found = _round(asked, number, duration_s, exchange, count_steps)
+        found = _round(clients, number, duration_s, exchange, count_steps)
         if _least(found) >= _least(best):
             best = found
         if _least(best) >= steps:
@@ -101,7 +101,7 @@ def longer_s(duration_s: float, seen: int, wanted: int) -> float:
 
 
 def _round(
-    asked: Sequence[ServiceClient],
+    clients: Sequence[ServiceClient],
     number: int,
     duration_s: float,
     exchange: ExchangeFolder,
@@ -109,14 +109,16 @@ def _round(
 ) -> list[ServiceRecording | None]:
     """Record all at the same time; None for one in which nothing ran."""
     started_unix_ns = time.time_ns()
-    orders = [ProfileRequest(f"{number}-{at}", duration_s, exchange) for at in range(len(asked))]
-    waits = [each.begin(order) for each, order in zip(asked, orders, strict=True)]
+    requests = [
+        ProfileRequest(f"{number}-{at}", duration_s, exchange) for at in range(len(clients))
+    ]
+    waits = [each.begin(request) for each, request in zip(clients, requests, strict=True)]
     contents = [wait() for wait in waits]
     return [
         None
         if content is None
         else _recording(each.address, started_unix_ns, duration_s, content, count_steps)
-        for each, content in zip(asked, contents, strict=True)
+        for each, content in zip(clients, contents, strict=True)
     ]
 
 

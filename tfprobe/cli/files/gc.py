@@ -107,7 +107,7 @@ def _planned(place: Path, rules: RetentionRules, here: Machine, *, force: bool) 
     lines = [entry.line for entry in entries]
     if rules.size_bytes is not None:
         lines = [measured(each) for each in lines]
-    candidates = [Candidate(run, held) for run, held in zip(lines, why, strict=True)]
+    candidates = [Candidate(run, reason) for run, reason in zip(lines, why, strict=True)]
     ended = [entry.folder for entry, each in zip(entries, holds, strict=True) if each is None]
     left = leftovers(place, ended, here, now_ns)
     return _Plan(place, rules, choose_removals(candidates, rules, now_ns), left, now_ns)
@@ -126,10 +126,10 @@ def _remove(plan: _Plan, here: Machine, *, force: bool, as_json: bool) -> int:
     problems = [f"{path}: {done.problem}" for path, done in cleared if done.problem]
     freed_bytes = sum(done.freed_bytes for _, done in cleared)
     if as_json:
-        told = removal_documents(removals, also_freed_bytes=freed_bytes)
+        done_facts = removal_documents(removals, also_freed_bytes=freed_bytes)
         paths = [str(path) for path, done in cleared if done.problem is None]
-        more = {"leftovers": paths, "problems": problems, "held": _held(plan)}
-        common.show_json({"schema": "tfprobe.gc/1", **_facts(plan), **told, **more})
+        more = {"leftovers": paths, "problems": problems, "held": _kept(plan)}
+        common.show_json({"schema": "tfprobe.gc/1", **_facts(plan), **done_facts, **more})
     else:
         common.show(sentence(removals, also_freed_bytes=freed_bytes, also=problems))
     is_done = not problems and all(removal.problem is None for removal in removals)
@@ -145,8 +145,8 @@ def _say(plan: _Plan, *, as_json: bool) -> int:
         return 0
     goes = [{**document(goe.run), "rules": list(goe.rules)} for goe in _measured(plan).goes]
     left = [str(path) for path in plan.leftovers]
-    told = {"would_remove": goes, "leftovers": left, "held": _held(plan)}
-    common.show_json({"schema": "tfprobe.gc/1", **_facts(plan), **told})
+    planned = {"would_remove": goes, "leftovers": left, "held": _kept(plan)}
+    common.show_json({"schema": "tfprobe.gc/1", **_facts(plan), **planned})
     return 0
 
 
@@ -171,11 +171,11 @@ def _measured(plan: _Plan) -> Retention:
 # Any, here and below: a JSON document.
 def _facts(plan: _Plan) -> dict[str, Any]:
     rules = plan.rules
-    asked = {"keep": rules.keep, "older_ns": rules.older_ns, "size_bytes": rules.size_bytes}
-    return {"dir": str(plan.place), "rules": asked}
+    rule_values = {"keep": rules.keep, "older_ns": rules.older_ns, "size_bytes": rules.size_bytes}
+    return {"dir": str(plan.place), "rules": rule_values}
 
 
-def _held(plan: _Plan) -> list[dict[str, Any]]:
+def _kept(plan: _Plan) -> list[dict[str, Any]]:
     return [
         {
             "id": each.run.id,

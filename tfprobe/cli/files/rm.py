@@ -127,7 +127,7 @@ def command(
     place, here = common.output_directory(output), this_machine()
     folders = tuple(dict.fromkeys(named_run(each, place) for each in run))
     entries = [glance(folder, here) for folder in folders]
-    _refuse_held(entries, here, force=force)
+    _refuse_blocked(entries, here, force=force)
     lines = [measured(entry.line) for entry in entries]
     if dry_run:
         return _say(lines, as_json=as_json)
@@ -144,18 +144,18 @@ def command(
     return 0 if all(removal.problem is None for removal in removals) else NoAnswer.exit_code
 
 
-def _refuse_held(entries: list[RunEntry], here: Machine, *, force: bool) -> None:
+def _refuse_blocked(entries: list[RunEntry], here: Machine, *, force: bool) -> None:
     """Raise NoAnswer with all that may not go."""
     from tfprobe.runs.removal import boot_users, hold
 
     users, now_ns = boot_users(here.proc), time.time_ns()
     found = [(entry.folder.id, hold(entry, here, users, now_ns)) for entry in entries]
-    held = [(id, why) for id, why in found if why and not (force and why.may_be_forced)]
-    if not held:
+    blocked = [(id, why) for id, why in found if why and not (force and why.may_be_forced)]
+    if not blocked:
         return
-    may_be_forced = all(why.may_be_forced for _, why in held)
+    may_be_forced = all(why.may_be_forced for _, why in blocked)
     hint = "Use --force to remove it anyway." if may_be_forced else ""
-    said = "; ".join(f"{id} {why.why}" for id, why in held)
+    said = "; ".join(f"{id} {why.why}" for id, why in blocked)
     raise NoAnswer(f"Nothing was removed: {said}.", hint=hint)
 
 

@@ -24,7 +24,7 @@ FILES = ("profile_path", "graph_path", "run_meta_path", "op_log_path", "checkpoi
 
 
 @dataclass(slots=True)
-class _Asked:
+class _Request:
     """What the command line says: which files, which options, which view."""
 
     files: dict[str, str] = field(default_factory=dict)
@@ -47,14 +47,14 @@ def command(words: tuple[str, ...]) -> int:
     from tfprobe.tfprof.options import Options, parse
     from tfprobe.tfprof.shell import Shell, serve
 
-    asked = _asked(words)
-    options: Options = parse(asked.option_words, Options())
+    request = _parsed(words)
+    options: Options = parse(request.option_words, Options())
     with common.progress("Reading files"):
-        profile = _with_tensors(_profile(asked.files), asked.files)
-    if asked.view is None:
+        profile = _with_tensors(_profile(request.files), request.files)
+    if request.view is None:
         serve(Shell(profile, options), sys.stdout.write, sys.stderr.write)
         return 0
-    text, remarks = _answered(profile, asked.view, options)
+    text, remarks = _answered(profile, request.view, options)
     for remark in remarks:
         complain(remark)
     sys.stdout.write(text)
@@ -72,31 +72,31 @@ def _answered(profile: GraphProfile, view: str, options: Options) -> tuple[str, 
     return found.text, found.remarks
 
 
-def _asked(words: Sequence[str]) -> _Asked:
+def _parsed(words: Sequence[str]) -> _Request:
     from tfprobe.tfprof.options import read_option
 
-    asked, at = _Asked(), 0
+    request, at = _Request(), 0
     while at < len(words):
         name, has_value, value = words[at].lstrip("-").partition("=")
         if not words[at].startswith("-"):
-            if asked.view is not None:
+            if request.view is not None:
                 raise UsageError(
-                    f"Only one view can be shown at a time, not {asked.view} and {words[at]}."
+                    f"Only one view can be shown at a time, not {request.view} and {words[at]}."
                 )
-            asked.view = words[at]
+            request.view = words[at]
             at += 1
         elif name in FILES:
             if not has_value and at + 1 == len(words):
                 raise UsageError(f"Option --{name} requires a value.")
-            asked.files[name] = value if has_value else words[at + 1]
-            if not asked.files[name]:
+            request.files[name] = value if has_value else words[at + 1]
+            if not request.files[name]:
                 raise UsageError(f"Option --{name} requires a value.")
             at += 1 if has_value else 2
         else:
             end = read_option(words, at)[2]
-            asked.option_words += words[at:end]
+            request.option_words += words[at:end]
             at = end
-    return asked
+    return request
 
 
 def _profile(files: dict[str, str]) -> GraphProfile:

@@ -39,7 +39,7 @@ def command(
     with_size: bool,
     with_trend: bool,
     as_json: bool,
-    **asked: Any,  # the filters, as click gives them
+    **filter_values: Any,  # the filters, as click gives them
 ) -> int:
     """List runs, newest first, with state, age, processes, steps and command.
 
@@ -50,7 +50,7 @@ def command(
     from tfprobe.runs.catalogue import list_runs, measured
     from tfprobe.runs.liveness import this_machine
 
-    filters = run_filters.filters(asked) if any(asked.values()) else None
+    filters = run_filters.filters(filter_values) if any(filter_values.values()) else None
     if with_trend and with_size:
         raise UsageError("--size and --trend cannot be combined.")
     if directory is not None and common.is_url(directory):

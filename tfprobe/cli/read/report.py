@@ -79,7 +79,7 @@ def command(
         if workers is not None or dask is not None:
             flag = "--workers" if workers is not None else "--dask"
             raise UsageError(f"{flag} and --html cannot be combined.")
-        found = _with_pages(folder, html, rank=rank, is_told=not as_json)
+        found = _with_pages(folder, html, rank=rank, announces=not as_json)
     # Imported here: `tfprobe --help` should not wait for numpy.
     from tfprobe.report.documents.document import published
     from tfprobe.report.documents.run_report import report_document
@@ -100,7 +100,7 @@ def command(
     return 0 if has_steps or report.run.is_live else NoAnswer.exit_code
 
 
-def _with_pages(folder: RunFolder, path: str, *, rank: int | None, is_told: bool) -> RunReport:
+def _with_pages(folder: RunFolder, path: str, *, rank: int | None, announces: bool) -> RunReport:
     """Write all pages, and return what the other forms of the report are made of."""
     from tfprobe.findings import engine
     from tfprobe.profile.reader.traced_steps import costliest_loop
@@ -112,22 +112,22 @@ def _with_pages(folder: RunFolder, path: str, *, rank: int | None, is_told: bool
     opened = OpenRun(folder, this_machine(), rank=rank)
     with common.progress("Reading captures") as watch:
         profile = opened.refresh(watch)
-    _write_pages(path, opened, is_told=is_told)
+    _write_pages(path, opened, announces=announces)
     return RunReport(
         gather_report(profile), engine.advise(profile, costliest_loop(folder, profile))
     )
 
 
-def _write_pages(path: str, run: OpenRun, *, is_told: bool) -> None:
+def _write_pages(path: str, run: OpenRun, *, announces: bool) -> None:
     from tfprobe.report.format.numbers import size
     from tfprobe.web.html_export import page
 
     with common.progress("Making pages") as watch:
         text = page(run, watch=watch)
     common.write_whole(path, text)
-    if is_told:
-        told = size(len(text.encode()))
-        common.show(f"{printable(path)}\n{told}; open it in a browser, or send it.\n")
+    if announces:
+        size_text = size(len(text.encode()))
+        common.show(f"{printable(path)}\n{size_text}; open it in a browser, or send it.\n")
 
 
 def _follow(

@@ -72,12 +72,12 @@ def command(
         raise UsageError("Only one of --json, --csv and --parquet can be used.")
     if lists_tables:
         return _list_tables(arguments, form)
-    run, query = _asked(arguments)
+    run, query = _run_and_query(arguments)
     with opened(common.chosen_runs(run, output), Workers(workers, dask)) as tables:
         return _write(tables, query, parquet) if parquet else _show(tables, query, form)
 
 
-def _asked(arguments: tuple[str, ...]) -> tuple[str, str]:
+def _run_and_query(arguments: tuple[str, ...]) -> tuple[str, str]:
     if not 1 <= len(arguments) <= 2:
         given = f"{len(arguments)} arguments" if arguments else "nothing"
         raise UsageError(

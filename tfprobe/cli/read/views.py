@@ -53,13 +53,13 @@ def view_command(view: str, summary: str, details: str) -> click.Command:
         if any(word in ("-h", "--help") for word in words):
             sys.stdout.write(_help(view, summary, details))
             return 0
-        return _answer(view, _asked(view, words))
+        return _answer(view, _parsed(view, words))
 
     return command
 
 
 @dataclass(slots=True)
-class _Asked:
+class _Request:
     """What the command line says."""
 
     run: str = LATEST
@@ -71,49 +71,49 @@ class _Asked:
     option_words: list[str] = field(default_factory=list)
 
 
-def _asked(view: str, words: Sequence[str]) -> _Asked:
+def _parsed(view: str, words: Sequence[str]) -> _Request:
     from tfprobe.tfprof.options import read_option
 
-    asked, at, runs = _Asked(), 0, 0
+    request, at, runs = _Request(), 0, 0
     while at < len(words):
         word = words[at]
         flag, has_value, value = word.partition("=")
         if word == "--json":
-            asked.as_json = True
+            request.as_json = True
             at += 1
         elif word == "--by-layer" and view == "scope":
-            asked.by_layer = True
+            request.by_layer = True
             at += 1
         elif flag in ("-o", "--loop", "--rank"):
             if not has_value and at + 1 == len(words):
                 raise UsageError(f"Option {flag} requires a value.")
-            _take(asked, flag, value if has_value else words[at + 1])
+            _take(request, flag, value if has_value else words[at + 1])
             at += 1 if has_value else 2
         elif word.startswith("-"):
             end = read_option(words, at)[2]
-            asked.option_words += words[at:end]
+            request.option_words += words[at:end]
             at = end
         else:
             runs += 1
-            asked.run = word
+            request.run = word
             at += 1
     if runs > 1:
         raise UsageError("Only one run can be shown at a time.")
-    return asked
+    return request
 
 
-def _take(asked: _Asked, flag: str, value: str) -> None:
+def _take(request: _Request, flag: str, value: str) -> None:
     if flag == "-o":
-        asked.output = value
+        request.output = value
     elif flag == "--loop":
-        asked.loop = value
+        request.loop = value
     elif value.isdigit():
-        asked.rank = int(value)
+        request.rank = int(value)
     else:
         raise UsageError(f"Option --rank requires a whole number, not {value!r}.")
 
 
-def _answer(view: str, asked: _Asked) -> int:
+def _answer(view: str, request: _Request) -> int:
     from tfprobe.analysis.core.names import by_layer
     from tfprobe.analysis.ops.cost_tree import ViewOptions
     from tfprobe.analysis.ops.flops.count import count, coverage
@@ -121,24 +121,24 @@ def _answer(view: str, asked: _Asked) -> int:
     from tfprobe.analysis.ops.op_view import as_executed
     from tfprobe.tfprof.options import Options, parse
 
-    options: Options = parse([*_DEFAULTS, *asked.option_words], Options(choice=ViewOptions()))
-    view_output.check(view, options.output, as_json=asked.as_json)
+    options: Options = parse([*_DEFAULTS, *request.option_words], Options(choice=ViewOptions()))
+    view_output.check(view, options.output, as_json=request.as_json)
     _check_choice(options.choice)
-    everything = asked.as_json or options.output.kind == "pprof"
+    everything = request.as_json or options.output.kind == "pprof"
     with_float_ops = everything or _needs(options.choice, "float_ops")
     with_memory = everything or _needs(options.choice, "bytes")
-    source, found = _found(asked, with_memory=with_memory, with_float_ops=with_float_ops)
+    source, found = _found(request, with_memory=with_memory, with_float_ops=with_float_ops)
     choice = _without_idle(view, replace(options.choice, as_engine=False))
     _check(view, found, choice)
     float_ops = count(found) if with_float_ops else None
     known = coverage(found, float_ops, choice.step) if float_ops is not None else None
-    if asked.by_layer:
+    if request.by_layer:
         found = replace(found, graph=by_layer(found.graph))
     costs = step_costs(found, choice.step, float_ops)
     found = as_executed(found)
     shown, unplaced = _shown(view, found, costs, choice)
     remarks = list(_remarks(shown, choice, known, costs.rows[list(unplaced)].sum(axis=0)))
-    if asked.as_json:
+    if request.as_json:
         common.show_json(_document(view, source, found, shown, known))
     elif options.output.kind == "stdout":
         common.show_page(_text(view, found, shown, choice, remarks, to_file=False))
@@ -153,20 +153,20 @@ def found_sampled(run: str, output: str | None, *, rank: int | None) -> TracedLo
 
     Raises NoAnswer where none was sampled.
     """
-    asked = _Asked(run=run, output=output, rank=rank)
-    return _found(asked, with_memory=False, with_float_ops=False)[1]
+    request = _Request(run=run, output=output, rank=rank)
+    return _found(request, with_memory=False, with_float_ops=False)[1]
 
 
-def _found(asked: _Asked, *, with_memory: bool, with_float_ops: bool) -> tuple[str, TracedLoop]:
+def _found(request: _Request, *, with_memory: bool, with_float_ops: bool) -> tuple[str, TracedLoop]:
     """Return what RUN names, a run or a file, and the sampled steps of the loop that is meant."""
-    if _is_one_file(asked.run):
-        if asked.loop or asked.rank is not None:
-            raise UsageError(f"--loop and --rank apply to runs, and {asked.run} is a file.")
-        with common.progress(f"Reading {asked.run}"):
+    if _is_one_file(request.run):
+        if request.loop or request.rank is not None:
+            raise UsageError(f"--loop and --rank apply to runs, and {request.run} is a file.")
+        with common.progress(f"Reading {request.run}"):
             from tfprobe.profile.reader.file import sampled_file
 
-            return asked.run, sampled_file(Path(asked.run), with_shapes=with_float_ops)
-    folder = common.chosen_run(asked.run, asked.output)
+            return request.run, sampled_file(Path(request.run), with_shapes=with_float_ops)
+    folder = common.chosen_run(request.run, request.output)
     with common.progress("Reading captures") as watch:
         from tfprobe.profile.reader.run_reader import load
         from tfprobe.profile.reader.traced_steps import sampled
@@ -175,13 +175,13 @@ def _found(asked: _Asked, *, with_memory: bool, with_float_ops: bool) -> tuple[s
         profile = load(
             folder,
             this_machine(),
-            rank=asked.rank,
+            rank=request.rank,
             with_memory=with_memory,
             with_spans=False,
             watch=watch,
         )
     common.warn_of_problems(profile)
-    loop = chosen_loop(profile, asked.loop)
+    loop = chosen_loop(profile, request.loop)
     return folder.id, sampled(folder, profile, loop, with_shapes=with_float_ops)
 
 

@@ -38,7 +38,7 @@ class _Run:
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
+class _Request:
     """What the command line says. `source` is a run, or a file from elsewhere."""
 
     source: _Run | Path
@@ -56,8 +56,8 @@ class _Kind:
 
     default_name: str
     opens_in: str
-    pieces: Callable[[_Asked], Iterable[str | bytes]] | None = None
-    files: Callable[[_Asked], Iterable[tuple[str, str]]] | None = None
+    pieces: Callable[[_Request], Iterable[str | bytes]] | None = None
+    files: Callable[[_Request], Iterable[tuple[str, str]]] | None = None
 
 
 @click.command("export")
@@ -160,16 +160,16 @@ def command(
     if workers is not None or dask is not None:
         raise UsageError("--workers and --dask require --to parquet.")
     source = _source(run, output, rank)
-    asked = _Asked(source, loop, step, by, memory, op_time, as_recorded)
+    request = _Request(source, loop, step, by, memory, op_time, as_recorded)
     chosen = _KINDS[kind]
     default = source.folder.report if isinstance(source, _Run) else Path()
     path = Path(target) if target else default / chosen.default_name
     try:
         report = source.folder.report if isinstance(source, _Run) else None
         if chosen.files is not None:
-            export_output.write_files(path, chosen.files(asked), report=report)
+            export_output.write_files(path, chosen.files(request), report=report)
         elif chosen.pieces is not None:
-            export_output.write_pieces(path, iter(chosen.pieces(asked)), report=report)
+            export_output.write_pieces(path, iter(chosen.pieces(request)), report=report)
     except OSError as exc:
         raise UsageError(
             f"{path} cannot be written: {exc.strerror or exc}.", hint="Name another place with -f."
@@ -192,29 +192,29 @@ def _source(run: str, output: str | None, rank: int | None) -> _Run | Path:
         return _Run(folder, profile)
 
 
-def _whole_run(asked: _Asked) -> _Run:
+def _whole_run(request: _Request) -> _Run:
     """Return the chosen run.
 
     Raises UsageError where it is a file.
     """
-    if isinstance(asked.source, _Run):
-        return asked.source
+    if isinstance(request.source, _Run):
+        return request.source
     raise UsageError(
-        f"This format needs a run, and {asked.source} is a file.",
+        f"This format needs a run, and {request.source} is a file.",
         hint="Use --to step-timeline, pprof, speedscope or profile-proto.",
     )
 
 
-def _chrome(asked: _Asked) -> Iterator[str]:
+def _chrome(request: _Request) -> Iterator[str]:
     from tfprobe.analysis.distributed.aligned import align
     from tfprobe.export.run_timeline import run_timeline
 
-    found = align(_whole_run(asked).profile, as_recorded=asked.as_recorded)
-    captures = _captures(asked, found.profile)
+    found = align(_whole_run(request).profile, as_recorded=request.as_recorded)
+    captures = _captures(request, found.profile)
     yield from run_timeline(replace(found, profile=found.profile.only(captures)))
 
 
-def _pprof(asked: _Asked) -> Iterator[bytes]:
+def _pprof(request: _Request) -> Iterator[bytes]:
     from tfprobe.analysis.ops.code_view import code
     from tfprobe.analysis.ops.cost_tree import ViewOptions
     from tfprobe.analysis.ops.flops.count import count, coverage
@@ -222,24 +222,24 @@ def _pprof(asked: _Asked) -> Iterator[bytes]:
     from tfprobe.export.pprof import pprof
     from tfprobe.report.text.costs import describe_coverage
 
-    if asked.by == "stacks":
+    if request.by == "stacks":
         from tfprobe.export.speedscope import stacks_pprof
 
-        trees, title = _stacks(asked)
+        trees, title = _stacks(request)
         yield stacks_pprof(trees, comments=[title])
         return
-    found = _sampled(asked)
+    found = _sampled(request)
     _check_code(found)
-    step = _AVERAGE if asked.step is None else asked.step
+    step = _AVERAGE if request.step is None else request.step
     float_ops = count(found)
     costs = step_costs(found, step, float_ops)
     view = code(found, costs, ViewOptions(max_depth=_EVERYTHING, step=step))
     known = known_columns(found, float_ops)
-    comments = [_title(asked, found), describe_coverage(coverage(found, float_ops, step))]
+    comments = [_title(request, found), describe_coverage(coverage(found, float_ops, step))]
     yield pprof(found, costs, view, known=known, comments=comments)
 
 
-def _speedscope(asked: _Asked) -> Iterator[str]:
+def _speedscope(request: _Request) -> Iterator[str]:
     from tfprobe.analysis.ops.code_view import code, code_stacks, scope_stacks
     from tfprobe.analysis.ops.cost_tree import ViewOptions
     from tfprobe.analysis.ops.flops.count import count, coverage
@@ -248,28 +248,28 @@ def _speedscope(asked: _Asked) -> Iterator[str]:
     from tfprobe.export.speedscope import speedscope
     from tfprobe.report.text.costs import describe_coverage
 
-    if asked.by == "stacks":
+    if request.by == "stacks":
         from tfprobe.export.speedscope import stacks_speedscope
 
-        trees, title = _stacks(asked)
+        trees, title = _stacks(request)
         yield stacks_speedscope(trees, name=title)
         return
-    found = _sampled(asked)
-    step = _AVERAGE if asked.step is None else asked.step
+    found = _sampled(request)
+    step = _AVERAGE if request.step is None else request.step
     float_ops = count(found)
     costs = step_costs(found, step, float_ops)
     choice = ViewOptions(max_depth=_EVERYTHING, step=step)
-    if asked.by == "code":
+    if request.by == "code":
         _check_code(found)
         stacks = code_stacks(code(found, costs, choice))
     else:
         stacks = scope_stacks(scope(found, costs, choice))
-    title = f"{_title(asked, found)}. {describe_coverage(coverage(found, float_ops, step))}"
+    title = f"{_title(request, found)}. {describe_coverage(coverage(found, float_ops, step))}"
     known = known_columns(found, float_ops)
     yield speedscope(found, costs, stacks, name=title, known=known)
 
 
-def _stacks(asked: _Asked) -> tuple[Sequence[ProcessTrees], str]:
+def _stacks(request: _Request) -> tuple[Sequence[ProcessTrees], str]:
     """Return what was read of stacks, and a title that says how much that is.
 
     Raises UsageError for a loop or a step, NoAnswer where nothing was read.
@@ -277,9 +277,9 @@ def _stacks(asked: _Asked) -> tuple[Sequence[ProcessTrees], str]:
     from tfprobe.analysis.system.stack_samples import process_trees
     from tfprobe.report.text.stacks import counted
 
-    if asked.loop or asked.step is not None:
+    if request.loop or request.step is not None:
         raise UsageError("--by stacks cannot be combined with --loop or --step.")
-    run = _whole_run(asked).profile
+    run = _whole_run(request).profile
     found = process_trees(run)
     if not found:
         hint = "Record with `tfprobe run --stacks -- COMMAND`."
@@ -287,28 +287,28 @@ def _stacks(asked: _Asked) -> tuple[Sequence[ProcessTrees], str]:
     return found, f"{run.run.id}: {'; '.join(counted(each.stacks) for each in found)}"
 
 
-def _profile_proto(asked: _Asked) -> Iterator[bytes]:
+def _profile_proto(request: _Request) -> Iterator[bytes]:
     from tfprobe.analysis.ops.tfprof_records import graph_profile
     from tfprobe.export.profile_proto import profile_proto
 
-    yield profile_proto(graph_profile(_sampled(asked)))
+    yield profile_proto(graph_profile(_sampled(request)))
 
 
-def _step_timeline(asked: _Asked) -> Iterator[str]:
+def _step_timeline(request: _Request) -> Iterator[str]:
     from tfprobe.export.step_timeline import step_timeline
 
-    found = _sampled(asked)
+    found = _sampled(request)
     latest = max(found.captures, key=lambda capture: capture.step)
-    devices, _ = _devices(asked.source, found, latest)
-    yield step_timeline(devices, show_memory=asked.show_memory, op_time=asked.op_time)
+    devices, _ = _devices(request.source, found, latest)
+    yield step_timeline(devices, show_memory=request.show_memory, op_time=request.op_time)
 
 
-def _models_profiler(asked: _Asked) -> Iterator[tuple[str, str]]:
+def _models_profiler(request: _Request) -> Iterator[tuple[str, str]]:
     from tfprobe.export.models_profiler import models_profiler
 
-    run = _whole_run(asked)
+    run = _whole_run(request)
     profile = run.profile
-    captures = _captures(asked, profile)
+    captures = _captures(request, profile)
     loops = [
         (profile.processes[loop.process], loop)
         for loop in profile.loops
@@ -349,7 +349,7 @@ _KINDS = {
 }  # fmt: skip
 
 
-def _sampled(asked: _Asked) -> TracedLoop:
+def _sampled(request: _Request) -> TracedLoop:
     """Return the traced steps of the chosen loop.
 
     Raises NoAnswer where there is none, or not the step.
@@ -358,19 +358,19 @@ def _sampled(asked: _Asked) -> TracedLoop:
     from tfprobe.profile.reader.file import sampled_file
     from tfprobe.profile.reader.traced_steps import sampled
 
-    if isinstance(asked.source, Path):
-        if asked.loop:
-            raise UsageError(f"--loop applies to runs, and {asked.source} is a file.")
-        found = sampled_file(asked.source, with_shapes=True)
-        return replace(found, captures=_of_step(found.captures, asked.step))
-    folder, profile = asked.source.folder, asked.source.profile
-    loop = chosen_loop(profile, asked.loop)
+    if isinstance(request.source, Path):
+        if request.loop:
+            raise UsageError(f"--loop applies to runs, and {request.source} is a file.")
+        found = sampled_file(request.source, with_shapes=True)
+        return replace(found, captures=_of_step(found.captures, request.step))
+    folder, profile = request.source.folder, request.source.profile
+    loop = chosen_loop(profile, request.loop)
     captures = tuple(capture for capture in profile.captures if _is_of(capture, loop))
-    chosen = profile.only(_of_step(captures, asked.step))
+    chosen = profile.only(_of_step(captures, request.step))
     return sampled(folder, chosen, loop, with_shapes=True)
 
 
-def _captures(asked: _Asked, profile: Profile) -> tuple[Capture, ...]:
+def _captures(request: _Request, profile: Profile) -> tuple[Capture, ...]:
     """Return the captures of all chosen loops.
 
     Raises NoAnswer where there is none.
@@ -378,18 +378,18 @@ def _captures(asked: _Asked, profile: Profile) -> tuple[Capture, ...]:
     from tfprobe.analysis.core import no_data_reasons
     from tfprobe.cli.read.views import chosen_loop
 
-    if asked.loop:
-        chosen_loop(profile, asked.loop)
-    loops = [each for each in profile.loops if asked.loop in f"{each.kind} {each.name}"]
+    if request.loop:
+        chosen_loop(profile, request.loop)
+    loops = [each for each in profile.loops if request.loop in f"{each.kind} {each.name}"]
     captures = profile.captures
-    if asked.loop:
+    if request.loop:
         captures = tuple(
             capture for capture in captures if any(_is_of(capture, loop) for loop in loops)
         )
     if not captures:
         why = " ".join(no_data_reasons.explain(profile)) or "No step was traced."
         raise NoAnswer(f"Run {profile.run.id} has nothing to export.", hint=why)
-    return _of_step(captures, asked.step)
+    return _of_step(captures, request.step)
 
 
 def _of_step(captures: tuple[Capture, ...], step: int | None) -> tuple[Capture, ...]:
@@ -446,8 +446,8 @@ def _check_code(found: TracedLoop) -> None:
         )
 
 
-def _title(asked: _Asked, found: TracedLoop) -> str:
+def _title(request: _Request, found: TracedLoop) -> str:
     loop, count = found.loop, len(found.captures)
     steps = f"step {found.captures[0].step}" if count == 1 else f"mean of {count} traced steps"
-    name = asked.source if isinstance(asked.source, Path) else asked.source.profile.run.id
+    name = request.source if isinstance(request.source, Path) else request.source.profile.run.id
     return f"{name}: {loop.kind} {loop.name}, {steps}"

@@ -104,7 +104,7 @@ class Exporter:
         self._complain = complain
         self._clock = clock
         self._lock = threading.Lock()
-        self._held = MonotonicCounter()
+        self._counters = MonotonicCounter()
         self._alive_ns: dict[tuple[str, ...], int] = {}
         self._started_unix_ns = time.time_ns()
         self._answer: MetricsAnswer | None = None
@@ -141,7 +141,9 @@ class Exporter:
         self._looks += 1
         self._last_s = self._clock() - began_s
         self._spent_s += self._last_s
-        families = self._held.hold([*self._about_itself(found), *self._about_runs(found)])
+        families = self._counters.raise_to_last(
+            [*self._about_itself(found), *self._about_runs(found)]
+        )
         return MetricsAnswer(self._looks, time.time_ns(), families)
 
     def _subjects(self) -> Subjects | Missing:
@@ -290,7 +292,7 @@ class TimeUseCache:
         self._is_worth_it = is_worth_it
         self._lock = threading.Lock()
         self._known: dict[Path, TimeUse] = {}
-        self._asked: dict[Path, int] = {}
+        self._requested: dict[Path, int] = {}
         self._round = 0
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._loop, name="shares", daemon=True)
@@ -307,7 +309,7 @@ class TimeUseCache:
     def time_use(self, folder: ProcessFolder) -> TimeUse:
         """Return what is known of a process by now."""
         with self._lock:
-            self._asked[folder.root] = self._round
+            self._requested[folder.root] = self._round
             return self._known.get(folder.root, _NOT_YET)
 
     def _loop(self) -> None:
@@ -330,9 +332,11 @@ class TimeUseCache:
         with self._lock:
             self._round += 1
             oldest = self._round - _ROUNDS_REMEMBERED
-            self._asked = {root: at for root, at in self._asked.items() if at >= oldest}
-            self._known = {root: told for root, told in self._known.items() if root in self._asked}
-            return tuple(self._asked)
+            self._requested = {root: at for root, at in self._requested.items() if at >= oldest}
+            self._known = {
+                root: time_use for root, time_use in self._known.items() if root in self._requested
+            }
+            return tuple(self._requested)
 
 
 def is_recent(folder: ProcessFolder, *, within_s: float) -> bool:

@@ -90,17 +90,17 @@ class MonotonicCounter:
     def __init__(self) -> None:
         self._shown: dict[tuple[str, tuple[str, ...]], Value] = {}
 
-    def hold(self, families: Iterable[Exposed]) -> tuple[Exposed, ...]:
+    def raise_to_last(self, families: Iterable[Exposed]) -> tuple[Exposed, ...]:
         """Return the families with no counter lower than in the answer before.
 
         Series that are not in an answer are forgotten with it.
         """
         shown: dict[tuple[str, tuple[str, ...]], Value] = {}
-        held = tuple(self._held(family, shown) for family in families)
+        exposed_families = tuple(self._raised(family, shown) for family in families)
         self._shown = shown
-        return held
+        return exposed_families
 
-    def _held(self, exposed: Exposed, shown: dict[tuple[str, tuple[str, ...]], Value]) -> Exposed:
+    def _raised(self, exposed: Exposed, shown: dict[tuple[str, tuple[str, ...]], Value]) -> Exposed:
         if exposed.family.kind not in _COUNTING:
             return exposed
         series: list[Series] = []

@@ -53,7 +53,7 @@ class _Known:
     since_unix_ns: int
     captures: int = 0
     advised_on: int = 0
-    asked_s: float | None = None
+    requested_s: float | None = None
     answered_unix_ns: int = 0
     counts: Mapping[tuple[str, str], int] = field(default_factory=dict)
 
@@ -113,16 +113,16 @@ class Findings:
         now_s = time.monotonic()
         with self._lock:
             due = [
-                (found.asked_s or 0.0, directory)
+                (found.requested_s or 0.0, directory)
                 for directory, (_, found) in self._known.items()
                 if found.captures != found.advised_on
-                and (found.asked_s is None or now_s - found.asked_s > SHORTEST_BETWEEN_S)
+                and (found.requested_s is None or now_s - found.requested_s > SHORTEST_BETWEEN_S)
             ]
             if not due:
                 return None
             _, directory = min(due)
             found = self._known[directory][1]
-            found.asked_s, found.advised_on = now_s, found.captures
+            found.requested_s, found.advised_on = now_s, found.captures
             return directory
 
     def _advice(self, directory: str) -> Mapping[tuple[str, str], int] | None:
@@ -141,7 +141,7 @@ class Findings:
                     stderr=subprocess.DEVNULL,
                 )
             _hold_back(child.pid)
-            return _told(_output(child))
+            return _parsed(_output(child))
         except OSError:
             return None
         finally:
@@ -198,7 +198,7 @@ def _output(child: subprocess.Popen[bytes]) -> bytes:
             return b""
 
 
-def _told(content: bytes) -> Mapping[tuple[str, str], int] | None:
+def _parsed(content: bytes) -> Mapping[tuple[str, str], int] | None:
     try:
         findings = json.loads(content)["findings"]
         return Counter((label(finding["rule"]), label(finding["severity"])) for finding in findings)

@@ -176,7 +176,7 @@ class _Handler(BaseHTTPRequestHandler):
         if self.command in _METHODS:
             return True
         allowed = ", ".join(_METHODS)
-        page = _told(HTTPStatus.METHOD_NOT_ALLOWED, f"Use {allowed}.", (("Allow", allowed),))
+        page = _text_page(HTTPStatus.METHOD_NOT_ALLOWED, f"Use {allowed}.", (("Allow", allowed),))
         self._send(page)
         return False
 
@@ -195,14 +195,14 @@ class _Handler(BaseHTTPRequestHandler):
         if path == "/":
             return _Page(HTTPStatus.OK, _HTML, _INDEX)
         if path == "/-/healthy":
-            return _told(HTTPStatus.OK, "tfprobe metrics is healthy.")
-        return _told(HTTPStatus.NOT_FOUND, "There is nothing here but /metrics.")
+            return _text_page(HTTPStatus.OK, "tfprobe metrics is healthy.")
+        return _text_page(HTTPStatus.NOT_FOUND, "There is nothing here but /metrics.")
 
     def _metrics(self) -> _Page:
         try:
             families = self.server.answer().families
         except TfprobeError as problem:
-            return _told(HTTPStatus.SERVICE_UNAVAILABLE, str(problem))
+            return _text_page(HTTPStatus.SERVICE_UNAVAILABLE, str(problem))
         accept = ",".join(self.headers.get_all("Accept", ()))
         content, content_type = text(families, accept, with_exporter=True)
         if gzip_accepted(self.headers.get("Accept-Encoding", "")):
@@ -221,7 +221,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(page.content)
 
 
-def _told(status: HTTPStatus, words: str, headers: Iterable[tuple[str, str]] = ()) -> _Page:
+def _text_page(status: HTTPStatus, words: str, headers: Iterable[tuple[str, str]] = ()) -> _Page:
     return _Page(status, _PLAIN, f"{words}\n".encode(), tuple(headers))
 
 

@@ -106,8 +106,8 @@ def _states(state: str) -> Points:
 def _run_info(run: RunSubject) -> Points:
     look = run.look
     command = look.run.command
-    told = command if isinstance(command, Missing) else shlex.join(command)
-    yield (_text(look.host), _text(look.user), _text(told)), 1
+    command_line = command if isinstance(command, Missing) else shlex.join(command)
+    yield (_text(look.host), _text(look.user), _text(command_line)), 1
 
 
 def _is_readable(run: RunSubject) -> int:

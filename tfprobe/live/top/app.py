@@ -13,7 +13,7 @@ from tfprobe.live.top import pages
 from tfprobe.live.top.dialogs import AskSteps, HelpScreen, LiveScreen, ReportScreen
 from tfprobe.live.top.overview import Overview
 from tfprobe.live.top.process import ProcessScreen
-from tfprobe.live.top.source import Key, Result, TopSnapshot, TopSource, Watching, beside
+from tfprobe.live.top.source import Key, Result, TopSnapshot, TopSource, Watching, in_background
 from tfprobe.printable import printable
 from tfprobe.report.format.followed import LivePage
 
@@ -92,7 +92,7 @@ class TopPage(LivePage):
             markup=False,
         )
 
-    def do_beside(
+    def do_in_background(
         self, loop: Callable[[], Result], then: Callable[[Result | TfprobeError], None]
     ) -> None:
         """Do what takes long in another thread, and go on with the answer in this one."""
@@ -100,7 +100,7 @@ class TopPage(LivePage):
         def tell(found: Result | TfprobeError) -> None:
             self.do_here(lambda: then(found))
 
-        beside(loop, tell, name="tfprobe top reads")
+        in_background(loop, tell, name="tfprobe top reads")
 
     def open_process(self, key: Key) -> None:
         """Show the page of a process."""
@@ -134,14 +134,14 @@ class TopPage(LivePage):
         if steps is None:
             return
 
-        def told(found: object) -> None:
+        def show_answer(found: object) -> None:
             if isinstance(found, TfprobeError):
                 self.say(str(found), is_bad=True)
                 return
             self.say("\n".join(found))  # type: ignore[arg-type] # the texts of Source.sample
             self._watching.now()
 
-        self.do_beside(lambda: self.source.sample(key, steps), told)
+        self.do_in_background(lambda: self.source.sample(key, steps), show_answer)
 
     def _chosen(self) -> Key | None:
         screen = self.screen

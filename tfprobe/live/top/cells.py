@@ -175,7 +175,7 @@ class Standing:
     style: str
     since: str = ""
 
-    def told(self, width: int) -> str:
+    def text(self, width: int) -> str:
         """Return it in at most so many cells, without the time where that does not fit."""
         short = f"{self.mark} {self.word}"
         whole = f"{short} {self.since}".rstrip()

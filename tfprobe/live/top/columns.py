@@ -170,7 +170,7 @@ def process_named(row: ProcessRow) -> str:
 
 def _state(line: ListLine, width: int) -> Cell:
     found = standing(line.run, line.row, line.at_unix_ns)
-    return ((found.told(width), found.style),)
+    return ((found.text(width), found.style),)
 
 
 def _of_row(write: Callable[[ProcessRow, int], Cell]) -> Callable[[ListLine, int], Cell]:

@@ -218,7 +218,7 @@ class ReportScreen(LiveScreen):
         def watch(done: int, count: int) -> None:
             page.do_here(lambda: self._reading(done, count))
 
-        page.do_beside(lambda: page.source.report(directory, width, watch), self._show)
+        page.do_in_background(lambda: page.source.report(directory, width, watch), self._show)
 
     def seen_changed(self, seen: TopSnapshot | None) -> None:
         """Say when the run has been removed; what was read stays."""

@@ -112,8 +112,8 @@ def _has(text: str, words: list[str]) -> bool:
 
 
 def _run_text(run: RunRow) -> str:
-    told = (run.command, run.host, run.user)
-    command, host, user = ("" if isinstance(each, Missing) else each for each in told)
+    texts = (run.command, run.host, run.user)
+    command, host, user = ("" if isinstance(each, Missing) else each for each in texts)
     return f"{' '.join(command)} {host} {user} {run.state} {run.id}".casefold()
 
 

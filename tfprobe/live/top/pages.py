@@ -132,7 +132,7 @@ def notes(found: Sequence[Noted], width: int) -> RenderableType:
     """Return the log of a process, newest first."""
     if not found:
         return page.paragraph("Nothing was recorded yet.")
-    rows = [(moment(each.at_unix_ns), each.what, each.told) for each in _newest(found)]
+    rows = [(moment(each.at_unix_ns), each.what, each.text) for each in _newest(found)]
     return page.table(_NOTES, rows, width=width)
 
 
@@ -157,18 +157,18 @@ def cut_front(text: str, room: int) -> str:
     return _ELLIPSIS + text
 
 
-def shares_told(row: ProcessRow, at_unix_ns: int) -> str:
+def shares_text(row: ProcessRow, at_unix_ns: int) -> str:
     """Write where a cycle goes in words, and how old that is."""
     shares = row.shares
     if isinstance(shares, Missing):
         return f"no shares: {shares.reason}"
-    told = ", ".join(
+    text = ", ".join(
         f"{name} {numbers.percent(ratio)}"
         for (name, _, _), ratio in zip(cells.PARTS, cells.ratios(shares), strict=True)
     )
     captures = "1 capture" if shares.captures == 1 else f"{shares.captures} captures"
     ago = cells.age(at_unix_ns - shares.newest_unix_ns)
-    return f"{told} (of {captures}, the newest {ago} ago)"
+    return f"{text} (of {captures}, the newest {ago} ago)"
 
 
 def counted(seen: TopSnapshot) -> str:
@@ -212,9 +212,9 @@ def _facts(line: ListLine) -> Iterator[str]:
 
 
 def _samples(row: ProcessRow) -> str:
-    told = "1 traced" if row.captures == 1 else f"{numbers.count(row.captures)} traced"
+    text = "1 traced" if row.captures == 1 else f"{numbers.count(row.captures)} traced"
     left = row.samples_left
-    return told if isinstance(left, Missing) or left <= 0 else f"{told}, {left} to come"
+    return text if isinstance(left, Missing) or left <= 0 else f"{text}, {left} to come"
 
 
 def _remark(line: ListLine, seen: TopSnapshot) -> str:
@@ -228,7 +228,7 @@ def _remark(line: ListLine, seen: TopSnapshot) -> str:
     slow = straggler(line.run) if line.is_open is not None else None
     if slow is not None and not isinstance(slow.p50_ns, Missing):
         return f"{process_named(slow)} is the slowest: {numbers.duration(slow.p50_ns)} a step"
-    return shares_told(line.row, seen.at_unix_ns)
+    return shares_text(line.row, seen.at_unix_ns)
 
 
 def _remark_style(line: ListLine) -> str:
@@ -236,7 +236,7 @@ def _remark_style(line: ListLine) -> str:
 
 
 def _loop(loop: LoopRow) -> tuple[str, ...]:
-    def told(cell: cells.Cell) -> str:
+    def text(cell: cells.Cell) -> str:
         return "".join(text for text, _ in cell)
 
     return (
@@ -245,10 +245,10 @@ def _loop(loop: LoopRow) -> tuple[str, ...]:
         numbers.count(loop.count),
         numbers.count(loop.raised) if loop.raised else numbers.NOTHING,
         numbers.count(loop.sampled),
-        told(cells.known(loop.steps_per_s, cells.per_second)),
-        told(cells.known(loop.p50_ns, cells.step_time)),
-        told(cells.known(loop.p95_ns, cells.step_time)),
-        told(cells.trend(loop.trend_ns, _TREND_WIDTH)),
+        text(cells.known(loop.steps_per_s, cells.per_second)),
+        text(cells.known(loop.p50_ns, cells.step_time)),
+        text(cells.known(loop.p95_ns, cells.step_time)),
+        text(cells.trend(loop.trend_ns, _TREND_WIDTH)),
         loop.thread,
     )
 

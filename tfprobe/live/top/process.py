@@ -142,7 +142,7 @@ class ProcessScreen(LiveScreen):
             "findings": lambda: source.findings(key, watch),
             "log": lambda: source.notes(key, watch),
         }
-        page.do_beside(reads[tab], lambda answer: self._take(tab, row.captures, answer))
+        page.do_in_background(reads[tab], lambda answer: self._take(tab, row.captures, answer))
 
     def _take(self, tab: str, captures: int, answer: object) -> None:
         self._reading.discard(tab)
@@ -224,8 +224,8 @@ def _pace(line: ListLine, width: int) -> Text:
     for name in _PACE:
         column = BY_NAME[name]
         part = Text(f"  {column.heading} " if text else "", style="dim")
-        for told, style in column.cell(line, max(column.width, column.grows_to)):
-            part.append(printable(told), style=f"not dim {style}")
+        for cell_text, style in column.cell(line, max(column.width, column.grows_to)):
+            part.append(printable(cell_text), style=f"not dim {style}")
         if text.cell_len + part.cell_len > width:
             break
         text.append_text(part)

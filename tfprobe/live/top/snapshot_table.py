@@ -27,11 +27,11 @@ def lay_out(seen: TopSnapshot, *, width: int, colour: bool) -> str:
         for run in seen.runs
         for problem in run.problems
     ]
-    told = [page.paragraph(text) for text in problems[:_SHOWN_PROBLEMS]]
-    rest = len(problems) - len(told)
+    paragraphs = [page.paragraph(text) for text in problems[:_SHOWN_PROBLEMS]]
+    rest = len(problems) - len(paragraphs)
     more = [page.paragraph(f"and {rest} more problems; --json has all")] if rest else []
     head = page.heading(f"{pages.counted(seen)} · {seen.directory}")
-    return page.render([head, *parts, *told, *more], width=width, colour=colour)
+    return page.render([head, *parts, *paragraphs, *more], width=width, colour=colour)
 
 
 def _folded(seen: TopSnapshot) -> set[str]:

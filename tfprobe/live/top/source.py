@@ -40,7 +40,7 @@ class Noted:
 
     at_unix_ns: int
     what: str
-    told: str
+    text: str
 
 
 class TopSource(Protocol):
@@ -145,7 +145,7 @@ def answer(loop: Callable[[], Result]) -> Result | TfprobeError:
         )
 
 
-def beside(
+def in_background(
     loop: Callable[[], Result], then: Callable[[Result | TfprobeError], None], *, name: str
 ) -> None:
     """Call it in a daemon thread; `then` is called there with the result."""

@@ -173,7 +173,7 @@ def test_a_process_stands_in_a_word(changes, told):
     """Running, and whether its steps have ceased to come for longer than they explain."""
     row = process_row(**changes)
 
-    assert standing(run_row("r", row), row, UNIX_NS + 60 * S).told(20) == told
+    assert standing(run_row("r", row), row, UNIX_NS + 60 * S).text(20) == told
 
 
 def test_the_row_of_a_run_sums_what_its_processes_use():
