@@ -1,4 +1,4 @@
-"""Make signals in memory: for tests of rules."""
+"""Make results of the analysis in memory, for tests of rules."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from tfprobe.findings.thresholds import DEFAULTS, Thresholds
 MS = 1_000_000
 MIB = 2**20
 GIB = 2**30
-# The loop of a loop, unless a test says otherwise: 100 steps of 8 ms, 2 ms apart.
+# A loop, unless a test says otherwise: 100 steps of 8 ms, 2 ms apart.
 STEPS = 100
 WHOLE_NS = STEPS * 10 * MS
 
@@ -39,23 +39,23 @@ def found(
     processes: Sequence[ProcessAnalysis] | None = None,
     limits: Thresholds = DEFAULTS,
 ) -> Finding | None:
-    """Return what one rule finds in these loops, or in these processes, with its own bound.
+    """Return the finding of one rule for these loops or processes, with its own bound.
 
-    All else is as `judge` tells it, which raises some bounds.
+    All else is from `judge`, which raises some bounds.
     """
     chosen = tuple(each.process for each in loops) if processes is None else tuple(processes)
-    signals = RunAnalysis(chosen, loops)
-    told = next((each for each in judge(signals, limits).findings if each.rule == rule), None)
-    if told is None:
+    run = RunAnalysis(chosen, loops)
+    finding = next((each for each in judge(run, limits).findings if each.rule == rule), None)
+    if finding is None:
         return None
-    checked = next(each for each in RULES if each.name == rule).check(signals, limits)
+    checked = next(each for each in RULES if each.name == rule).check(run, limits)
     gains = [each.gain for each in checked if isinstance(each, Finding)]
-    own = [each for each in gains if isinstance(each, Gain) and _is_of(each, told.gain)]
-    return replace(told, gain=own[0]) if own else told
+    own = [each for each in gains if isinstance(each, Gain) and _is_of(each, finding.gain)]
+    return replace(finding, gain=own[0]) if own else finding
 
 
-def _is_of(own: Gain, told: Gain | Missing) -> bool:
-    return isinstance(told, Gain) and (own.low_ns, own.of_ns) == (told.low_ns, told.of_ns)
+def _is_of(own: Gain, finding: Gain | Missing) -> bool:
+    return isinstance(finding, Gain) and (own.low_ns, own.of_ns) == (finding.low_ns, finding.of_ns)
 
 
 def process(**changes: Any) -> ProcessAnalysis:
@@ -77,12 +77,12 @@ def account(wall_ns: int, **parts: Sequence[Item]) -> Account:
     given = {Category(name): tuple(items) for name, items in parts.items()}
     rest_ns = wall_ns - sum(item.ns for items in given.values() for item in items)
     given.setdefault(Category.PRODUCTIVE, (Item("host compute", "", rest_ns),))
-    told = (
+    finding = (
         AccountPart(each, sum(item.ns for item in given.get(each, ())), given.get(each, ()))
         for each in Category
     )
     prepared_ns = sum(item.ns for item in given.get(Category.PREPARATION, ()))
-    return Account(wall_ns, 1, tuple(told), STEPS, ("fit", "model"), None, prepared_ns)
+    return Account(wall_ns, 1, tuple(finding), STEPS, ("fit", "model"), None, prepared_ns)
 
 
 def machine(**changes: Any) -> MachineUse:

@@ -1,4 +1,4 @@
-"""Signals are what the tables say: of loops, ops, machines, and of what Python reads."""
+"""What rules look at follows from a profile: loops, ops, machines, and reads of tensors."""
 
 from __future__ import annotations
 
@@ -61,9 +61,9 @@ def test_what_another_work_does_between_two_steps_is_no_gap() -> None:
     )
     evaluation = loop((4 * MS,), index=1, kind="evaluate", recent=inside)
 
-    signals = analyse(profile(loops=[replace(training, recent=moved), evaluation]), (), DEFAULTS)
+    run = analyse(profile(loops=[replace(training, recent=moved), evaluation]), (), DEFAULTS)
 
-    assert signals.loops[0].timing.gap_ns == MS
+    assert run.loops[0].timing.gap_ns == MS
 
 
 def test_a_traced_step_between_steps_of_others_is_taken_off_once() -> None:
@@ -333,14 +333,14 @@ def test_cpus_and_switches_are_those_between_the_first_pulse_and_the_last() -> N
     first = _resource_sample(0, 1, **dict.fromkeys(counts, 0))
     last = _resource_sample(2, 1, **dict(zip(counts, (2 * 10**9, 10**9, 30, 10), strict=True)))
 
-    told = _process(profile(loops=[loop()], resource_samples=(first, last))).machine
+    machine = _process(profile(loops=[loop()], resource_samples=(first, last))).machine
     untold = _process(
         profile(loops=[loop()], resource_samples=(_resource_sample(0, 1), _resource_sample(1, 1)))
     ).machine
 
-    assert not isinstance(told, Missing)
+    assert not isinstance(machine, Missing)
     assert not isinstance(untold, Missing)
-    assert (told.used_cpus, told.switches_per_s) == (1.5, 20.0)
+    assert (machine.used_cpus, machine.switches_per_s) == (1.5, 20.0)
     assert isinstance(untold.used_cpus, Missing)
     assert isinstance(untold.switches_per_s, Missing)
 
@@ -385,12 +385,12 @@ def test_a_cpu_is_no_accelerator(devices: tuple[str, ...], has_one: bool) -> Non
     assert _process(made).has_accelerator is has_one
 
 
-def test_a_run_without_anything_yields_signals_all_the_same() -> None:
+def test_an_empty_run_is_analysed_as_well() -> None:
     """Nothing is sampled, no process told anything: no rule fails."""
-    signals = analyse(profile(), (), DEFAULTS)
+    run = analyse(profile(), (), DEFAULTS)
 
-    assert signals.loops == ()
-    assert isinstance(signals.processes[0].machine, Missing)
+    assert run.loops == ()
+    assert isinstance(run.processes[0].machine, Missing)
 
 
 def test_steps_that_stand_out_are_outliers_unless_a_rule_knows_why() -> None:
@@ -439,10 +439,10 @@ def test_callbacks_have_the_line_of_the_jobs_own_method() -> None:
     """By the account, which knows it from watched gaps; else the line that called fit."""
     own = Item("on_epoch_end", "/home/ada/train.py:16", MS, times=2)
     of_keras = Item("on_epoch_end", "/env/site-packages/keras/src/callbacks.py:9", MS, times=2)
-    told = ActivityInSteps("callbacks", "CallbackList.on_epoch_end", 2, MS, MS, "train.py:31")
+    activity = ActivityInSteps("callbacks", "CallbackList.on_epoch_end", 2, MS, MS, "train.py:31")
 
     sources = [
-        with_own_line(told, each).source
+        with_own_line(activity, each).source
         for each in (account(9 * MS, epoch_ends=(own,)), account(9 * MS, callbacks=(of_keras,)))
     ]
 
@@ -522,7 +522,7 @@ def test_transposes_are_known_by_the_op_and_by_the_kernel() -> None:
     assert (layout.nhwc_ns, layout.nchw_ns, layout.transpose_ns) == (30_000, 0, 15_000)
 
 
-def test_a_job_of_the_host_has_no_signals_of_accelerators() -> None:
+def test_a_job_on_the_host_has_no_results_for_accelerators() -> None:
     """And hears of no rule that lacks them."""
     found = _loop(profile([Step([op("MatMul", 0, 60)])], loops=[loop()]))
 
@@ -556,12 +556,12 @@ def test_lines_and_layers_do_not_compute_while_their_ops_wait() -> None:
 def test_nodes_are_those_that_may_run_in_a_step() -> None:
     """Of two branches one runs; and a Session records all ops that ran, whatever its graph has."""
     nodes = (Ran("a"), Ran("b"), Ran("choice", "StatelessIf"), Ran("choice/then/c", us=0))
-    told = replace(RunOfOps(*nodes).traced, insides={"choice": frozenset({"choice/then/c"})})
-    of_session = [replace(each, file="3.run_metadata.pb") for each in told.captures]
+    traced = replace(RunOfOps(*nodes).traced, insides={"choice": frozenset({"choice/then/c"})})
+    of_session = [replace(each, file="3.run_metadata.pb") for each in traced.captures]
 
-    assert graph_costs.computing_nodes(told) == 3
+    assert graph_costs.computing_nodes(traced) == 3
     assert isinstance(
-        graph_costs.computing_nodes(replace(told, captures=tuple(of_session))), Missing
+        graph_costs.computing_nodes(replace(traced, captures=tuple(of_session))), Missing
     )
 
 
@@ -677,9 +677,9 @@ def test_a_loop_of_the_graph_lasts_until_its_result_is_taken() -> None:
     was_traced = np.array([True] * 5 + [False] + [True] * 2)
     rows = replace(run.traced.executions, start_ns=starts).only(was_traced)
 
-    told = replace(run.traced, executions=rows, node=run.traced.node[was_traced])
+    traced = replace(run.traced, executions=rows, node=run.traced.node[was_traced])
 
-    found = graph_loop(told, tiny_ns=10_000)
+    found = graph_loop(traced, tiny_ns=10_000)
 
     assert not isinstance(found, Missing)
     assert (found.turns, found.source) == (1, "/home/ada/net.py:5")
@@ -790,9 +790,9 @@ def test_what_fills_a_queue_is_accused_of_nothing_beside_the_training(name: str)
     """However long it takes: whether the training waits for it, the training tells."""
     filler = loop((9 * MS,) * 10, index=1, name=name, thread="Thread-1")
 
-    told = analyse(profile(loops=[loop((MS,) * 10), filler]), (), DEFAULTS).loops
+    analyses = analyse(profile(loops=[loop((MS,) * 10), filler]), (), DEFAULTS).loops
 
-    assert [(each.subject.name, each.is_main) for each in told] == [(loop().name, True)]
+    assert [(each.subject.name, each.is_main) for each in analyses] == [(loop().name, True)]
 
 
 def test_python_of_a_queues_filler_is_no_finding_of_its_own() -> None:

@@ -181,14 +181,14 @@ def test_what_rests_on_one_traced_step_says_so_and_is_no_certainty() -> None:
     shares = parts(input_wait=0.5)
     slow = UnexpectedSteps((40,), WHOLE_NS // 2, 100, every=20, is_own=True)
 
-    told = {
+    by_rule = {
         each.rule: each
         for each in _judge(loop(parts=shares, outliers=slow, traced_steps=once)).findings
     }
 
-    assert told["input_bound"].severity is Severity.WARNING
-    assert told["input_bound"].evidence[-1].text == "from one traced step"
-    assert told["step_outliers"].severity is Severity.CRITICAL
+    assert by_rule["input_bound"].severity is Severity.WARNING
+    assert by_rule["input_bound"].evidence[-1].text == "from one traced step"
+    assert by_rule["step_outliers"].severity is Severity.CRITICAL
 
 
 def test_the_rest_of_a_loop_of_the_host_goes_faster_with_a_part() -> None:

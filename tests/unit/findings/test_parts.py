@@ -1,4 +1,4 @@
-"""Signals of many processes are the same, whether they are read together or one by one."""
+"""The analysis of many processes is the same, whether they are read together or one by one."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ELSEWHERE = Machine("elsewhere", None)
 
 
 @pytest.mark.parametrize(("ranks", "steps", "taken"), [(1, 30, 2), (3, 40, 6)])
-def test_ranks_read_one_by_one_have_the_signals_of_the_run(
+def test_ranks_read_one_by_one_have_the_analysis_of_the_run(
     tmp_path: Path, ranks: int, steps: int, taken: int
 ):
     """To the last digit, with the ranks that are slow."""
@@ -78,13 +78,13 @@ def test_of_ops_that_take_as_long_the_first_to_run_comes_first():
     whole = replace(both, captures=(first, replace(second, process=1)))
     alone = profile([mine], processes=[process()], loops=[loop()])
 
-    told = [types(each) for each in analyse(whole, (), DEFAULTS).loops]
+    types_of_loops = [types(each) for each in analyse(whole, (), DEFAULTS).loops]
 
-    assert told == [["A", "B"], ["B", "A"]]
+    assert types_of_loops == [["A", "B"], ["B", "A"]]
     assert types(analyse_processes(alone, (), DEFAULTS).loops[0]) == ["B", "A"]
 
 
-def types(signals: LoopAnalysis) -> list[str]:
+def types(analysis: LoopAnalysis) -> list[str]:
     """Return the types of the ops of a loop, dearest first."""
-    assert not isinstance(signals.ops, Missing)
-    return [use.type for use in signals.ops.host]
+    assert not isinstance(analysis.ops, Missing)
+    return [use.type for use in analysis.ops.host]

@@ -18,9 +18,9 @@ _OF_TENSORFLOW = ("tf.", "TF_", "tensorflow", "keras", "steps_per_execution", "o
 @pytest.mark.parametrize("part", ["host_compute", "kernel_launch", "idle", "input_wait"])
 def test_an_idle_device_is_not_told_to_use_tensorflow(part: str) -> None:
     """Whatever it waits for."""
-    signals = loop(ops=gpu_ops(), parts=parts(**{"host_compute": 0.0, part: 1.0}), is_pytorch=True)
+    analysis = loop(ops=gpu_ops(), parts=parts(**{"host_compute": 0.0, part: 1.0}), is_pytorch=True)
 
-    finding = found("accelerator_idle", signals)
+    finding = found("accelerator_idle", analysis)
 
     assert finding is not None
     assert not [word for word in _OF_TENSORFLOW if word in finding.action]
@@ -47,15 +47,15 @@ def test_ops_that_call_each_other_have_their_own_time() -> None:
         op("k", 200, 1, Place.ACCELERATOR),
     ]
 
-    signals = analyse(profile([Step(rows)], loops=[recorded()]), (), DEFAULTS).loops[0]
+    analysis = analyse(profile([Step(rows)], loops=[recorded()]), (), DEFAULTS).loops[0]
 
-    assert signals.is_pytorch
-    assert isinstance(signals.ops, StepOps)
-    assert [(each.type, each.stats.runs, each.busy_ns) for each in signals.ops.host] == [
+    assert analysis.is_pytorch
+    assert isinstance(analysis.ops, StepOps)
+    assert [(each.type, each.stats.runs, each.busy_ns) for each in analysis.ops.host] == [
         ("aten::copy_", 1, 70_000),
         ("aten::to", 1, 30_000),
     ]
-    assert [each.type for each in signals.ops.exposed_host] == ["aten::copy_", "aten::to"]
+    assert [each.type for each in analysis.ops.exposed_host] == ["aten::copy_", "aten::to"]
 
 
 def test_a_copy_of_a_timeline_is_no_op_on_the_host() -> None:

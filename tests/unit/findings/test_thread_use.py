@@ -1,4 +1,4 @@
-"""The CPU time of threads becomes a signal where one thread, the first, runs the steps."""
+"""Threads are judged by their CPU time if one thread, the first, runs the steps."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_a_process_is_alone_where_others_have_next_to_nothing(
     busy_s: float | None, is_alone: bool
 ) -> None:
     """It used two seconds of CPU itself."""
-    busy_ns = Missing("not told") if busy_s is None else round(busy_s * SECOND_NS)
+    busy_ns = Missing("unknown") if busy_s is None else round(busy_s * SECOND_NS)
 
     found = known(
         sampled(1, machine_busy_ns=0), sampled(2), sampled(3, main(1), machine_busy_ns=busy_ns)

@@ -43,7 +43,7 @@ def test_a_value_that_is_no_number_is_a_mistake(value: object) -> None:
 
 
 @pytest.mark.parametrize(
-    ("word", "told"),
+    ("word", "message"),
     [
         ("retraces_least=5%", "percentage"),
         ("small_step_us=5%", "percentage"),
@@ -51,9 +51,9 @@ def test_a_value_that_is_no_number_is_a_mistake(value: object) -> None:
         ("copy_bytes=0.5", "whole"),
     ],
 )
-def test_what_is_no_ratio_is_no_percentage_and_counts_are_whole(word: str, told: str) -> None:
+def test_what_is_no_ratio_is_no_percentage_and_counts_are_whole(word: str, message: str) -> None:
     """5 % of how many retraces nobody could say."""
-    with pytest.raises(UsageError, match=told):
+    with pytest.raises(UsageError, match=message):
         changed(DEFAULTS, parse((word,)), source="--threshold")
 
 

@@ -44,10 +44,10 @@ def test_a_job_without_one_hears_nothing() -> None:
 
 
 @pytest.mark.parametrize(
-    ("what", "told"), [("between ops", "between the ops"), ("before the first op", "first op")]
+    ("what", "remedy"), [("between ops", "between the ops"), ("before the first op", "first op")]
 )
 def test_idle_time_inside_a_step_is_not_blamed_on_what_comes_between_steps(
-    what: str, told: str
+    what: str, remedy: str
 ) -> None:
     """The dearest cause of idle time says what to do about it."""
     wastes = (cause("idle", what, "", 5.0), cause("idle", "loop", "train.py:3", 1.0))
@@ -60,7 +60,7 @@ def test_idle_time_inside_a_step_is_not_blamed_on_what_comes_between_steps(
 
     assert inside is not None
     assert between is not None
-    assert told in inside.action
+    assert remedy in inside.action
     assert "between steps" not in inside.action
     assert "between steps" in between.action
 

@@ -41,6 +41,6 @@ def test_the_line_that_saves_is_told_where_it_was_seen() -> None:
     )
     steps = loop(process=saving, save_source="train.py:7")
 
-    told = [found("checkpoint_stalls", *loops) for loops in ((steps,), (steps, saver))]
+    findings = [found("checkpoint_stalls", *loops) for loops in ((steps,), (steps, saver))]
 
-    assert [each.evidence[0].source for each in told if each] == ["train.py:7", "train.py:26"]
+    assert [each.evidence[0].source for each in findings if each] == ["train.py:7", "train.py:26"]

@@ -15,9 +15,9 @@ def _ends(ns: int, times: int = 9) -> Item:
 
 def test_a_twentieth_of_the_process_is_told() -> None:
     """With the line, and what one end takes."""
-    told = account(WALL_NS, epoch_ends=[_ends(WALL_NS // 20)])
+    spent = account(WALL_NS, epoch_ends=[_ends(WALL_NS // 20)])
 
-    finding = found("epoch_ends", processes=[process(account=told)])
+    finding = found("epoch_ends", processes=[process(account=spent)])
 
     assert finding is not None
     assert (finding.gain.high_ns, finding.gain.of_ns) == (WALL_NS // 20, WALL_NS)
@@ -28,16 +28,16 @@ def test_a_twentieth_of_the_process_is_told() -> None:
 
 def test_less_is_not() -> None:
     """Every epoch ends."""
-    told = account(WALL_NS, epoch_ends=[_ends(WALL_NS // 20 - 1)])
+    spent = account(WALL_NS, epoch_ends=[_ends(WALL_NS // 20 - 1)])
 
-    assert found("epoch_ends", processes=[process(account=told)]) is None
+    assert found("epoch_ends", processes=[process(account=spent)]) is None
 
 
 def test_the_return_of_a_call_is_no_end_that_repeats() -> None:
     """It comes once, and another data set would not change it."""
-    told = account(WALL_NS, epoch_ends=[Item("the return of fit", "", WALL_NS // 2)])
+    spent = account(WALL_NS, epoch_ends=[Item("the return of fit", "", WALL_NS // 2)])
 
-    assert found("epoch_ends", processes=[process(account=told)]) is None
+    assert found("epoch_ends", processes=[process(account=spent)]) is None
 
 
 def test_without_an_account_nothing_is_told() -> None:

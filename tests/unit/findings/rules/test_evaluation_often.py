@@ -50,8 +50,8 @@ def test_leaving_off_and_taking_up_again_is_in_the_bound(times: int, again_ns: i
     """Where each of four evaluations lies between two training calls; the first has to begin."""
     setups = Item(SETUP, "train.py:9", WHOLE_NS // 8, times=times)
     saves = Item("Saver.save", "train.py:9", WHOLE_NS // 16)
-    told = account(2 * WHOLE_NS, preparation=[setups], checkpoints=[saves])
-    training = process(activities=(FIT, evaluated(WHOLE_NS // 5)), account=told)
+    spent = account(2 * WHOLE_NS, preparation=[setups], checkpoints=[saves])
+    training = process(activities=(FIT, evaluated(WHOLE_NS // 5)), account=spent)
 
     finding = found("evaluation_often", processes=[training])
 

@@ -12,9 +12,9 @@ WALL_NS = 2 * WHOLE_NS
 def test_a_twentieth_of_the_process_is_told() -> None:
     """The line that asks for it is where to begin."""
     item = Item("while steps ran", "train.py:12", WALL_NS // 20)
-    told = account(WALL_NS, garbage_collection=[item])
+    spent = account(WALL_NS, garbage_collection=[item])
 
-    finding = found("garbage_collection", processes=[process(account=told)])
+    finding = found("garbage_collection", processes=[process(account=spent)])
 
     assert finding is not None
     assert finding.gain.high_ns == WALL_NS // 20
@@ -25,13 +25,13 @@ def test_a_twentieth_of_the_process_is_told() -> None:
 def test_less_is_not() -> None:
     """Every program has some."""
     item = Item("while steps ran", "", WALL_NS // 20 - 1)
-    told = account(WALL_NS, garbage_collection=[item])
+    spent = account(WALL_NS, garbage_collection=[item])
 
-    assert found("garbage_collection", processes=[process(account=told)]) is None
+    assert found("garbage_collection", processes=[process(account=spent)]) is None
 
 
 def test_what_imports_collect_is_not() -> None:
     """It comes once, and no line of the job asks for it."""
-    told = account(WALL_NS, garbage_collection=[Item(BEFORE_STEPS, "", WALL_NS // 2)])
+    spent = account(WALL_NS, garbage_collection=[Item(BEFORE_STEPS, "", WALL_NS // 2)])
 
-    assert found("garbage_collection", processes=[process(account=told)]) is None
+    assert found("garbage_collection", processes=[process(account=spent)]) is None

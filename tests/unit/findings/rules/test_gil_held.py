@@ -27,7 +27,7 @@ def thread(cores: float = 0.9, **changes: Any) -> PythonThread:
     return PythonThread(cores=cores, **{**facts, **changes})
 
 
-def told(
+def find(
     *others: PythonThread, steps: float = 0.1, delay: float = 0.0, **changes: Any
 ) -> Finding | None:
     use = StepThreads(steps, delay, changes.pop("is_alone", True), others)
@@ -37,7 +37,7 @@ def told(
 
 def test_a_thread_that_computes_while_the_steps_wait_is_told() -> None:
     """The bound is the time in which the thread of the steps did not run, and some of its own."""
-    finding = told(thread(), steps=0.12, parts=parts(idle=0.95))
+    finding = find(thread(), steps=0.12, parts=parts(idle=0.95))
 
     assert finding is not None
     assert finding.severity is Severity.CRITICAL
@@ -51,27 +51,27 @@ def test_a_thread_that_computes_while_the_steps_wait_is_told() -> None:
 
 def test_half_a_cpu_is_enough_and_less_is_not() -> None:
     """Of several threads together."""
-    assert told(thread(0.5)) is not None
-    assert told(thread(0.3), thread(0.2)) is not None
-    assert told(thread(0.49)) is None
-    assert told() is None
+    assert find(thread(0.5)) is not None
+    assert find(thread(0.3), thread(0.2)) is not None
+    assert find(thread(0.49)) is None
+    assert find() is None
 
 
 def test_a_thread_of_steps_that_runs_waits_for_nothing() -> None:
     """Be it in Python or in ops of its own."""
-    assert told(thread(), steps=0.96) is None
-    assert told(thread(), steps=0.5, delay=0.46) is None
+    assert find(thread(), steps=0.96) is None
+    assert find(thread(), steps=0.5, delay=0.46) is None
 
 
 def test_steps_that_compute_wait_for_their_ops() -> None:
     """A thread beside steps that compute all the time holds nobody up."""
-    assert told(thread(), parts=parts(idle=0.04)) is None
-    assert told(thread(), parts=parts(input_wait=0.5)) is None
+    assert find(thread(), parts=parts(idle=0.04)) is None
+    assert find(thread(), parts=parts(input_wait=0.5)) is None
 
 
 def test_the_bound_is_no_more_than_the_parts_without_an_op() -> None:
     """What steps wait for input is another finding's."""
-    finding = told(thread(), parts=parts(idle=0.3, input_wait=0.5))
+    finding = find(thread(), parts=parts(idle=0.3, input_wait=0.5))
 
     assert finding is not None
     assert finding.gain.high_ns == round(0.3 * WHOLE_NS)
@@ -82,13 +82,13 @@ def test_what_a_line_waits_for_is_not_the_lock_of_the_interpreter(kind: str) -> 
     """Of the 200 ms between steps a line sleeps, or takes a lock of the job's own."""
     lines = GapPython((python_line("call", "train.py:40", kind, 1.0, 1),), 3)
 
-    assert told(thread(), parts=parts(fetch=0.2), python=lines) is None
-    assert told(thread(), parts=parts(fetch=0.4), python=lines).gain.high_ns == WHOLE_NS // 5
+    assert find(thread(), parts=parts(fetch=0.2), python=lines) is None
+    assert find(thread(), parts=parts(fetch=0.4), python=lines).gain.high_ns == WHOLE_NS // 5
 
 
 def test_a_wait_for_a_cpu_is_in_the_bound_and_not_in_what_is_likely() -> None:
     """The thread that computes takes a CPU, too, and so do other processes."""
-    finding = told(thread(), delay=0.5)
+    finding = find(thread(), delay=0.5)
 
     assert finding is not None
     assert finding.gain.high_ns == round(0.9 * WHOLE_NS)
@@ -99,14 +99,14 @@ def test_beside_other_processes_it_is_half_of_what_a_thread_could_have() -> None
     """The thread of the steps had a third of the CPU time that it wanted."""
     loaded = {"steps": 0.1, "delay": 0.2, "is_alone": False}
 
-    assert told(thread(0.17), **loaded) is not None
-    assert told(thread(0.16), **loaded) is None
-    assert told(thread(0.4), **{**loaded, "is_alone": True}) is None
+    assert find(thread(0.17), **loaded) is not None
+    assert find(thread(0.16), **loaded) is None
+    assert find(thread(0.4), **{**loaded, "is_alone": True}) is None
 
 
 def test_a_thread_within_calls_may_do_without_the_lock() -> None:
     """NumPy gives it up: that is a note, and no more."""
-    finding = told(thread(in_python_ratio=0.4))
+    finding = find(thread(in_python_ratio=0.4))
 
     assert finding is not None
     assert finding.severity is Severity.INFO
@@ -115,12 +115,12 @@ def test_a_thread_within_calls_may_do_without_the_lock() -> None:
 
 def test_a_thread_of_unknown_place_is_not_told() -> None:
     """There would be nothing to change."""
-    assert told(thread(source="")) is None
+    assert find(thread(source="")) is None
 
 
 def test_only_the_main_loop_is_looked_at() -> None:
     """The evaluation beside it waits just the same."""
-    assert told(thread(), is_main=False) is None
+    assert find(thread(), is_main=False) is None
 
 
 def test_without_the_time_of_threads_it_is_not_checked() -> None:

@@ -163,12 +163,12 @@ def test_ends_of_epochs_wait_for_input_too() -> None:
     owner = process(account=account(2 * WHOLE_NS, epoch_ends=ends))
     waits = parts(input_wait=0.1)
 
-    told = [
+    findings = [
         found("input_bound", loop(parts=each, process=owner, is_main=is_main))
         for each, is_main in ((waits, True), (waits, False), (parts(feed=0.1), True))
     ]
 
-    assert [each and round(each.gain.high_ratio, 6) for each in told] == [0.15, 0.1, 0.1]
+    assert [each and round(each.gain.high_ratio, 6) for each in findings] == [0.15, 0.1, 0.1]
 
 
 def test_python_of_an_input_that_keeps_up_holds_up_the_steps() -> None:
@@ -191,17 +191,17 @@ def test_python_of_an_input_that_keeps_up_holds_up_the_steps() -> None:
     assert found("input_bound", loop(parts=parts(idle=0.19), input=made)) is None
 
 
-@pytest.mark.parametrize(("beside_ms", "held_ms"), [(2.0, 2.0), (6.0, 4.0)])
+@pytest.mark.parametrize(("concurrent_ms", "blocked_ms"), [(2.0, 2.0), (6.0, 4.0)])
 def test_ops_of_the_input_that_leave_too_few_cpus_are_in_the_bound(
-    beside_ms: float, held_ms: float
+    concurrent_ms: float, blocked_ms: float
 ) -> None:
     """No more than the wait itself, which is 4 ms of 10."""
-    beside = {"concurrent_ns": beside_ms * MS, "concurrent_busy_ns": beside_ms * MS}
+    concurrent = {"concurrent_ns": concurrent_ms * MS, "concurrent_busy_ns": concurrent_ms * MS}
     owner = process(machine=machine(cpus=2.0, used_cpus=1.9))
 
     finding = found(
-        "input_bound", loop(parts=parts(input_wait=0.4), ops=ops(**beside), process=owner)
+        "input_bound", loop(parts=parts(input_wait=0.4), ops=ops(**concurrent), process=owner)
     )
 
     assert finding is not None
-    assert finding.gain.high_ns == STEPS * round((4 + held_ms) * MS)
+    assert finding.gain.high_ns == STEPS * round((4 + blocked_ms) * MS)

@@ -20,13 +20,13 @@ def line(kind: str, ratio: float, calls: int = 1) -> PythonLine:
     return python_line("call", f"train.py:{round(100 * ratio)}", kind, ratio, calls)
 
 
-def told(*lines: PythonLine, **changes):
+def find(*lines: PythonLine, **changes):
     return found("python_between_steps", loop(timing=EAGER, python=GapPython(lines, 3), **changes))
 
 
 def test_a_twentieth_of_the_loop_is_told() -> None:
     """The bound is the share of the watched gaps of what all gaps took."""
-    finding = told(line("python", 0.25))
+    finding = find(line("python", 0.25))
 
     assert finding is not None
     assert round(finding.gain.high_ratio, 6) == 0.05
@@ -35,7 +35,7 @@ def test_a_twentieth_of_the_loop_is_told() -> None:
 
 def test_less_is_not() -> None:
     """Nor where nobody watched."""
-    assert told(line("python", 0.249)) is None
+    assert find(line("python", 0.249)) is None
     assert found("python_between_steps", loop(timing=EAGER, python=Missing("not watched"))) is None
 
 
@@ -53,7 +53,7 @@ def test_less_is_not() -> None:
 )
 def test_what_it_does_is_named(kind: str, title: str, advised: str) -> None:
     """Each has a remedy of its own."""
-    finding = told(line(kind, 0.9))
+    finding = find(line(kind, 0.9))
 
     assert finding is not None
     assert finding.severity is not Severity.INFO
@@ -64,7 +64,7 @@ def test_what_it_does_is_named(kind: str, title: str, advised: str) -> None:
 @pytest.mark.parametrize("kind", ["wait", "network"])
 def test_a_server_that_waits_for_requests_is_not_alarmed(kind: str) -> None:
     """It is told what the time is, without alarm."""
-    finding = told(line(kind, 0.9))
+    finding = find(line(kind, 0.9))
 
     assert finding is not None
     assert finding.severity is Severity.INFO
@@ -72,7 +72,7 @@ def test_a_server_that_waits_for_requests_is_not_alarmed(kind: str) -> None:
 
 def test_of_several_like_lines_none_is_most() -> None:
     """Then all of them are the bound, and they are Python, whatever one does."""
-    finding = told(line("sleep", 0.3), line("python", 0.28), line("fsync", 0.25))
+    finding = find(line("sleep", 0.3), line("python", 0.28), line("fsync", 0.25))
 
     assert finding is not None
     assert finding.title == "Between steps Python computes"
@@ -82,7 +82,7 @@ def test_of_several_like_lines_none_is_most() -> None:
 @pytest.mark.parametrize(("calls", "is_told"), [(2, False), (256, True)])
 def test_one_read_of_a_loss_is_no_element_wise_read(calls: int, is_told: bool) -> None:
     """host_sync is about that."""
-    assert (told(line("reads", 0.9, calls)) is not None) is is_told
+    assert (find(line("reads", 0.9, calls)) is not None) is is_told
 
 
 def test_keras_own_loop_and_short_gaps_have_other_rules() -> None:

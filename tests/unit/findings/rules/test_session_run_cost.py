@@ -18,14 +18,14 @@ LINE = python_line("<module>", "train.py:20", "python", 1.0, 1)
 
 def small(before_ms: float, kind: str = "session_run", **changes):
     own = timing(kind=kind, usual_step_ns=1.0 * MS)
-    told = CycleShares(
+    shares = CycleShares(
         {"host_compute": 0.5, "idle": 0.5},
         cycle_ns=10.0 * MS,
         total_ns=float(WHOLE_NS),
         causes=(cause("idle", "before the first op", "", before_ms),),
     )
     python = GapPython((LINE,), 3, "train.py:19")
-    return loop(timing=own, parts=told, python=python, **changes)
+    return loop(timing=own, parts=shares, python=python, **changes)
 
 
 def test_three_tenths_are_told_with_the_line_of_the_run() -> None:

@@ -16,42 +16,42 @@ def test_a_fifth_of_the_process_is_told() -> None:
     item = Item("before the first step", "", WALL_NS // 5)
     by_line = Item("decode, before the first step", "train.py:9", WALL_NS // 5)
 
-    plain, told = (
+    plain, spent = (
         found("slow_start", processes=[process(account=account(WALL_NS, preparation=[each]))])
         for each in (item, by_line)
     )
 
     assert plain is not None
-    assert told is not None
+    assert spent is not None
     assert plain.gain.high_ns == WALL_NS // 5
     assert plain.evidence[-1].command == "tfprobe run --stacks"
-    assert told.evidence[0].source == "train.py:9"
-    assert not told.evidence[-1].command
+    assert spent.evidence[0].source == "train.py:9"
+    assert not spent.evidence[-1].command
 
 
 def test_less_is_not() -> None:
     """Every program begins."""
     item = Item("before the first step", "", WALL_NS // 5 - 1)
-    told = account(WALL_NS, preparation=[item])
+    spent = account(WALL_NS, preparation=[item])
 
-    assert found("slow_start", processes=[process(account=told)]) is None
+    assert found("slow_start", processes=[process(account=spent)]) is None
 
 
 def test_a_process_without_steps_has_no_first_step() -> None:
     """Nobody knows what it prepared."""
     item = Item("before the first step", "", WALL_NS)
-    told = replace(account(WALL_NS, preparation=[item]), steps=0)
+    spent = replace(account(WALL_NS, preparation=[item]), steps=0)
 
-    assert found("slow_start", processes=[process(account=told)]) is None
+    assert found("slow_start", processes=[process(account=spent)]) is None
 
 
 def test_garbage_of_the_preparation_counts_with_it() -> None:
     """What is collected while steps run does not."""
     item = Item("before the first step", "", WALL_NS // 5)
     garbage = [Item(BEFORE_STEPS, "", WALL_NS // 10), Item("while steps ran", "", WALL_NS // 10)]
-    told = account(WALL_NS, preparation=[item], garbage_collection=garbage)
+    spent = account(WALL_NS, preparation=[item], garbage_collection=garbage)
 
-    finding = found("slow_start", processes=[process(account=told)])
+    finding = found("slow_start", processes=[process(account=spent)])
 
     assert finding is not None
     assert finding.gain.high_ns == WALL_NS // 5 + WALL_NS // 10
@@ -60,6 +60,6 @@ def test_garbage_of_the_preparation_counts_with_it() -> None:
 def test_what_is_made_anew_between_steps_is_none() -> None:
     """As the graph of an Estimator that begins to train again."""
     setups = Item(SETUP, "train.py:9", WALL_NS // 2, times=5)
-    told = replace(account(WALL_NS, preparation=[setups]), prepared_ns=WALL_NS // 10)
+    spent = replace(account(WALL_NS, preparation=[setups]), prepared_ns=WALL_NS // 10)
 
-    assert found("slow_start", processes=[process(account=told)]) is None
+    assert found("slow_start", processes=[process(account=spent)]) is None

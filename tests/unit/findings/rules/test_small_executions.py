@@ -67,8 +67,8 @@ def test_a_step_that_waits_for_a_cpu_is_small_all_the_same() -> None:
     crowded = process(threads=StepThreads(0.1, 0.8, is_alone=False, others=()))
 
     assert found("small_executions", loop(timing=usual, parts=parts(idle=0.5))) is None
-    beside = loop(timing=usual, parts=parts(idle=0.5), process=crowded)
-    assert found("small_executions", beside) is not None
+    delayed = loop(timing=usual, parts=parts(idle=0.5), process=crowded)
+    assert found("small_executions", delayed) is not None
 
 
 def test_without_a_sample_the_time_between_steps_counts() -> None:
@@ -138,9 +138,9 @@ def test_calls_of_fit_with_few_steps_are_told_with_their_line(calls: int, is_sin
     """fit does more around its steps than they are worth, however many are put together."""
     fits = ActivityInSteps("train", "model.fit", calls, WHOLE_NS // 2, WHOLE_NS)
     line = python_line("fit", "train.py:24", "python", 0.5, 1)
-    signals = loop(timing=SMALL, process=process(activities=(fits,)), python=GapPython((line,), 2))
+    small = loop(timing=SMALL, process=process(activities=(fits,)), python=GapPython((line,), 2))
 
-    finding = found("small_executions", replace(signals, parts=parts(idle=0.2)))
+    finding = found("small_executions", replace(small, parts=parts(idle=0.2)))
 
     assert finding is not None
     sources = {each.source for each in finding.evidence}
@@ -154,8 +154,8 @@ def test_what_waits_for_the_lock_of_the_input_is_not_saved() -> None:
     small = loop(timing=timing(usual_step_ns=2.0 * MS), parts=parts(idle=0.4))
 
     alone = found("small_executions", small)
-    beside = found("small_executions", replace(small, input=made))
+    delayed = found("small_executions", replace(small, input=made))
 
     assert alone is not None
-    assert beside is not None
-    assert (round(alone.gain.high_ratio, 6), round(beside.gain.high_ratio, 6)) == (0.4, 0.1)
+    assert delayed is not None
+    assert (round(alone.gain.high_ratio, 6), round(delayed.gain.high_ratio, 6)) == (0.4, 0.1)

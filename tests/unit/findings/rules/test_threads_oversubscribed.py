@@ -43,14 +43,14 @@ def test_a_short_run_knows_its_cpus_by_what_the_job_saw() -> None:
 
 
 @pytest.mark.parametrize(
-    ("threads", "told"),
+    ("threads", "is_found"),
     [("8", True), ("7", False), ("many", False), ("²", False), ("9" * 5000, False)],
 )
-def test_openmp_counts(threads: str, told: bool) -> None:
+def test_openmp_counts(threads: str, is_found: bool) -> None:
     """By its variable, where that is a number."""
     finding = found("threads_oversubscribed", _loop(4.0, environment={"OMP_NUM_THREADS": threads}))
 
-    assert (finding is not None) == told
+    assert (finding is not None) == is_found
 
 
 @pytest.mark.parametrize(("compute_ratio", "won_ratio"), [(0.906, 0.264), (0.582, 0.259)])
@@ -58,8 +58,8 @@ def test_what_was_won_is_no_more_than_the_bound_nor_less_than_half(
     compute_ratio: float, won_ratio: float
 ) -> None:
     """32 threads on 2 CPUs against 2, measured in TensorFlow 1.15 and 2.21."""
-    process_signals = process(settings={"intra_op_threads": 32}, machine=machine(cpus=2.0))
-    slow = loop(process=process_signals, parts=parts(idle=1 - compute_ratio))
+    crowded = process(settings={"intra_op_threads": 32}, machine=machine(cpus=2.0))
+    slow = loop(process=crowded, parts=parts(idle=1 - compute_ratio))
 
     finding = found("threads_oversubscribed", slow)
 
