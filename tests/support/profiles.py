@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tests.support.rundir import MONO_NS, UNIX_NS, bucket
+from tfprobe.analysis.breakdown.cycles import StepParts, parts_by_loop
 from tfprobe.errors import Missing
 from tfprobe.profile.capture_tables import STRING_COLUMNS, Executions, Place, Row, SpanKind, Spans
 from tfprobe.profile.profile import (
@@ -101,6 +102,12 @@ def spans(steps: Iterable[Iterable[Span]]) -> Spans:
             columns.add(1, **{**facts, **texts, **times})
         builder.add(capture, columns.rows(builder.interner))
     return builder.table()
+
+
+def traced_step_parts(recorded: Profile) -> list[StepParts]:
+    """Return the parts of each traced step, in the order of the captures."""
+    steps = [step for loop in parts_by_loop(recorded) for step in loop.steps]
+    return sorted(steps, key=lambda step: step.capture.index)
 
 
 def durations(values_ns: Sequence[int]) -> Durations:

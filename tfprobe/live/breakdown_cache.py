@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tfprobe.analysis.account.account import Account, process_account
-from tfprobe.analysis.breakdown.cycles import LoopParts, mean_cycle, merge_cycles, parts_by_loop
+from tfprobe.analysis.breakdown.cycles import LoopParts, parts_by_loop, run_breakdown
 from tfprobe.errors import Missing, UnreadableInput
 from tfprobe.profile.profile import Profile
 from tfprobe.profile.reader.live_process import newest_captures, noted
@@ -168,7 +168,7 @@ class BreakdownCache:
 def _shares(profile: Profile, loops: Iterable[LoopParts]) -> LoopShares | Missing:
     if profile.problems and not profile.captures:
         return Missing(profile.problems[0].what)
-    breakdown = merge_cycles(map(mean_cycle, loops), len(profile.captures))
+    breakdown = run_breakdown(profile, loops)
     if isinstance(breakdown, Missing):
         return breakdown
     return LoopShares(

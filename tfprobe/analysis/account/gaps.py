@@ -142,13 +142,13 @@ class LoopRoles:
     """The loops of one process that took steps.
 
     `main` make progress, the main loop first; `evaluating` evaluate or predict during training;
-    `single` ran once or twice, as an initialisation does; `helping` run on other threads.
+    `single` ran once or twice, as an initialisation does. Other loops of helper threads have no
+    role.
     """
 
     main: tuple[Loop, ...]
     evaluating: tuple[Loop, ...]
     single: tuple[Loop, ...]
-    helping: tuple[Loop, ...]
 
 
 def loop_roles(loops: Sequence[Loop]) -> LoopRoles:
@@ -159,10 +159,9 @@ def loop_roles(loops: Sequence[Loop]) -> LoopRoles:
         loop for loop in stepped if not trains or loop.kind not in EVALUATION_KINDS
     )
     if not ordered:
-        return LoopRoles((), (), (), ())
+        return LoopRoles((), (), ())
     main: list[Loop] = []
     single: list[Loop] = []
-    helping: list[Loop] = []
     for loop in ordered:
         if loop is ordered[0]:
             main.append(loop)
@@ -170,10 +169,8 @@ def loop_roles(loops: Sequence[Loop]) -> LoopRoles:
             single.append(loop)
         elif _makes_progress(loop, ordered[0]):
             main.append(loop)
-        else:
-            helping.append(loop)
     evaluating = tuple(loop for loop in stepped if trains and loop.kind in EVALUATION_KINDS)
-    return LoopRoles(tuple(main), evaluating, tuple(single), tuple(helping))
+    return LoopRoles(tuple(main), evaluating, tuple(single))
 
 
 def _makes_progress(loop: Loop, main: Loop) -> bool:

@@ -162,12 +162,6 @@ def parts_by_loop(profile: Profile) -> tuple[LoopParts, ...]:
     return tuple(sorted(parts, key=lambda part: -part.weight_ns))
 
 
-def parts_of_traced_steps(profile: Profile) -> tuple[StepParts, ...]:
-    """Return the parts of each traced step, in the order of the captures."""
-    loops = {(loop.process, loop.index): loop for loop in profile.loops}
-    return tuple(step for step, _ in _of_steps(profile, watched_gaps(profile, loops)))
-
-
 def _others(
     gaps: WatchedGaps | None, steps: Sequence[tuple[StepParts, int]]
 ) -> tuple[GapBreakdown, ...]:
@@ -343,9 +337,12 @@ def merge_cycles(loops: Iterable[Cycle], captures: int) -> Breakdown | Missing:
     )
 
 
-def run_breakdown(profile: Profile) -> Breakdown | Missing:
-    """Return the breakdown of all traced steps."""
-    return merge_cycles(map(mean_cycle, parts_by_loop(profile)), len(profile.captures))
+def run_breakdown(
+    profile: Profile, loops: Iterable[LoopParts] | None = None
+) -> Breakdown | Missing:
+    """Return the breakdown of a run; `loops` are its traced steps, if already divided."""
+    parts = parts_by_loop(profile) if loops is None else loops
+    return merge_cycles(map(mean_cycle, parts), len(profile.captures))
 
 
 def _exact(shares: Mapping[Part, float]) -> dict[Part, float]:

@@ -42,7 +42,7 @@ class SpreadStatistics:
 class Slope:
     """A line fitted to points: its slope with a 95 % interval.
 
-    `at_first` and `at_last` are the line's values at the first and the last x; `p_value` is the
+    `at_first` is the line's value at the first x; `p_value` is the
     probability of so clear a direction by chance.
     """
 
@@ -50,7 +50,6 @@ class Slope:
     low: float
     high: float
     at_first: float
-    at_last: float
     p_value: float
 
 
@@ -92,7 +91,6 @@ def slope(x: Floats, y: Floats) -> Slope:
         low=low,
         high=high,
         at_first=intercept + median * float(x[0]),
-        at_last=intercept + median * float(x[-1]),
         p_value=math.erfc(max(z, 0.0) / math.sqrt(2)),
     )
 

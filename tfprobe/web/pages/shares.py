@@ -10,9 +10,8 @@ from tfprobe.analysis.account.categories import LABELS, WENT_TO, Category
 from tfprobe.analysis.breakdown.cycles import (
     Breakdown,
     LoopParts,
-    mean_cycle,
-    merge_cycles,
     parts_by_loop,
+    run_breakdown,
 )
 from tfprobe.analysis.ops.op_stats import op_table
 from tfprobe.analysis.system import runtime
@@ -43,7 +42,7 @@ def _document(run: OpenRun) -> Document:
     profile = run.profile
     problems = profile.problems
     cycles = run.made("cycles", lambda: parts_by_loop(profile))
-    divided = merge_cycles(map(mean_cycle, cycles), len(profile.captures))
+    divided = run_breakdown(profile, cycles)
     return {
         "account": _account(profile, cycles),
         "captures": len(profile.captures),

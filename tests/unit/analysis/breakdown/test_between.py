@@ -7,12 +7,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tests.support.profiles import Step, loop, op, profile
+from tests.support.profiles import Step, loop, op, profile, traced_step_parts
 from tests.support.rundir import UNIX_NS
 from tfprobe.analysis.breakdown.cycles import (
     StepParts,
     parts_by_loop,
-    parts_of_traced_steps,
     run_breakdown,
 )
 from tfprobe.analysis.breakdown.step_parts import Part
@@ -43,7 +42,7 @@ def step(*calls: Call, cost_us: int = 0, rows=(), kind: str = "fit") -> StepPart
         loops=[loop([100] * 3, kind=kind)],
         gaps=(gap(*calls, cost_us=cost_us),),
     )
-    (each,) = parts_of_traced_steps(found)
+    (each,) = traced_step_parts(found)
     assert sum(each.parts.values()) == each.cycle_ns
     return each
 
@@ -196,9 +195,7 @@ def test_what_follows_the_last_step_leads_to_no_step(executed: int, is_known: bo
     last = replace(gap(LOOP), cut=True)
     loops = [loop([100] * executed)]
 
-    (found,) = parts_of_traced_steps(
-        profile([Step([op("MatMul", 0, 100)])], loops=loops, gaps=(last,))
-    )
+    (found,) = traced_step_parts(profile([Step([op("MatMul", 0, 100)])], loops=loops, gaps=(last,)))
 
     assert (found.between_ns == 10_000) is is_known
 

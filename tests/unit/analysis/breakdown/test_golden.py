@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from tests.support.golden import GOLDEN
-from tfprobe.analysis.breakdown.cycles import StepParts, parts_of_traced_steps
+from tests.support.profiles import traced_step_parts
+from tfprobe.analysis.breakdown.cycles import StepParts
 from tfprobe.analysis.breakdown.step_parts import DEVICE_COMPUTE, Part
 from tfprobe.profile.reader.file import file_profile
 
@@ -20,8 +21,8 @@ RECORDINGS = (
 pytestmark = pytest.mark.skipif(not GOLDEN.is_dir(), reason=f"no recordings in {GOLDEN}")
 
 
-def steps_of(path: Path) -> tuple[StepParts, ...]:
-    return parts_of_traced_steps(file_profile(path))
+def steps_of(path: Path) -> list[StepParts]:
+    return traced_step_parts(file_profile(path))
 
 
 @pytest.mark.parametrize("path", RECORDINGS, ids=lambda path: f"{path.parent.name}/{path.name}")

@@ -7,12 +7,11 @@ from dataclasses import replace
 
 import pytest
 
-from tests.support.profiles import Step, loop, op, profile
+from tests.support.profiles import Step, loop, op, profile, traced_step_parts
 from tests.support.rundir import UNIX_NS
 from tfprobe.analysis.breakdown.cycles import (
     Breakdown,
     parts_by_loop,
-    parts_of_traced_steps,
     run_breakdown,
 )
 from tfprobe.analysis.breakdown.step_breakdown import Moments, part_moments
@@ -25,7 +24,7 @@ GPU = "/device:GPU:0"
 
 
 def parts_us(*rows, duration_us: int = 100, **more) -> dict[Part, float]:
-    (step,) = parts_of_traced_steps(profile([Step(rows, duration_us=duration_us)], **more))
+    (step,) = traced_step_parts(profile([Step(rows, duration_us=duration_us)], **more))
     assert sum(step.parts.values()) == step.cycle_ns
     return {part: ns / 1000 for part, ns in step.parts.items()}
 
@@ -127,7 +126,7 @@ def test_lanes_of_one_device_are_one_device():
 
 def test_a_step_lasts_until_its_kernels_have_ended():
     """A call that returns before its kernels end has not done its step yet."""
-    (step,) = parts_of_traced_steps(profile([Step([kernel("MatMul", 50, 100)], duration_us=100)]))
+    (step,) = traced_step_parts(profile([Step([kernel("MatMul", 50, 100)], duration_us=100)]))
 
     assert step.step_ns == 150_000
     assert step.parts[Part.DEVICE_COMPUTE_OTHER] == 100_000
@@ -161,8 +160,8 @@ def test_what_is_fed_is_converted_before_the_first_op():
     """In a Session loop, the time before the first op goes to what is fed."""
     steps = [Step([op("MatMul", 30, 70)])]
 
-    (session,) = parts_of_traced_steps(profile(steps, loops=[loop(kind="session_run")]))
-    (fit,) = parts_of_traced_steps(profile(steps, loops=[loop(kind="fit")]))
+    (session,) = traced_step_parts(profile(steps, loops=[loop(kind="session_run")]))
+    (fit,) = traced_step_parts(profile(steps, loops=[loop(kind="fit")]))
 
     assert session.parts[Part.FEED] == 30_000
     assert fit.parts[Part.IDLE] == 30_000
@@ -173,7 +172,7 @@ def test_a_session_step_that_was_fed_nothing_has_no_feed():
     bare = profile([Step([op("MatMul", 30, 70)])], loops=[loop(kind="session_run")])
     (capture,) = bare.captures
 
-    (step,) = parts_of_traced_steps(replace(bare, captures=(replace(capture, fed_bytes=0),)))
+    (step,) = traced_step_parts(replace(bare, captures=(replace(capture, fed_bytes=0),)))
 
     assert step.parts[Part.IDLE] == 30_000
 
@@ -186,9 +185,7 @@ def test_what_is_longer_than_the_fed_bytes_take_is_no_feed(fed_bytes: int, feed_
     bare = profile([Step([op("MatMul", 5000, 70)], 5070)], loops=[loop(kind="session_run")])
     (capture,) = bare.captures
 
-    (step,) = parts_of_traced_steps(
-        replace(bare, captures=(replace(capture, fed_bytes=fed_bytes),))
-    )
+    (step,) = traced_step_parts(replace(bare, captures=(replace(capture, fed_bytes=fed_bytes),)))
 
     assert step.parts[Part.FEED] == feed_ns
     assert step.parts.get(Part.IDLE, 0) == 5_000_000 - feed_ns
@@ -199,7 +196,7 @@ def test_gathering_the_trace_of_a_session_step_is_not_the_jobs_fetch():
     bare = profile([Step([op("MatMul", 10, 40)])], loops=[loop(kind="session_run")])
     (capture,) = bare.captures
 
-    (step,) = parts_of_traced_steps(replace(bare, captures=(replace(capture, plain_ns=60_000),)))
+    (step,) = traced_step_parts(replace(bare, captures=(replace(capture, plain_ns=60_000),)))
 
     assert step.parts == {
         Part.FEED: 10_000,
@@ -230,7 +227,7 @@ def test_tracing_a_function_is_compile_time():
     """A step that retraces spends that time compiling, and says which function."""
     traced = Activity(0, "trace", "train_step", "1", UNIX_NS, UNIX_NS + 60_000, 2, 90_000)
 
-    (step,) = parts_of_traced_steps(profile([Step([op("MatMul", 60, 40)])], activities=(traced,)))
+    (step,) = traced_step_parts(profile([Step([op("MatMul", 60, 40)])], activities=(traced,)))
 
     assert step.parts[Part.COMPILE] == 60_000
     assert [cause.what for cause in step.causes] == ["tracing train_step"]
@@ -264,7 +261,7 @@ def test_parts_sum_to_the_step_exactly():
         found = run_breakdown(recorded)
 
         assert isinstance(found, Breakdown)
-        (step,) = parts_of_traced_steps(recorded)
+        (step,) = traced_step_parts(recorded)
         assert sum(step.parts.values()) == step.cycle_ns
         assert sum(found.shares.values()) == 1.0
         assert min(found.shares.values()) >= 0
