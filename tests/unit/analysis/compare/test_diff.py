@@ -23,7 +23,7 @@ MS = 1_000_000
 
 
 def noisy_ns(count: int, *, seed: int, memory: float = 0.5, times: float = 1.0) -> np.ndarray:
-    """Return step times of 10 ms with 5 % of noise, of which neighbours are alike."""
+    """Return step times of 10 ms with 5 % of correlated noise."""
     random = np.random.default_rng(seed)
     noise = random.standard_normal(count)
     for at in range(1, count):
@@ -55,7 +55,7 @@ def test_the_same_steps_have_not_changed():
 
 @pytest.mark.parametrize("memory", [0.0, 0.9])
 def test_chance_is_seldom_called_a_change(memory):
-    """Of 100 pairs of recordings of the same job at most 5 differ, alike neighbours or not."""
+    """At most 5 of 100 pairs of recordings of the same job differ, with correlated steps or not."""
     alarms = [
         change(
             noisy_ns(400, seed=2 * at, memory=memory), noisy_ns(400, seed=2 * at + 1, memory=memory)
@@ -67,7 +67,7 @@ def test_chance_is_seldom_called_a_change(memory):
 
 
 def test_recordings_that_are_moved_as_a_whole_differ_by_chance():
-    """A recording that is 3 % slower in all, and whose blocks differ as much, is no change."""
+    """A recording that is 3 % slower, and whose blocks differ as much, is no change."""
     alarms = 0
     for at in range(60):
         random = np.random.default_rng(at)
@@ -83,7 +83,7 @@ def test_recordings_that_are_moved_as_a_whole_differ_by_chance():
 
 
 def test_a_planted_slowdown_is_found():
-    """Steps that take 10 % longer are told, and the interval holds the truth."""
+    """Steps that take 10 % longer are detected, and the interval contains the true change."""
     found = [
         change(noisy_ns(400, seed=at), noisy_ns(400, seed=99 + at, times=1.1)) for at in range(20)
     ]
@@ -93,7 +93,7 @@ def test_a_planted_slowdown_is_found():
 
 
 def test_a_change_too_small_to_matter_is_none():
-    """One percent is not worth a word, however sure it is."""
+    """One percent is not reported, however significant."""
     found = change(np.full(400, 10 * MS), np.full(400, int(10.1 * MS)))
 
     assert found.low_ratio > 0
@@ -101,7 +101,7 @@ def test_a_change_too_small_to_matter_is_none():
 
 
 def test_few_steps_cannot_be_told():
-    """Of three steps on one side nobody knows what is chance."""
+    """Three steps on one side do not show what is chance."""
     answer = compare(
         sample(noisy_ns(400, seed=1), block_size=4),
         sample(np.array([1, 2, 3]), block_size=4),
@@ -112,7 +112,7 @@ def test_few_steps_cannot_be_told():
 
 
 def test_nothing_at_all_cannot_be_told():
-    """A loop without a step is too few, too."""
+    """A loop without a step has too few, too."""
     nothing = sample(np.zeros(0, dtype=np.int64), block_size=4)
 
     assert compare(nothing, nothing, comparisons=1) == Missing("too few to decide")
@@ -127,7 +127,7 @@ def pairs_of(before: Profile, after: Profile) -> list[tuple[str, str]]:
 
 
 def test_works_are_matched_by_kind_and_name():
-    """The order in which loops came up does not matter."""
+    """The order in which loops began does not matter."""
     before = profile(loops=[named("fit", "m"), named("evaluate", "m", 1)])
     after = profile(loops=[named("evaluate", "m"), named("fit", "m", 1)])
 
@@ -248,7 +248,7 @@ def ops_of(before: Profile, after: Profile) -> OpChanges:
 
 
 def test_an_op_that_got_slower_is_named():
-    """Of three types of op one takes twice the time; the others are left alone."""
+    """One of three op types takes twice the time; the others do not change."""
     found = ops_of(
         sampled_run({"MatMul": 100, "Relu": 50, "Add": 40}),
         sampled_run({"MatMul": 200, "Relu": 50, "Add": 40}),
@@ -260,14 +260,14 @@ def test_an_op_that_got_slower_is_named():
 
 
 def test_new_and_gone_ops_are_named():
-    """A fused op takes the place of two."""
+    """A fused op replaces two."""
     found = ops_of(sampled_run({"Conv2D": 100, "BiasAdd": 10}), sampled_run({"_FusedConv2D": 90}))
 
     assert (found.new, found.gone) == (("_FusedConv2D",), ("BiasAdd", "Conv2D"))
 
 
 def test_few_samples_are_not_enough_to_tell():
-    """With three traced steps a side no op is called slower."""
+    """With three traced steps per side no op is slower."""
     found = ops_of(sampled_run({"MatMul": 100}, samples=4), sampled_run({"MatMul": 300}, samples=4))
 
     assert [each.change for each in found.types] == [Missing("too few samples to decide")]
@@ -302,7 +302,7 @@ def test_gradients_are_compared_below_their_layer():
 
 
 def test_copies_are_no_ops():
-    """A copy to the device is no type of op of its own; the breakdown has it."""
+    """A copy to the device is not an op type; the breakdown has it."""
     steps = [Step([op("MatMul", 0, 50), op("MatMul", 0, 9, Place.HOST_TO_DEVICE)])] * 6
     run = profile(steps, loops=[timed_loop(noisy_ns(100, seed=3))])
 
@@ -368,7 +368,7 @@ def verdict(
 
 
 def test_the_gate_fails_over_the_program_alone():
-    """Steps and gaps that are longer alike may be the machine's: it takes `strict` to fail."""
+    """The machine may have made steps and gaps longer alike: it only fails if `strict`."""
     before = profile(loops=[timed_loop(noisy_ns(400, seed=5), 3 * MS)])
     after = profile(loops=[timed_loop(noisy_ns(400, seed=6, times=1.2), int(3.6 * MS))])
     found = compared(before, after)
@@ -381,20 +381,20 @@ def test_the_gate_fails_over_the_program_alone():
 
 
 def test_the_gate_fails_over_what_is_slower_than_allowed():
-    """A fifth slower fails where 5 % are allowed, and passes where 50 % are."""
+    """A fifth slower fails if 5 % are allowed, and passes if 50 % are."""
     assert verdict(1.2).fails
     assert "the median step of session_run loss grew by" in verdict(1.2).why
     assert not verdict(1.2, allowed_ratio=0.5).fails
 
 
 def test_the_gate_passes_what_is_faster_or_the_same():
-    """Faster is no reason to fail."""
+    """Faster steps do not fail."""
     assert not verdict(0.5).fails
     assert not verdict(1.0).fails
 
 
 def test_the_gate_fails_where_nothing_can_be_told():
-    """A build whose recordings hold nothing to look at is not passed in silence."""
+    """A build without anything to compare does not pass silently."""
     found = verdict(1.0, on="op")
 
     assert found.fails
@@ -404,7 +404,7 @@ def test_the_gate_fails_where_nothing_can_be_told():
 
 
 def test_the_gate_looks_at_ops():
-    """An op twice as slow fails, whatever the step says."""
+    """An op twice as slow fails, whatever the change of the step."""
     found = compared(
         sampled_run({"MatMul": 100, "Relu": 50}), sampled_run({"MatMul": 200, "Relu": 50})
     )
@@ -416,7 +416,7 @@ def test_the_gate_looks_at_ops():
 
 
 def test_the_gate_looks_at_memory():
-    """Ops that ask for twice the bytes fail."""
+    """Ops that request twice the bytes fail."""
 
     def run(size: int) -> Profile:
         return profile([Step([op("MatMul", 0, 5, bytes=size)])] * 5, loops=[loop()])
@@ -428,7 +428,7 @@ def test_the_gate_looks_at_memory():
 
 
 def test_a_busy_machine_is_told_beside_the_failure():
-    """Where others kept the CPUs busy, a slower step may not be the job's fault."""
+    """If other processes kept the CPUs busy, the job may not be at fault for a slower step."""
 
     def run(times: float, load: float) -> Profile:
         sample = ResourceSample(**{**dict.fromkeys(ResourceSample.__dataclass_fields__, UNTOLD),
@@ -450,7 +450,7 @@ def test_a_busy_machine_is_told_beside_the_failure():
 
 
 def test_a_slowdown_is_seen_through_a_busy_machine():
-    """Half of the steps of both are disturbed, up to ten times: their fast steps still tell."""
+    """Half of the steps are disturbed, up to tenfold: the fast steps still show the change."""
 
     def disturbed(times: float, seed: int) -> np.ndarray:
         random = np.random.default_rng(seed)
@@ -475,7 +475,7 @@ def test_a_slowdown_is_seen_through_a_busy_machine():
     ],
 )
 def test_commands_are_told_by_the_words_that_differ(one, other, told):
-    """Of two long command lines only what is not the same is of interest."""
+    """Only the differences of two long command lines are shown."""
     sides = [
         profile(loops=[loop()], run=Run("r", "/r", tuple(each.split()), "x", "finished"))
         for each in (one, other)
@@ -487,7 +487,7 @@ def test_commands_are_told_by_the_words_that_differ(one, other, told):
 
 
 def test_another_interpreter_of_the_same_version_is_no_difference():
-    """Where Python lies is of no interest."""
+    """The path of Python is not compared."""
     sides = [
         profile(loops=[loop()], run=Run("r", "/r", (each, "a.py"), "x", "finished"))
         for each in ("/usr/bin/python", "/opt/python")

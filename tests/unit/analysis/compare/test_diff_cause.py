@@ -53,7 +53,7 @@ def kind_of(
 
 
 def test_a_change_of_one_part_is_the_programs():
-    """The other part did as before, so the machine did, too."""
+    """The other part did not change, so the machine did not either."""
     slower = replace(QUIET, wall_ns=13 * MS, cpu_ns=11 * MS)
 
     assert kind_of(0.3, (CONCENTRATED,), slower) is CauseKind.PROGRAM
@@ -72,7 +72,7 @@ def test_parts_that_are_longer_alike_in_the_same_cpu_time_are_the_machines():
 
 
 def test_waiting_for_a_cpu_is_the_machines():
-    """Also where a step took more CPU time, as it does beside others."""
+    """Also if a step took more CPU time, as it does on a shared machine."""
     slower = replace(QUIET, wall_ns=13 * MS, cpu_ns=10 * MS, waited_ns=2.0 * MS)
 
     assert kind_of(0.3, (ALIKE,), slower) is CauseKind.MACHINE
@@ -93,7 +93,7 @@ def test_other_settings_are_no_slow_machine():
 
 
 def test_one_part_is_not_the_programs_where_it_waited_for_a_cpu():
-    """What is short is seldom interrupted, so load looks concentrated."""
+    """Short pieces are seldom interrupted, so load looks concentrated."""
     slower = replace(QUIET, wall_ns=13 * MS, waited_ns=1.0 * MS)
 
     assert kind_of(0.3, (CONCENTRATED,), slower) is CauseKind.UNKNOWN
@@ -101,20 +101,20 @@ def test_one_part_is_not_the_programs_where_it_waited_for_a_cpu():
 
 @pytest.mark.parametrize(("cpu_ms", "found"), [(8, CauseKind.UNKNOWN), (11, CauseKind.PROGRAM)])
 def test_on_a_busy_machine_cpu_time_has_to_go_with_it(cpu_ms: int, found: CauseKind):
-    """Threads of ops may have waited, which nothing tells."""
+    """Threads of ops may have waited, which is not recorded."""
     slower = replace(QUIET, wall_ns=13 * MS, cpu_ns=float(cpu_ms * MS))
 
     assert kind_of(0.3, (CONCENTRATED,), slower, is_busy=True) is found
 
 
 def test_more_bytes_a_step_are_the_programs():
-    """Whatever the shape, and whatever the machine did."""
+    """Whatever the shape of the change, and whatever the machine did."""
     assert kind_of(0.3, (ALIKE,), QUIET, fed_ratio=1.0) is CauseKind.PROGRAM
     assert kind_of(-0.3, (ALIKE,), QUIET, fed_ratio=1.0) is CauseKind.UNKNOWN
 
 
 def test_ops_that_ask_for_more_memory_are_the_programs():
-    """No machine makes a step ask for eight times the bytes."""
+    """No machine makes a step request eight times the bytes."""
     without = kind_of(0.3, (ALIKE,), QUIET)
 
     assert kind_of(6.7, (ALIKE,), QUIET, requested_ratio=7.0) is CauseKind.PROGRAM
@@ -140,7 +140,7 @@ def test_a_shape_that_shows_another_change_is_no_evidence():
 
 
 def test_without_resource_samples_shapes_alone_tell():
-    """Concentrated is the program's; alike is nobody's."""
+    """A concentrated change is the program's; the cause of one that is alike is unknown."""
     unknown = Missing("too short")
 
     assert cause(ChangeEvidence(0.3, unknown, unknown, (CONCENTRATED,))).kind is CauseKind.PROGRAM
@@ -148,7 +148,7 @@ def test_without_resource_samples_shapes_alone_tell():
 
 
 def test_a_part_that_is_nearly_all_tells_nothing():
-    """Of a step of one op, and hardly anything else, alike and concentrated are the same."""
+    """In a step with hardly more than one op, alike and concentrated are the same."""
     one = shaped(piece("a", 950, 1250), piece("b", 50, 50))
 
     assert (one.is_alike, one.is_concentrated) == (False, False)
@@ -162,7 +162,7 @@ def test_an_unsure_witness_is_none():
 
 
 def test_a_new_op_is_a_change_of_the_program():
-    """It has no interval, for there is nothing to compare it with."""
+    """It has no interval, as there is nothing to compare it with."""
     added = ChangePiece("new", 0, 300_000, Missing("new"))
     found = shape("ops", (piece("a", 600, 600), piece("b", 400, 400), added))
 
@@ -189,7 +189,7 @@ def recorded(step_ms: float, gap_ms: float, **rates_ns: int) -> Profile:
 
 
 def test_the_processor_is_told_by_resource_samples():
-    """From the second to the last, per step: what lies before the second is starting up."""
+    """From the second to the last, per step: the time before the second is start-up."""
     used = {"user_ns": 700 * MS, "system_ns": 100 * MS, "run_delay_ns": 50 * MS}
     run = recorded(7, 3, **used, machine_busy_ns=1000 * MS, machine_steal_ns=20 * MS)
 

@@ -26,7 +26,7 @@ MS = 1_000_000
     [(0.95, 1, 12.706), (0.95, 4, 2.776), (0.99, 3, 5.841), (0.9, 10, 1.812), (0.95, 1e6, 1.960)],
 )
 def test_quantiles_are_those_of_the_tables(confidence: float, degrees: float, t: float):
-    """As any book of statistics has them."""
+    """As in any textbook of statistics."""
     assert quantile(confidence, degrees) == pytest.approx(t, abs=5e-4)
 
 
@@ -66,7 +66,7 @@ def test_a_single_run_has_the_scatter_of_the_others():
 
 
 def test_a_change_beyond_the_scatter_of_runs_is_one():
-    """Three runs a side that differ by a percent tell 10 %."""
+    """Three runs per side that differ by a percent show a change of 10 %."""
     found = change([10, 10.1, 9.9], [11, 11.1, 10.9])
 
     assert found.is_significant
@@ -74,7 +74,7 @@ def test_a_change_beyond_the_scatter_of_runs_is_one():
 
 
 def test_what_is_within_the_scatter_is_none():
-    """Runs that differ by a third among themselves do not tell 10 %, and say what they would."""
+    """Runs that differ by a third do not show a change of 10 %, but say which they would."""
     found = change([10, 13, 8], [11, 14, 9])
 
     assert not found.is_significant
@@ -83,7 +83,7 @@ def test_what_is_within_the_scatter_is_none():
 
 @pytest.mark.slow
 def test_of_equal_runs_few_are_told_to_differ():
-    """At most one in twenty comparisons, whatever the number of runs; of single ones, too."""
+    """At most one in twenty comparisons is wrong, whatever the number of runs per side."""
     for counts in ((2, 2), (3, 3), (5, 1), (2, 1), (8, 8)):
         alarms = 0
         for seed in range(100):
@@ -157,12 +157,12 @@ def by_turns(before_ms: Sequence[float], after_ms: Sequence[float], **facts: flo
     ],
 )
 def test_there_are_four_answers(after_ms: Sequence[float], answer: SidesAnswer):
-    """Slower, faster, none that would not have been seen, and what nobody can tell."""
+    """Slower, faster, no change that would have been detected, and unknown."""
     assert by_turns((10.0, 10.1, 9.9), after_ms).answer is answer
 
 
 def test_what_changed_inside_a_step_is_listed():
-    """Types of op are compared by runs, too."""
+    """Op types are compared by runs, too."""
     (loop,) = by_turns((10.0, 10.1, 9.9), (12.0, 12.1, 11.9)).loops
 
     changes = dict(loop.ops.changes)
@@ -179,7 +179,7 @@ def test_the_judged_share_the_risk():
 
 
 def test_on_a_busy_machine_cpu_time_is_judged_too():
-    """Steps scatter by half and tell nothing; the CPU time of a step does not."""
+    """Steps vary by half and show nothing; their CPU time does."""
     before = [recorded(ms, at=2 * at, load=9.0, cpu_ms=8) for at, ms in enumerate((10, 15, 20))]
     after = [recorded(ms, at=2 * at + 1, load=9.0, cpu_ms=9) for at, ms in enumerate((10, 20, 15))]
     found = compared(before, after)
@@ -198,7 +198,7 @@ def test_more_cpu_time_in_less_time_is_faster():
 
 
 def test_sides_that_were_not_recorded_by_turns_are_told():
-    """What the machine did meanwhile is on one side alone."""
+    """A drift of the machine affects only one side."""
     early, late = (
         [recorded(10, at=at) for at in range(3)],
         [recorded(10, at=5 + at) for at in (0, 1)],
@@ -226,7 +226,7 @@ def test_a_work_that_a_run_lacks_is_not_compared():
 
 
 def test_a_run_with_too_few_steps_is_no_observation():
-    """It is said where, and nothing is judged."""
+    """The answer says where, and nothing is judged."""
     short = recorded(10, at=1)
     short = replace(short, loops=(timed_loop([10 * MS] * 5, MS),))
     found = compared([recorded(10), recorded(10, at=2)], [short])
@@ -248,7 +248,7 @@ def test_a_run_with_too_few_steps_is_no_observation():
     ],
 )
 def test_the_gate_judges_runs(after_ms: Sequence[float], allowed: float, word: str):
-    """It fails over what is slower for sure; runs that scatter too far do not pass in silence."""
+    """It fails if something is significantly slower; runs that vary too much are reported."""
     found = by_turns((10.0, 10.1, 9.9), after_ms)
 
     assert judge_runs(found, on="steps", allowed_ratio=allowed).word == word
@@ -265,7 +265,7 @@ def test_the_gate_judges_ops_of_runs():
 
 
 def test_the_document_has_every_run():
-    """Levels of each, and the least change that would have been seen."""
+    """With its level, and the least change that would have been detected."""
     found = several_runs_document(by_turns((10.0, 10.1, 9.9), (11.0, 11.1, 10.9)), [])
 
     (loop,) = found["works"]

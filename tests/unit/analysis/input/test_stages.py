@@ -18,7 +18,7 @@ def stages(*captures: list[Span]) -> dict[str, Stage]:
 
 
 def test_self_time_is_without_calls_on_the_same_thread() -> None:
-    """What a stage does while another thread works for it is its own, waiting or not."""
+    """The time of a stage while another thread works for it is its own, waiting or not."""
     found = stages(
         [
             call(ROOT, 0, 100),
@@ -42,7 +42,7 @@ def test_self_times_of_captures_do_not_mix() -> None:
 
 
 def test_a_stage_without_a_call_of_its_own_is_there() -> None:
-    """Those below it name it."""
+    """The paths of the stages below contain it."""
     found = stages([call(f"{ROOT}::Prefetch::Map::Range", 0, 1)])
 
     assert found["Map"].calls == 0

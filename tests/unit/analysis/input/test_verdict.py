@@ -44,12 +44,12 @@ def bottleneck(item: LoopInput) -> str:
     [(1000, InputLevel.HIGH), (100, InputLevel.MODERATE), (20, InputLevel.NONE)],
 )
 def test_the_classes_are_xprofs(wait_us: int, level: InputLevel) -> None:
-    """From 20 % on a work is highly bound by its input, from 5 % on moderately."""
+    """A loop is highly input-bound from 20 % on, moderately from 5 %."""
     assert judged(step(wait_us, call(f"{ROOT}::Map", 0, wait_us))).level is level
 
 
 def test_the_classes_are_settings() -> None:
-    """Who wants other limits gives them."""
+    """Other limits can be given."""
     steps = [step(100, call(f"{ROOT}::Map", 0, 100))]
 
     (found,) = judge(profile(steps, loops=[loop()]), InputThresholds(high_ratio=0.01))
@@ -58,7 +58,7 @@ def test_the_classes_are_settings() -> None:
 
 
 def test_a_pipeline_that_keeps_up_is_not_to_blame() -> None:
-    """Where elements are ready, taking them is no waiting, however short the steps are."""
+    """If elements are ready, taking them is not waiting, however short the steps are."""
     waiting = (call(f"{ROOT}::Prefetch", 0, 60), call(f"{ROOT}::Prefetch::Map", 80, 900, "b"))
 
     found = judged(step(60, *waiting, compute_us=100))
@@ -72,7 +72,7 @@ def test_a_pipeline_that_keeps_up_is_not_to_blame() -> None:
 def test_a_pipeline_that_keeps_up_leaves_the_rest_to_judge(
     between_us: int, level: InputLevel
 ) -> None:
-    """What else a step waits for counts by itself: a little of it puts no blame on tf.data."""
+    """Other waits count on their own: a little of them is not the fault of tf.data."""
     waiting = (call(f"{ROOT}::Prefetch", 0, 60), call(f"{ROOT}::Prefetch::Map", 80, 900, "b"))
     made = Call(0, "batches", "/home/ada/train.py", 40, 12, True, 1, between_us * 1000)
 
@@ -83,7 +83,7 @@ def test_a_pipeline_that_keeps_up_leaves_the_rest_to_judge(
 
 
 def test_without_a_buffer_the_same_wait_counts() -> None:
-    """A stage that makes an element when it is asked makes the step wait."""
+    """A stage that makes an element on demand makes the step wait."""
     found = judged(step(60, call(f"{ROOT}::Map", 0, 60), compute_us=100))
 
     assert found.level is InputLevel.HIGH
@@ -92,7 +92,7 @@ def test_without_a_buffer_the_same_wait_counts() -> None:
 
 
 def test_a_batch_of_very_many_elements_is_the_bottleneck_itself() -> None:
-    """Not the source, whose 1,000 calls do next to nothing each."""
+    """Not the source, each of whose 1,000 calls does next to nothing."""
     batch = call(f"{ROOT}::Batch", 0, 1000, detail="batch_size:1000")
     source = [call(f"{ROOT}::Batch::Range", at, 0.8) for at in range(1000)]
 
@@ -106,7 +106,7 @@ BATCH = f"{ROOT}::Prefetch::Map::Batch"
 
 
 def tiny_elements(count: int, *more: Span, wait_us: int = 1000) -> tuple[Span, ...]:
-    """Return the calls that a step which begins and ends within batches sees."""
+    """Return the calls within a step that begins and ends in the middle of a batch."""
     shuffle = f"{BATCH}::Shuffle"
     calls = [call(f"{ROOT}::Prefetch", 0, wait_us), *more]
     for at in range(count):
@@ -116,7 +116,7 @@ def tiny_elements(count: int, *more: Span, wait_us: int = 1000) -> tuple[Span, .
 
 
 def test_a_batch_longer_than_a_step_is_the_bottleneck_too() -> None:
-    """None of its own calls is recorded, but the many that it makes are."""
+    """None of its own calls is recorded, but the many calls it makes are."""
     found = judged(step(1000, *tiny_elements(600)))
 
     assert bottleneck(found) == "Batch"
@@ -124,7 +124,7 @@ def test_a_batch_longer_than_a_step_is_the_bottleneck_too() -> None:
 
 
 def test_an_element_that_loses_its_core_is_tiny_still() -> None:
-    """One call of many lasts long where other programs run: what is usual tells."""
+    """One of many calls takes long if other programs run: the median decides."""
     late = call(f"{BATCH}::Shuffle", 3000, 60_000, "pool", background=True)
 
     found = judged(step(63_000, *tiny_elements(600, late, wait_us=63_000)))
@@ -133,7 +133,7 @@ def test_an_element_that_loses_its_core_is_tiny_still() -> None:
 
 
 def test_a_batch_of_tiny_elements_has_the_time_of_all_of_them() -> None:
-    """Its work is spread over the stages below, none of which has as much as another."""
+    """Its work is spread over the stages below."""
     function = Span(SpanKind.DATASET_FUNCTION, f"{ROOT}::Prefetch::Map", 600, 400, "pool")
 
     found = judged(step(1000, *tiny_elements(600), function))
@@ -142,7 +142,7 @@ def test_a_batch_of_tiny_elements_has_the_time_of_all_of_them() -> None:
 
 
 def test_what_is_below_a_stage_that_takes_no_time_is_likely_not_measured() -> None:
-    """Of a record that began before the step only the end of its file is seen."""
+    """If a record began before the step, only its end is seen."""
     path = f"{ROOT}::Prefetch::ForeverRepeat::FlatMap"
     spans = (
         call(f"{ROOT}::Prefetch", 0, 5000),
@@ -160,7 +160,7 @@ def test_what_is_below_a_stage_that_takes_no_time_is_likely_not_measured() -> No
 
 
 def test_ops_of_a_function_are_told_by_their_iterator() -> None:
-    """What a Map's function spends its time in is shown, Python named as such."""
+    """The longest ops of the function of a Map are shown, and marked if they run Python."""
     path = f"{ROOT}::Map"
     ran = Span(SpanKind.DATASET_FUNCTION, path, 0, 900, "pool", background=True)
     rows = [
@@ -176,7 +176,7 @@ def test_ops_of_a_function_are_told_by_their_iterator() -> None:
 
 
 def test_an_element_that_comes_while_a_kernel_runs_is_not_waited_for() -> None:
-    """On an accelerator only what no kernel hides is waiting."""
+    """On an accelerator, only time without a kernel is waiting."""
     from tfprobe.profile.capture_tables import Place
 
     rows = [op("IteratorGetNext", 0, 900), op("Conv2D", 0, 1000, Place.ACCELERATOR)]
@@ -189,7 +189,7 @@ def test_an_element_that_comes_while_a_kernel_runs_is_not_waited_for() -> None:
 
 
 def test_where_steps_take_no_element_the_busiest_stage_is_named() -> None:
-    """A loop takes elements between its steps: the recording has what threads did meanwhile."""
+    """A loop takes elements between steps: the recording has what threads did meanwhile."""
     spans = (
         call(f"{ROOT}::Prefetch::Map", 0, 900, "b", background=True),
         call(f"{ROOT}::Prefetch::Map::Range", 0, 100, "b", background=True),
@@ -206,7 +206,7 @@ def test_where_steps_take_no_element_the_busiest_stage_is_named() -> None:
 
 
 def test_a_stage_hardly_seen_at_work_is_no_bottleneck() -> None:
-    """Of a wait between steps none was recorded: a function is more likely than what repeats."""
+    """A wait between steps was not recorded: a function is a more likely cause than Repeat."""
     path = f"{ROOT}::Prefetch::MapAndBatch::ForeverRepeat"
     spans = (
         call(path, 0, 67, "b", background=True),
@@ -227,7 +227,7 @@ def test_a_stage_hardly_seen_at_work_is_no_bottleneck() -> None:
 
 @pytest.mark.parametrize("name", ["ForeverRepeat", "FiniteTake", "Shuffle", "BatchV2", "Prefetch"])
 def test_what_only_hands_on_is_never_to_be_cached(name: str) -> None:
-    """A cache behind it holds no less work, or never fills."""
+    """A cache after it saves no work, or never fills."""
     found = judged(step(1000, call(f"{ROOT}::{name}", 0, 1000)))
 
     assert found.level is InputLevel.HIGH
@@ -236,7 +236,7 @@ def test_what_only_hands_on_is_never_to_be_cached(name: str) -> None:
 
 @pytest.mark.parametrize(("repeats", "is_cached"), [("ForeverRepeat", False), ("Zip", True)])
 def test_results_without_end_are_never_to_be_cached(repeats: str, is_cached: bool) -> None:
-    """A map behind an endless repeat fills a cache for ever."""
+    """A map after an endless repeat would fill a cache forever."""
     path = f"{ROOT}::Map"
 
     found = judged(step(1000, call(path, 0, 1000), call(f"{path}::{repeats}", 0, 10)))
@@ -249,7 +249,7 @@ def test_results_without_end_are_never_to_be_cached(repeats: str, is_cached: boo
 def test_what_keras_makes_around_arrays_is_not_the_users_to_change(
     repeated: str, is_keras: bool
 ) -> None:
-    """Who gives arrays to fit can give larger batches, or a dataset, but not change its map."""
+    """A user who passes arrays to fit can change the batch size, but not the map of Keras."""
     path = f"{ROOT}::Prefetch::ParallelMapV2"
     spans = (
         call(f"{ROOT}::Prefetch", 0, 1000),
@@ -288,7 +288,7 @@ def test_a_generator_between_steps_is_named_with_its_line() -> None:
 
 
 def test_feeds_are_input() -> None:
-    """From the call of a fed step to its first op its arrays are converted."""
+    """Arrays are converted from the call of a step to its first op."""
     rows = [op("MatMul", 600, 400)]
 
     found = judged(Step(rows, 1000))
@@ -297,7 +297,7 @@ def test_feeds_are_input() -> None:
 
 
 def test_queues_are_named_with_the_threads_that_fill_them() -> None:
-    """A queue runner is no work of its own but what a queue waits for."""
+    """A queue runner is not a loop of its own, but what a queue waits for."""
     filler = loop(index=1, name="enqueue", thread="QueueRunnerThread-input_producer-enqueue")
     dequeue = op("QueueDequeueManyV2", 0, 900)
     steps = [Step([dequeue, op("MatMul", 900, 100)], 1000), Step([op("DecodeJpeg", 0, 90)], 90, 1)]
@@ -330,7 +330,7 @@ def test_a_queue_whose_fillers_wait_for_room_keeps_up(enqueue_us: int, keeps_up:
 
 
 def test_waiting_for_a_token_of_other_workers_is_no_wait_for_input() -> None:
-    """SyncReplicasOptimizer hands a token to each worker once all have their gradients in."""
+    """SyncReplicasOptimizer gives each worker a token when all have sent their gradients."""
     token = op("QueueDequeueV2", 0, 900)._replace(name="sync_rep_local/sync_token_q_Dequeue")
 
     found = judged(Step([token, op("MatMul", 900, 100)], 1000))
@@ -339,7 +339,7 @@ def test_waiting_for_a_token_of_other_workers_is_no_wait_for_input() -> None:
 
 
 def test_a_generator_that_yields_batches_needs_workers() -> None:
-    """As a PyDataset of Keras does: nothing below the step makes batches of its elements."""
+    """Like a PyDataset of Keras: no stage makes batches of its elements."""
     path = f"{ROOT}::Prefetch::FlatMap[0]::Generator"
     spans = (call(f"{ROOT}::Prefetch", 0, 1000), call(path, 0, 990, "pool", background=True))
     whole = judged(step(1000, *spans))
@@ -357,7 +357,7 @@ def test_a_generator_that_yields_batches_needs_workers() -> None:
 
 @pytest.mark.parametrize(("cpu_ns", "waits"), [(100_000_000, True), (900_000_000, False)])
 def test_a_function_that_waits_runs_beside_itself(cpu_ns: int, waits: bool) -> None:
-    """Where the process hardly uses its CPUs, no thread is computing."""
+    """If the process hardly uses CPU time, no thread is computing."""
     path = f"{ROOT}::Map"
     function = Span(SpanKind.DATASET_FUNCTION, path, 0, 990, "step")
     row = op("PyFunc", 10, 970, detail=path, background=True)
@@ -382,7 +382,7 @@ def test_a_function_that_waits_runs_beside_itself(cpu_ns: int, waits: bool) -> N
 
 
 def test_without_iterators_there_is_no_pipeline() -> None:
-    """A step that is fed by nothing known does not wait for input."""
+    """A step without a known input does not wait for input."""
     found = judged(Step([op("MatMul", 0, 1000)], 1000))
 
     assert found.level is InputLevel.NONE

@@ -56,7 +56,7 @@ def test_a_stage_has_what_the_one_below_it_does_not() -> None:
 
 
 def test_a_buffer_hands_the_wait_to_who_fills_it() -> None:
-    """A prefetch that is waited for is not to blame: what works on the other thread is."""
+    """The cause of a wait for a prefetch is the stage that works on the other thread."""
     found = shares(
         call(ROOT, 0, 1000),
         call(f"{ROOT}::Prefetch", 0, 1000),
@@ -71,7 +71,7 @@ def test_a_buffer_hands_the_wait_to_who_fills_it() -> None:
 
 
 def test_what_was_made_while_the_step_did_not_wait_is_free() -> None:
-    """A slow stage behind a buffer that is full when asked has no share."""
+    """A slow stage below a full buffer has no share."""
     found = shares(
         call(ROOT, 0, 20),
         call(f"{ROOT}::Prefetch", 2, 15),
@@ -83,7 +83,7 @@ def test_what_was_made_while_the_step_did_not_wait_is_free() -> None:
 
 
 def test_a_stage_whose_calls_are_not_recorded_has_the_time_of_its_function() -> None:
-    """The call of a MapAndBatch lasts longer than the step: its function's runs tell on it."""
+    """The call of a MapAndBatch lasts longer than the step: its function shows it."""
     path = f"{ROOT}::Prefetch::MapAndBatch"
     found = shares(
         call(ROOT, 0, 1000),
@@ -101,7 +101,7 @@ def test_a_stage_whose_calls_are_not_recorded_has_the_time_of_its_function() -> 
 
 
 def test_a_call_begun_before_the_recording_is_found_by_elimination() -> None:
-    """Map's calls are missing, those of its source are short: it is the Map that lasts."""
+    """The calls of Map are missing and those of its source are short: Map is slow."""
     found = shares(
         call(ROOT, 0, 1000),
         call(f"{ROOT}::Prefetch", 0, 1000),
@@ -114,7 +114,7 @@ def test_a_call_begun_before_the_recording_is_found_by_elimination() -> None:
 
 
 def test_what_is_missing_is_looked_for_in_each_recording_by_itself() -> None:
-    """A call that another recording happens to hold whole does not clear its stage in this one."""
+    """A complete call in another capture does not rule out the stage in this one."""
     path = f"{ROOT}::Prefetch::Map"
     straddling = [
         call(ROOT, 0, 1000),
@@ -131,7 +131,7 @@ def test_what_is_missing_is_looked_for_in_each_recording_by_itself() -> None:
 
 
 def test_a_stage_seen_to_be_short_elsewhere_is_not_what_lasts() -> None:
-    """Where a recording holds nothing at all below a buffer, the others tell what is quick."""
+    """If a capture has no calls below a buffer, others show which stages are fast."""
     nothing = [call(ROOT, 0, 5000), call(f"{ROOT}::Prefetch", 0, 5000)]
     short = call(f"{ROOT}::Prefetch::Map::Batch", 5005, 20, "pool", background=True)
     found = pipeline(spans([nothing, [*nothing, short]]))
@@ -144,7 +144,7 @@ def test_a_stage_seen_to_be_short_elsewhere_is_not_what_lasts() -> None:
 
 @pytest.mark.parametrize("name", ["ForeverRepeat", "FlatMap", "FiniteTake", "Interleave"])
 def test_what_only_passes_elements_on_is_never_what_lasts(name: str) -> None:
-    """The end of a file is a short call below a Repeat: the record before it was the long one."""
+    """The end of a file is a short call below a Repeat: the record before it took long."""
     path = f"{ROOT}::Prefetch::{name}"
     found = shares(
         call(ROOT, 0, 1000),
@@ -169,7 +169,7 @@ def test_what_only_passes_elements_on_is_never_what_lasts(name: str) -> None:
     ],
 )
 def test_an_element_that_was_ready_blames_nobody(name: str, detail: str, is_served: bool) -> None:
-    """On a busy machine even who takes from a full buffer waits, while others work on."""
+    """On a busy machine, even taking from a full buffer can wait for a core."""
     found = shares(
         call(ROOT, 0, 5000),
         call(f"{ROOT}::{name}", 0, 5000, detail=detail),
@@ -182,14 +182,14 @@ def test_an_element_that_was_ready_blames_nobody(name: str, detail: str, is_serv
 
 
 def test_where_nothing_below_a_buffer_is_recorded_the_wait_stays_there() -> None:
-    """Of a source whose calls outlast the step nothing is known but the buffer above it."""
+    """If the calls of a source outlast the step, only the buffer above it is known."""
     found = shares(call(ROOT, 0, 1000), call(f"{ROOT}::Prefetch", 0, 1000), wait_us=(0, 1000))
 
     assert found["Prefetch"].unseen_ns == 1_000_000
 
 
 def test_a_short_wait_for_a_full_buffer_is_its_own() -> None:
-    """Until a woken thread runs again, nobody else has to have been slow."""
+    """A woken thread needs time to run again, for which no stage is the cause."""
     found = shares(
         call(ROOT, 0, 60),
         call(f"{ROOT}::Prefetch", 0, 60),
@@ -202,7 +202,7 @@ def test_a_short_wait_for_a_full_buffer_is_its_own() -> None:
 
 @pytest.mark.parametrize("name", ["ParallelMapV2", "ParallelInterleaveV4", "MapAndBatch"])
 def test_the_function_of_a_parallel_stage_comes_before_its_input(name: str) -> None:
-    """A parallel stage reads on while its functions run: those are what is waited for."""
+    """A parallel stage reads ahead while its functions run: they are the cause of the wait."""
     found = shares(
         call(ROOT, 0, 500),
         call(f"{ROOT}::{name}", 0, 500),
@@ -216,7 +216,7 @@ def test_the_function_of_a_parallel_stage_comes_before_its_input(name: str) -> N
 
 
 def test_interleaved_inputs_are_one_stage() -> None:
-    """Iterators of the same stage, on several threads, are waited for once."""
+    """A wait for iterators of one stage on several threads counts once."""
     path = f"{ROOT}::ParallelInterleaveV4"
     found = shares(
         call(ROOT, 0, 500),

@@ -1,4 +1,4 @@
-"""A leak is told apart from a warm-up and from noise."""
+"""A leak is distinguished from a warm-up and from noise."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def found(size_bytes) -> Growth:
 
 
 def test_a_leak_is_found_with_its_slope() -> None:
-    """A job that keeps 100 KiB a step grows by that."""
+    """A job that leaks 100 KiB per step grows by that."""
     told = found(500 * MIB + STEPS * 102_400 + NOISE)
 
     assert told.verdict is GrowthVerdict.GROWING
@@ -29,26 +29,26 @@ def test_a_leak_is_found_with_its_slope() -> None:
 
 
 def test_memory_that_fills_up_at_first_is_a_warm_up() -> None:
-    """Pools, traces and plans take what they need, and then no more."""
+    """Pools, traces and plans are allocated once."""
     told = found(500 * MIB + 200 * MIB * (1 - np.exp(-STEPS / 100)) + NOISE)
 
     assert told.verdict is GrowthVerdict.WARMING_UP
 
 
 def test_noise_is_no_growth() -> None:
-    """Pages come and go."""
+    """The number of pages fluctuates."""
     assert found(500 * MIB + NOISE).verdict is GrowthVerdict.STEADY
 
 
 def test_one_large_allocation_late_in_a_run_is_no_leak() -> None:
-    """A checkpoint or an evaluation takes something once and keeps it."""
+    """A checkpoint or an evaluation allocates memory once and keeps it."""
     told = found(500 * MIB + np.where(STEPS > 700, 300 * MIB, 0) + NOISE)
 
     assert told.verdict is not GrowthVerdict.GROWING
 
 
 def test_outliers_do_not_move_the_slope() -> None:
-    """Every tenth measurement met something large."""
+    """Every tenth measurement is an outlier."""
     spikes = np.where(np.arange(len(STEPS)) % 10 == 3, 800 * MIB, 0)
 
     told = found(500 * MIB + STEPS * 102_400 + spikes)
@@ -58,12 +58,12 @@ def test_outliers_do_not_move_the_slope() -> None:
 
 
 def test_a_slow_leak_below_the_noise_is_not_called_one() -> None:
-    """Half a MiB over a run is not worth a person's time."""
+    """Half a MiB over a run is not worth investigating."""
     assert found(500 * MIB + STEPS * 500).verdict is GrowthVerdict.STEADY
 
 
 def test_pools_that_fill_slowly_are_no_leak() -> None:
-    """One per cent more in half a run is what allocators take as threads change."""
+    """Allocators take one percent more in half a run as threads change."""
     assert found(220 * MIB + STEPS * 4485).verdict is GrowthVerdict.STEADY
     assert found(220 * MIB + STEPS * 12_000).verdict is GrowthVerdict.GROWING
 
@@ -76,7 +76,7 @@ def test_memory_that_shrinks_does_not_grow() -> None:
 
 
 def test_many_measurements_are_thinned() -> None:
-    """An hour of measurements has millions of pairs; medians of neighbours say as much."""
+    """An hour of measurements has millions of pairs; medians of neighbours are as good."""
     steps = np.arange(5000, dtype=np.int64)
 
     told = growth(steps, steps * 10_000)
@@ -87,7 +87,7 @@ def test_many_measurements_are_thinned() -> None:
 
 @pytest.mark.parametrize("steps", [[], [5], [5, 5, 5], [0, 1, 2, 3, 4]])
 def test_of_too_few_measurements_nothing_is_said(steps) -> None:
-    """A short run cannot tell a leak from a warm-up."""
+    """A short run does not show whether growth is a leak or a warm-up."""
     values = np.array(steps, dtype=np.int64)
 
     assert isinstance(growth(values, values), Missing)

@@ -41,7 +41,7 @@ def resource_sample(
 
 
 def test_a_process_that_keeps_what_it_makes_grows() -> None:
-    """10 MiB a second at 10 steps a second are 1 MiB a step."""
+    """10 MiB per second at 10 steps per second are 1 MiB per step."""
     made = replace(
         profile(),
         resource_samples=tuple(resource_sample(at, (500 + 10 * at) * MIB) for at in range(60)),
@@ -58,7 +58,7 @@ def test_a_process_that_keeps_what_it_makes_grows() -> None:
 
 
 def test_the_limit_is_the_smaller_of_the_cgroups_and_the_machines() -> None:
-    """A container is killed at its own."""
+    """A container is killed at its own limit."""
     made = replace(profile(), resource_samples=(resource_sample(1, 500 * MIB, limit=1000 * MIB),))
 
     [host] = host_memory(made)
@@ -67,7 +67,7 @@ def test_the_limit_is_the_smaller_of_the_cgroups_and_the_machines() -> None:
 
 
 def test_processes_are_told_apart() -> None:
-    """And samples of the machine's accelerators belong to none."""
+    """Samples of the accelerators of the machine belong to no process."""
     resource_samples = (
         resource_sample(1, 1, of=0),
         resource_sample(1, 2, of=1),
@@ -81,7 +81,7 @@ def test_processes_are_told_apart() -> None:
 
 
 def test_without_measurements_the_reason_is_told() -> None:
-    """/proc may not tell either."""
+    """/proc can lack both."""
     assert isinstance(host_memory(profile()), Missing)
     assert isinstance(
         host_memory(replace(profile(), resource_samples=(resource_sample(1, NO),))), Missing
@@ -89,7 +89,7 @@ def test_without_measurements_the_reason_is_told() -> None:
 
 
 def test_what_is_given_back_at_exit_does_not_hide_a_leak() -> None:
-    """It is in the curve, and in nothing that is said of the steps."""
+    """It is in the curve, but not in the statistics of steps."""
     growing = [resource_sample(at, (500 + 10 * at) * MIB) for at in range(60)]
     last = replace(resource_sample(60, 400 * MIB), at_exit=True)
 

@@ -1,4 +1,4 @@
-"""What an allocator holds at each moment, and which pieces are live."""
+"""How many bytes of an allocator are live at each moment, and which allocations."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tfprobe.profile.tables import Columns, Interner
 
 
 def events(rows: Sequence[tuple[int, int, int, int]], ops: Sequence[str] = ()) -> Allocations:
-    """Events of an allocator: moment, bytes, address, and what it then says it holds."""
+    """Build events of an allocator: moment, bytes, address, and what it reports to be in use."""
     interner, columns = Interner(), Columns(Allocations)
     names = ops or [""] * len(rows)
     for (at_ns, size, address, in_use), op in zip(rows, names, strict=True):
@@ -37,14 +37,14 @@ def test_what_is_held_is_what_the_allocator_says() -> None:
 
 
 def test_events_before_the_first_statement_count_from_it() -> None:
-    """A RunMetadata says at the end of an op what is held, and in between what it took."""
+    """A RunMetadata has the level at the end of an op, and allocations in between."""
     found = level(events([(1, 10, 0, -1), (2, 20, 0, -1), (3, 0, 0, 130), (4, 5, 0, -1)]))
 
     assert found.live_bytes.tolist() == [110, 130, 130, 135]
 
 
 def test_an_allocator_that_says_nothing_holds_more_than_before() -> None:
-    """How much it held when the step began is not known."""
+    """How much it held when the step began is unknown."""
     found = level(events([(1, 10, 0, -1), (2, -10, 0, -1)]))
 
     assert (found.live_bytes.tolist(), found.is_absolute) == ([10, 0], False)
@@ -61,7 +61,7 @@ def test_a_piece_lives_until_its_address_is_given_back() -> None:
 
 
 def test_what_was_taken_before_the_step_ends_no_piece_of_it() -> None:
-    """Its address is given back first, and then taken again."""
+    """Its address is freed first, and then allocated again."""
     found = pieces(events([(1, -99, 7, -1), (2, 10, 7, -1)]))
 
     assert found.start_ns.tolist() == [2]
@@ -69,7 +69,7 @@ def test_what_was_taken_before_the_step_ends_no_piece_of_it() -> None:
 
 
 def test_without_addresses_op_and_size_tell_what_ends() -> None:
-    """The first that was taken is the first that is given back."""
+    """First in, first out."""
     rows = [(1, 10, 0, -1), (2, 10, 0, -1), (3, 20, 0, -1), (4, -10, 0, -1), (5, -20, 0, -1)]
 
     found = pieces(events(rows, ["a", "a", "b", "a", "b"]))

@@ -28,7 +28,7 @@ ROLES = {
 
 @pytest.mark.parametrize(("op", "expected"), ROLES.items())
 def test_the_role_follows_from_name_and_type(op, expected) -> None:
-    """As far as these tell; what they do not is an activation."""
+    """Anything else is an activation."""
     assert role_of(*op) is expected
 
 

@@ -1,4 +1,4 @@
-"""Who holds memory at the peak of an allocator, and what is estimated where none was recorded."""
+"""What holds memory at the peak of an allocator, and the estimate if none was recorded."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def test_the_peak_is_held_by_what_is_live_then() -> None:
 
 
 def test_the_peak_is_that_of_the_fullest_step() -> None:
-    """Steps differ; the one that held most is shown."""
+    """Steps differ; the one with most live bytes is shown."""
     fuller = ((1, 500 * KIB, 1, "big/MatMul", 700 * KIB),)
 
     memory = only(recorded(STEP, fuller, STEP))
@@ -122,7 +122,7 @@ def test_the_peak_is_that_of_the_fullest_step() -> None:
 
 
 def test_capacity_fragmentation_and_lifetime_peak_are_the_allocators_own() -> None:
-    """Three quarters of what is free are not in its largest piece."""
+    """Three quarters of the free memory are not in its largest free block."""
     memory = only(recorded(STEP))
 
     assert memory.capacity_bytes == 1000 * KIB
@@ -139,7 +139,7 @@ def test_a_device_has_the_peak_and_the_capacity_of_its_allocator() -> None:
 
 
 def test_an_allocator_that_held_nothing_is_no_memory_of_a_device() -> None:
-    """It only freed what nobody saw it allocate, and reports nothing in use."""
+    """It only freed what it allocated before the capture, and reports nothing in use."""
     assert device_memories(recorded([(1, -KIB, 1, "", 0)])) == {}
 
 
@@ -164,7 +164,7 @@ def test_a_piece_that_its_op_gives_back_is_temporary() -> None:
 
 
 def test_variables_are_part_of_what_a_gpu_held_before() -> None:
-    """What their shapes tell is named; the rest is not."""
+    """Memory of known variables is named; the rest is not."""
     names = ("w", "w/Momentum")
     nodes = [
         Node(name, "VariableV2", shape=(10, 10 * KIB // 10), dtypes=("DT_FLOAT",)) for name in names
@@ -178,7 +178,7 @@ def test_variables_are_part_of_what_a_gpu_held_before() -> None:
 
 
 def test_what_steps_leave_behind_is_a_leak() -> None:
-    """Each step holds 1 MiB more than the one before at its emptiest."""
+    """The lowest level of each step is 1 MiB above that of the one before."""
     steps = [((1, 10, 1, "a", at * KIB * KIB),) for at in range(1, 41)]
 
     memory = only(recorded(*steps))
@@ -236,7 +236,7 @@ def test_each_run_in_a_loop_lives_until_the_reader_runs_next() -> None:
 
 
 def test_an_estimate_says_of_how_much_it_knows_nothing() -> None:
-    """A shape that nobody knows is no 0."""
+    """An unknown shape does not count as 0 bytes."""
     nodes = [
         Node("a", "MatMul", output_shapes={0: (100,)}, **FLOATS),
         Node("b", "Where", output_shapes={0: (-1, 2)}, dtypes=("DT_INT64",)),
@@ -264,7 +264,7 @@ def test_an_estimate_of_known_sizes_is_not_at_least() -> None:
 
 
 def test_with_more_unknown_sizes_than_known_ones_there_is_no_peak() -> None:
-    """What is told instead is of how many."""
+    """The reason says how many."""
     nodes = [Node("a", "MatMul", output_shapes={0: (100,)}, **FLOATS)]
     nodes += [Node(f"b{at}", "Where", output_shapes={0: (-1, 2)}, **FLOATS) for at in range(2)]
     made = profile([Step([row(node.name, 0, 10, Place.HOST, op_type=node.op) for node in nodes])])
@@ -304,7 +304,7 @@ def test_what_variables_hold_is_told_by_itself() -> None:
     ],
 )
 def test_holders_may_be_what_pieces_are(by: GroupKey, labels: list[str]) -> None:
-    """Pieces of one shape may have come from many ops."""
+    """Allocations of one shape can be those of many ops."""
     memory = only(recorded(STEP), by=by)
 
     assert [each.label for each in memory.peak.holders] == labels
@@ -312,7 +312,7 @@ def test_holders_may_be_what_pieces_are(by: GroupKey, labels: list[str]) -> None
 
 
 def test_the_largest_pieces_of_a_peak_are_kept_one_by_one() -> None:
-    """Of one op's pieces one may be the one that counts."""
+    """One allocation of an op can be most of its memory."""
     largest = only(recorded(STEP), by="role").peak.largest
 
     assert [(each.op, each.bytes // KIB) for each in largest] == [
@@ -343,7 +343,7 @@ def test_a_curve_has_as_many_moments_as_are_wanted() -> None:
 
 
 def test_variables_are_told_one_by_one() -> None:
-    """The largest first, each with what it is for."""
+    """The largest first, each with its role."""
     nodes = [
         Node("w", "VariableV2", shape=(10,), dtypes=("DT_FLOAT",)),
         Node("big", "VariableV2", shape=(10, 10), dtypes=("DT_HALF",)),

@@ -38,7 +38,7 @@ def test_an_op_has_the_name_that_the_report_has() -> None:
 
 
 def test_what_did_not_run_keeps_the_name_of_the_graph() -> None:
-    """Nobody knows what would have run."""
+    """What would have run is unknown."""
     made = profile([Step([row("a", 0, 10, Place.HOST, op_type="MatMul")])])
     nodes = {node.name: node for node in (Node("a", "MatMul"), Node("b", "BiasAdd"))}
 

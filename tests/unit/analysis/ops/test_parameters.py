@@ -7,7 +7,7 @@ from tfprobe.profile.graph import Node
 
 
 def test_a_variable_of_tensorflow_1_counts_where_it_is_defined() -> None:
-    """Its reads count nothing more, nor does what is fed."""
+    """Its reads are not counted again, and feeds are not counted at all."""
     nodes = [
         Node("x", "Placeholder", shape=(64, 784)),
         Node("w", "VariableV2", shape=(784, 10)),
@@ -31,7 +31,7 @@ def test_a_variable_of_a_function_counts_where_it_is_first_read() -> None:
 
 
 def test_an_open_shape_counts_nothing() -> None:
-    """Nobody knows how much it is."""
+    """Its size is unknown."""
     nodes = [Node("w", "VariableV2", shape=(-1, 4)), Node("v", "VariableV2")]
 
     assert parameters(nodes) == [0, 0]
@@ -89,7 +89,7 @@ def test_the_moving_averages_of_a_layer_are_parameters() -> None:
 
 
 def test_the_sums_of_metrics_are_no_parameters() -> None:
-    """What is added up step by step, and read for no more."""
+    """It is accumulated step by step, and read for nothing else."""
     nodes = [
         placed("Add/Read", "ReadVariableOp", "total", used="total"),
         placed("Add", "AddV2", "Add/Read", "loss"),

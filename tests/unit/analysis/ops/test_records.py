@@ -39,7 +39,7 @@ def records(*steps: list[Row]) -> GraphProfile:
 
 
 def test_times_are_whole_microseconds_and_at_least_one() -> None:
-    """Cut as TensorFlow cuts them; nothing takes no time."""
+    """They are truncated as in TensorFlow, and nothing takes 0 µs."""
     found = records([row(CPU, Place.HOST, 2_900, 3_999), row(CPU, Place.HOST, 9_000, 12)])
 
     record = found.records[1][0]
@@ -105,5 +105,5 @@ def test_the_file_reads_back_as_it_was() -> None:
 
 
 def test_no_rows_are_no_records() -> None:
-    """A step may have run nothing that has a node."""
+    """A step may have run no node of the graph."""
     assert records([]).records == ({}, {})
