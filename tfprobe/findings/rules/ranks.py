@@ -1,4 +1,4 @@
-"""Find what the processes of a job cost each other."""
+"""Find ranks that others wait for, and time in collectives that computation does not hide."""
 
 from __future__ import annotations
 
@@ -95,11 +95,8 @@ def _other_slow_ranks(loop: LoopAnalysis, loops: list[LoopAnalysis]) -> Iterator
         yield Evidence(f"also slow: rank {shown}" + (f" and {rest} more" if rest > 0 else ""))
 
 
-# The backward pass has room for about half; the last gradients have nothing to hide behind.
-
-
 def collectives_exposed(loop: LoopAnalysis, limits: Thresholds) -> Verdict:
-    """Return a finding where collectives are exposed; the bound is all of that time."""
+    """Return a finding if collectives run without computation; the bound is all of that time."""
     parts = loop.parts
     if isinstance(parts, Missing):
         return parts
@@ -107,6 +104,7 @@ def collectives_exposed(loop: LoopAnalysis, limits: Thresholds) -> Verdict:
     if ratio < limits.collectives_ratio:
         return None
     gain_ns = parts.of_all_steps("collectives")
+    # The backward pass can hide about half; the last gradients have nothing to hide behind.
     gain = loop.gain(gain_ns, LIKELY * gain_ns)
     return Finding(
         title="Collectives are not overlapped with computation",
