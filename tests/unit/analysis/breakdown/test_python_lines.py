@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.unit.analysis.breakdown.test_between import LOOP, TF, call, gap
+from tests.unit.analysis.breakdown.test_gap_breakdown import LOOP, TF, call, gap
 from tfprobe.analysis.breakdown.python_lines import LineKind, python_lines
 from tfprobe.profile.activities import Call
 
