@@ -67,8 +67,8 @@ def _missing(processes: Sequence[Process], places: Sequence[RankSlot]) -> Iterat
     served = (task for process in processes for task in process.serves)
     seen.update(index for role, index in served if team(role) == WORKERS)
     # The number may be unknown, or come from a process that knows only some.
-    told = max((world for world in worlds if world is not None), default=0)
-    expected = max(told, max(seen, default=-1) + 1)
+    reported = max((world for world in worlds if world is not None), default=0)
+    expected = max(reported, max(seen, default=-1) + 1)
     if expected > _MOST_RANKS:
         yield f"A process says that there are {expected:,} ranks, which no job has."
         return
@@ -118,10 +118,10 @@ def _versions(processes: Sequence[Process], places: Sequence[RankSlot]) -> Itera
 
 
 def _versions_of_job(processes: Sequence[Process]) -> Iterator[str]:
-    for what, told in (("TensorFlow", _tensorflow), ("Python", _python)):
+    for what, version_of in (("TensorFlow", _tensorflow), ("Python", _python)):
         by_version: dict[str, list[Process]] = {}
         for process in processes:
-            version = told(process)
+            version = version_of(process)
             if not isinstance(version, Missing):
                 by_version.setdefault(version, []).append(process)
         if len(by_version) > 1:
@@ -177,8 +177,8 @@ def _behind(parts: Sequence[RankPart], places: Sequence[RankSlot]) -> Iterator[s
         least = middle - max(_BEHIND_RATIO * middle, _LEAST_BEHIND)
         late = [at for at, count in by_process.items() if count < least]
         if late and len(by_process) > 2:
-            told = some([f"{name(parts[at].process)} ({by_process[at]:,})" for at in late])
-            yield f"Of {key}, the middle process made {middle:,.0f} steps, and fewer: {told}."
+            names = some([f"{name(parts[at].process)} ({by_process[at]:,})" for at in late])
+            yield f"Of {key}, the middle process made {middle:,.0f} steps, and fewer: {names}."
 
 
 def _clocks(processes: Sequence[Process], clocks: Clocks) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Arrange one look at many runs as rows: what each process and each of its works is doing now."""
+"""Arrange a snapshot of many runs as rows: what each process and each of its loops is doing."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ NO_COUNT = Missing("the trace request is not valid")
 
 @dataclass(frozen=True, slots=True)
 class LoopRow:
-    """One work now. `count` is of completed steps; times are in ns, as of ProcessRow.
+    """A loop at this moment. `count` is completed steps; times are in ns, as in ProcessRow.
 
-    `index` is its number in the process, by which samples are asked for.
+    `index` is its number in the process, which trace requests use.
     """
 
     index: int
@@ -54,20 +54,21 @@ class LoopRow:
 
 @dataclass(frozen=True, slots=True)
 class ProcessRow:
-    """One process now. Times are in ns.
+    """A process at this moment. Times are in ns.
 
     `steps` are the completed steps of all loops since its start, as in every report.
     `steps_per_s`, `p50_ns`, `p95_ns` and `trend_ns` are those of its busiest kind of step, over all
-    threads that run it: of works within works the outer one. Times are exact, by the latest 1024
-    steps of a loop, without those that raised or were traced; `trend_ns` are medians of at most 24
-    stretches of them, newest last. `since_last_step_ns` is the time since any step ended.
-    `overhead_ratio` is of the wall time, since the start. `cpus_used` are cores, between the last
-    two pulses of the process, and `resident_bytes` is by the last: both are a second old, or older
-    where its steps are longer. `gpu_ratio` is the mean utilisation, and `gpu_memory_bytes` the
-    memory in use, of all accelerators of its machine, by whomever. The rate and
-    the machine's numbers of a process that has ended are Missing. `samples_left` of the latest
-    order are still to be taken. `goodput_ratio` is the share of productive steps since the start,
-    as `wall_time` has it. `program`, `title` and `group` are those of the Process.
+    threads that run it; of nested loops, the outer one counts. Times are exact, from the latest
+    1024 steps of a loop, without those that raised or were traced; `trend_ns` are medians of at
+    most 24 stretches of them, newest last. `since_last_step_ns` is the time since any step ended.
+    `overhead_ratio` is relative to the wall time since the start. `cpus_used` are cores between the
+    last two resource samples of the process, `resident_bytes` is from the last one: both are a
+    second old, or older if its steps are longer. `gpu_ratio` is the mean utilization of all
+    accelerators of its machine, and `gpu_memory_bytes` their memory in use, by any process. After
+    the end of the process, its rate and what is measured on the machine are Missing. `samples_left`
+    steps of the latest trace request are still to be traced. `goodput_ratio` is the share of
+    productive steps since the start, as in `wall_time`. `program`, `title` and `group` are those of
+    the Process.
     """
 
     folder: str
@@ -101,7 +102,7 @@ class ProcessRow:
 
 @dataclass(frozen=True, slots=True)
 class RunRow:
-    """One run now, with its processes by host and start."""
+    """A run at this moment, with its processes by host and start."""
 
     id: str
     directory: str
@@ -232,7 +233,7 @@ NO_ACCELERATOR = Missing("no accelerator was sampled on its machine")
 
 
 def cpus_used(resource_samples: Sequence[ResourceSample]) -> float | Missing:
-    """Return how many cores worked for a process between its last two pulses."""
+    """Return how many cores a process used between its last two resource samples."""
     if not resource_samples:
         return NO_RESOURCE_SAMPLE
     used_ns = [_cpu_ns(resource_sample) for resource_sample in resource_samples[-2:]]
@@ -249,22 +250,22 @@ def cpus_used(resource_samples: Sequence[ResourceSample]) -> float | Missing:
 
 
 def resident_bytes(resource_samples: Sequence[ResourceSample]) -> int | Missing:
-    """Return the memory of a process at its last pulse."""
+    """Return the memory of a process by its last resource sample."""
     return resource_samples[-1].resident_bytes if resource_samples else NO_RESOURCE_SAMPLE
 
 
 def devices_of(host: str, machines: Sequence[ResourceSample]) -> tuple[DeviceSample, ...]:
-    """Return the accelerators of a host as they were told last."""
-    told = (
+    """Return the accelerators of a host by its latest sample."""
+    samples = (
         resource_sample.devices
         for resource_sample in reversed(machines)
         if resource_sample.host == host
     )
-    return next(told, ())
+    return next(samples, ())
 
 
 def gpu_ratio(devices: Sequence[DeviceSample]) -> float | Missing:
-    """Return the mean utilisation of these accelerators."""
+    """Return the mean utilization of these accelerators."""
     ratios = [device.utilization_ratio for device in devices]
     known = [ratio for ratio in ratios if not isinstance(ratio, Missing)]
     if not known:
@@ -273,7 +274,7 @@ def gpu_ratio(devices: Sequence[DeviceSample]) -> float | Missing:
 
 
 def gpu_memory_bytes(devices: Sequence[DeviceSample]) -> int | Missing:
-    """Return the memory in use of these accelerators together."""
+    """Return the total memory in use of these accelerators."""
     sizes = [device.memory_used_bytes for device in devices]
     known = [size for size in sizes if not isinstance(size, Missing)]
     if not known:

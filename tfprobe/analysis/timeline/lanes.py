@@ -1,4 +1,4 @@
-"""Put the intervals of one thread or stream beside each other, so that none covers another."""
+"""Assign the intervals of one thread or stream to rows, so that none covers another."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tfprobe.profile.tables import Flags, Int64s
 
 
 class Lanes:
-    """The lanes of one thread or stream: boxes of one are beside each other or nested."""
+    """The lanes of one thread or stream: boxes in a lane are disjoint or nested."""
 
     def __init__(self, last: int) -> None:
         """Start after lane `last` of the device."""
@@ -35,20 +35,20 @@ class Lanes:
 
 
 def rows(start_ns: Int64s, end_ns: Int64s, *, most: int) -> Int64s:
-    """Return the row of each interval from 0 on, `most` where that many rows do not hold it.
+    """Return the row of each interval from 0 on, or `most` if it does not fit into that many rows.
 
-    Intervals come by their start, the longer of two that start as one first. One that lies inside
-    another has a row below it, and no two of one row have a moment in common.
+    Intervals come in the order of their starts; of two with one start, the longer comes first. An
+    interval inside another is in a row below it, and intervals of a row do not overlap.
     """
     lasts = end_ns > start_ns
     ends_ns = np.sort(end_ns[lasts])
-    # What began before and has not ended is around, if all are nested.
+    # If all are nested, whatever began before and has not ended encloses it.
     began: Int64s = np.cumsum(lasts) - lasts
     ended = np.searchsorted(ends_ns, start_ns, side="right")
     found: Int64s = np.minimum(began - ended, most)
     meets = _touching(found, start_ns, end_ns, most)
     if meets.any():
-        # Only those that hang together with such a pair are placed one by one, which takes long.
+        # Only intervals connected with such a pair are placed one by one, which is slow.
         group = np.cumsum(np.append(True, start_ns[1:] >= np.maximum.accumulate(end_ns)[:-1]))
         chosen = np.isin(group, np.unique(group[meets]))
         found[chosen] = _first_free(start_ns[chosen], end_ns[chosen], most)
@@ -56,7 +56,7 @@ def rows(start_ns: Int64s, end_ns: Int64s, *, most: int) -> Int64s:
 
 
 def _touching(row: Int64s, start_ns: Int64s, end_ns: Int64s, most: int) -> Flags:
-    """Say which intervals have moments in common with the one before them in their row."""
+    """Say which intervals overlap with the one before them in their row."""
     order = np.argsort(row, kind="stable")
     row, start_ns, end_ns = row[order], start_ns[order], end_ns[order]
     meets = (row[1:] == row[:-1]) & (start_ns[1:] < end_ns[:-1]) & (row[1:] < most)
@@ -66,7 +66,7 @@ def _touching(row: Int64s, start_ns: Int64s, end_ns: Int64s, most: int) -> Flags
 
 
 def _first_free(start_ns: Int64s, end_ns: Int64s, most: int) -> list[int]:
-    """Return the first row that is free for each, below all that it lies inside of."""
+    """Return the first free row for each, below all intervals that enclose it."""
     free_from_ns: list[int] = []
     found = []
     for start, end in zip(start_ns.tolist(), end_ns.tolist(), strict=True):
@@ -85,10 +85,10 @@ def _first_free(start_ns: Int64s, end_ns: Int64s, most: int) -> list[int]:
 
 @dataclass(frozen=True, slots=True)
 class Drawn:
-    """Slices and blocks, in the order they came; a slice is a block of one.
+    """Blocks of slices, in their order; a block may be a single slice.
 
     `longest` is the position of the longest slice of a block. A block begins with its first slice
-    and ends with its last one; `busy_ns` is how much of that they take.
+    and ends with its last one; `busy_ns` is how much of that the slices take.
     """
 
     longest: Int64s
@@ -99,23 +99,23 @@ class Drawn:
 
 
 class Window(NamedTuple):
-    """From when to when is drawn."""
+    """The range of time that is drawn."""
 
     from_ns: int
     to_ns: int
 
     @property
     def length_ns(self) -> int:
-        """Return how long that is."""
+        """Return its length."""
         return self.to_ns - self.from_ns
 
 
 def drawn(row: Int64s, start_ns: Int64s, end_ns: Int64s, window: Window, *, most: int) -> Drawn:
-    """Return what lies in a window, at most about `most` blocks.
+    """Return the slices in a window, merged to about `most` blocks.
 
-    Slices come by row and start, and do not overlap within a row. One that is longer than the
-    grain, which is the smallest that leaves so few blocks, is never merged; nor are those of two
-    rows. At the coarsest there are a few blocks in every row, whatever `most` says.
+    Slices come by row and start, and do not overlap within a row. Slices longer than the grain, the
+    smallest that leaves so few blocks, are never merged, nor are slices of two rows. At the
+    coarsest grain, every row has a few blocks, whatever `most` is.
     """
     inside = np.flatnonzero((start_ns <= window.to_ns) & (end_ns >= window.from_ns))
     row, start_ns, end_ns = row[inside], start_ns[inside], end_ns[inside]
@@ -128,9 +128,9 @@ def drawn(row: Int64s, start_ns: Int64s, end_ns: Int64s, window: Window, *, most
 
 
 def _first_of_blocks(row: Int64s, start_ns: Int64s, end_ns: Int64s, grain_ns: int) -> Flags:
-    """Say which slices begin a block: all but the small ones that start in one cell of a grid.
+    """Say which slices begin a block: all but small ones that start in one cell of a grid.
 
-    Nothing long lies between two of those: it would have ended in another cell.
+    No long slice is between two of those: it would have ended in another cell.
     """
     is_small = end_ns - start_ns < grain_ns
     cell = start_ns // grain_ns

@@ -1,4 +1,4 @@
-"""The same traced step of several ranks on one axis: what each did, and where they met.
+"""The same traced step of several ranks on one axis: what each did, and where they synchronized.
 
 If there are too many to draw, the ranks are chosen that others waited for, that are slow or took
 longest in this step, and the first ones.
@@ -18,11 +18,11 @@ from tfprobe.profile.profile import Capture, Process, Profile
 from tfprobe.profile.tables import Int64s
 
 MOST_RANKS = 24
-# Of those that are chosen for a reason: the rest are the first ranks.
+# At most this many are chosen for each reason; the rest are the first ranks.
 _MOST_LAST = 8
 _MOST_SLOW = 8
 _MOST_LONGEST = 8
-# A process that was killed and started again has had a step of this number, long before.
+# The step of a process that was killed and started again was long before, with the same number.
 _FAR_NS = 60_000_000_000
 
 
@@ -30,10 +30,9 @@ _FAR_NS = 60_000_000_000
 class RankStep:
     """The step of one rank.
 
-    `events` are rows of the aligned events. `last` counts the collectives to which it came
-    last, of `matched` ones, `waited_ns` is its time in them before all were there. Without
-    `is_on_clock` nobody knows how its clock is to the others', and it is drawn as if it had begun
-    when the step did that was asked for.
+    `events` are rows of the aligned events. The rank came last to `last` of the `matched`
+    collectives; `waited_ns` is its time in them before all ranks had begun them. Without
+    `is_on_clock` its clock is unknown, and it is drawn as if it had begun with the requested step.
     """
 
     capture: Capture
@@ -47,7 +46,7 @@ class RankStep:
 
 @dataclass(frozen=True, slots=True)
 class RankTimeline:
-    """The ranks by their numbers; times count from the first start of any, `zero_ns`."""
+    """The ranks by number; times are relative to the first start of any, `zero_ns`."""
 
     together: Aligned
     zero_ns: int
@@ -55,7 +54,7 @@ class RankTimeline:
     left_out: int
 
     def move_ns(self, rank: RankStep) -> int:
-        """Return what to add to times of a rank to have them count from the first start."""
+        """Return what to add to times of a rank to make them relative to the first start."""
         if rank.is_on_clock:
             return -self.zero_ns
         return self._requested.capture.start_ns - rank.capture.start_ns - self.zero_ns
@@ -70,7 +69,7 @@ SLOW, LONGEST = "slow", "longest here"
 
 
 def same_step(profile: Profile, capture: Capture) -> tuple[Capture, ...]:
-    """Return the captures of this step of this loop, one of each process that does it, too."""
+    """Return the captures of this step in all processes that run the loop."""
     own = loop_of(profile, capture)
     if own is None:
         return (capture,)
@@ -114,7 +113,7 @@ def timeline_of_step(
 
 
 def _living(together: Aligned, capture: Capture) -> list[Capture]:
-    """Return the captures of the step without those of processes that ended long before."""
+    """Return the captures of the step, without those of processes that ended long before."""
     found = same_step(together.profile, capture)
     is_known = _is_known(together, capture.process)
     return [

@@ -1,4 +1,4 @@
-"""Name what a slice is: the part of a step that it counts to, or something beside the parts."""
+"""Give each slice a category: the part of a step that it counts as, or something else."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ from tfprobe.profile.tables import Int8s, Int64s
 
 
 class SliceCategory(NamedTuple):
-    """What slices have in common; `group` is before, on, after or other, or "" beside the parts."""
+    """A category of slices; `group` is before, on, after or other, or "" if it is no part of a
+    step.
+    """
 
     name: str
     label: str
@@ -60,9 +62,9 @@ def of_spans(spans: Spans) -> Int8s:
 
 
 class PartBand(NamedTuple):
-    """What each moment of a step is charged to on one device, "" without an accelerator.
+    """The part that each moment of a step is attributed to on a device, "" without an accelerator.
 
-    `part` is a position in CATEGORIES; its moments stand by start and fill the step.
+    `part` is a position in CATEGORIES; the intervals are in the order of time and fill the step.
     """
 
     device: str
@@ -81,7 +83,7 @@ def bands_of(profile: Profile, capture: Capture, known: PartNames) -> tuple[Part
 def moments_of(
     profile: Profile, capture: Capture, rows: Executions, spans: Spans, known: PartNames
 ) -> Moments:
-    """Return what each moment of a step is charged to; `rows` and `spans` are those of it."""
+    """Return the part of each moment of a step; `rows` and `spans` are those of the step."""
     loop = loop_of(profile, capture)
     most_ns = fed_ns(capture, "" if loop is None else loop.kind)
     traced = list(traced_in(profile.activities, capture))
@@ -89,7 +91,7 @@ def moments_of(
 
 
 def bands(found: Moments, capture: Capture) -> Iterator[PartBand]:
-    """Give a band for each device, with times from the start of the step."""
+    """Yield a band for each device, with times from the start of the step."""
     for device, sets in found.by_device.items():
         parts = np.concatenate(
             [np.full(len(sets[each].start_ns), NUMBER[each.value], np.int8) for each in sets]
@@ -102,7 +104,7 @@ def bands(found: Moments, capture: Capture) -> Iterator[PartBand]:
 
 
 def loop_of(profile: Profile, capture: Capture) -> Loop | None:
-    """Return the loop of a capture, None where the recording does not tell."""
+    """Return the loop of a capture, None if unknown."""
     if isinstance(capture.loop, Missing):
         return None
     key = capture.process, capture.loop

@@ -1,4 +1,4 @@
-"""Lay out one traced step: threads, streams and other ranks as tracks, each with its slices."""
+"""Arrange one traced step as tracks: threads, streams and other ranks, each with its slices."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ from tfprobe.profile.capture_tables import Executions, Place, Spans
 from tfprobe.profile.profile import Capture, Loop, Profile
 from tfprobe.profile.tables import Flags, Int8s, Int64s, having
 
-# Deeper than this nobody looks; what lies deeper is counted.
+# Slices that are nested deeper are counted, not drawn.
 MOST_ROWS = 64
-# More threads than these are not drawn: those with the least slices are left out, and counted.
+# Of more threads, those with the fewest slices are counted, not drawn.
 MOST_TRACKS = 300
 MOST_RANKS = 64
 _MOST_COLLECTIVES_OF_A_RANK = 500
-# Times from the start of the step stay far below the whole numbers that a browser holds exactly.
+# Times from the start of the step stay far below the largest exact integer of a browser.
 _FARTHEST_NS = 2**52
 
 _TASK = re.compile(r"(/job:[^/]*/replica:\d+/task:\d+)")
 _DEVICE = re.compile(r"(?:device:)?([a-z_]+):(\d+)(?:/(stream|memcpy).*)?\Z", re.IGNORECASE)
 _NUMBERED = re.compile(r"(.*?)[/ ]?(-?\d+)\Z", re.DOTALL)
-# Of those in a group: the step above its activities, the thread of Python above the others.
+# First in a group: the step above its activities, the Python thread above the others.
 _FIRST_LANES = ("step", "python", "MainThread")
 
 
@@ -54,7 +54,7 @@ class TrackSource(IntEnum):
 class Other(NamedTuple):
     """A slice that is no row of the capture: the step itself, an activity, a step of another rank.
 
-    Times count from the start of the step; those of an activity are cut to what is drawn.
+    Times are relative to the start of the step; those of an activity are cut to what is drawn.
     """
 
     track: tuple[str, str]
@@ -67,9 +67,9 @@ class Other(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Track:
-    """A thread, a stream, or what else is drawn below each other; its slices are first to last.
+    """A thread, a stream, or another row of the drawing, with the slices from `first` to `last`.
 
-    `lane` is its name in the recording. `left_out` slices lie too deep to be drawn.
+    `lane` is its name in the recording. `left_out` slices are nested too deep to be drawn.
     """
 
     group: str
@@ -82,9 +82,9 @@ class Track:
 
 
 class Slices(NamedTuple):
-    """Columns, by track, row and start. Times count in ns from the start of the step.
+    """Columns, by track, row and start. Times are in ns from the start of the step.
 
-    `number` is the position in the table that `source` tells. `row` counts on from track to track.
+    `number` is the position in the table that `source` names. `row` counts through all tracks.
     """
 
     source: Int8s
@@ -97,11 +97,11 @@ class Slices(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class StepTracks:
-    """A step as it can be drawn. `tracks_left_out` had fewer slices than those there are.
+    """A step as it can be drawn. `tracks_left_out` counts tracks with fewer slices than these.
 
-    `row_at` and `span_at` are the places of its rows and spans in the tables of the profile.
-    `bands` are the parts of the step by device, `window` from when to when they go, and
-    `is_shifted` says that its rows came by another clock, and were moved to where the step begins.
+    `row_at` and `span_at` are the positions of its rows and spans in the tables of the profile.
+    `bands` are the parts of the step by device, `window` is their range of time. `is_shifted` says
+    that its rows had another clock, and were moved to the start of the step.
     """
 
     capture: Capture
@@ -196,7 +196,7 @@ def _slices(
 
 
 class _Keys:
-    """The tracks that were met, each with a number: (group, lane)."""
+    """The tracks so far, each with a number, by group and lane."""
 
     def __init__(self) -> None:
         self.known: dict[tuple[str, str], int] = {}
@@ -226,7 +226,7 @@ class _Keys:
         return np.array(numbers, dtype=np.int64)[inverse.reshape(-1)]
 
     def of_spans(self, spans: Spans) -> Int64s:
-        """Spans know their thread alone: where one track is of it, they lie there."""
+        """Spans only have a thread: they belong to its track if there is exactly one."""
         found, inverse = np.unique(spans.lane, return_inverse=True)
         numbers = []
         for each in found.tolist():
@@ -242,8 +242,8 @@ STEP, HOST, INPUT, RECEIVES, RANKS = (
     "Receives",
     "Other ranks",
 )
-# A receive waits beside what its thread runs, often dozens at a time: they have a track of their
-# own, below the threads that work.
+# Receives wait while their thread runs other ops, often dozens at a time: they have a track of
+# their own, below the threads that work.
 RECEIVE_OPS = ("RecvTensor", "Recv", "_HostRecv", "_Recv")
 
 
@@ -257,7 +257,7 @@ def _group(device: str, *, is_host: bool) -> str:
 
 
 def _in_order(found: Slices, keys: _Keys, for_later: Flags) -> tuple[Slices, tuple[Track, ...]]:
-    """Return the slices by track, row and start, and the tracks in the order they are drawn."""
+    """Return the slices by track, row and start, and the tracks in the order of the drawing."""
     known = list(keys.known)
     count = np.bincount(found.row, minlength=len(known))
     later = np.bincount(found.row[for_later], minlength=len(known))
@@ -300,7 +300,7 @@ def _in_order(found: Slices, keys: _Keys, for_later: Flags) -> tuple[Slices, tup
 
 
 def _rank(group: str, name: str) -> tuple[int, str, bool, str, int]:
-    """Return where a track is drawn: the step, host, accelerators, input, receives, other ranks."""
+    """Return the sort key of a track: step, host, accelerators, input, receives, other ranks."""
     places = {STEP: 0, INPUT: 3, RANKS: 5}
     of_task = 1 if group.startswith(HOST) else 4 if group.startswith(RECEIVES) else 2
     place = places.get(group, of_task)
@@ -310,7 +310,7 @@ def _rank(group: str, name: str) -> tuple[int, str, bool, str, int]:
 
 
 def _labels(tracks: Iterable[tuple[str, str]]) -> Mapping[tuple[str, str], str]:
-    """Return a short name for each track: ids of threads, of 20 digits, become 1, 2, 3."""
+    """Return a short name for each track: thread ids of 20 digits become 1, 2, 3."""
     found: dict[tuple[str, str], str] = {}
     met: dict[tuple[str, str], int] = {}
     for group, lane in tracks:
@@ -348,7 +348,7 @@ def _others(profile: Profile, capture: Capture) -> Iterator[Other]:
 
 
 def _ranks(profile: Profile, capture: Capture, loop: Loop | None) -> Iterator[Other]:
-    """Give the same step of other ranks, with its collectives, where it was at about that time."""
+    """Yield the same step of other ranks with its collectives, if it was at about the same time."""
     if loop is None:
         return
     same = {
@@ -388,6 +388,6 @@ def _is_alike(loop: Loop | None, other: Loop) -> bool:
 
 
 def _is_near(one: Capture, other: Capture) -> bool:
-    """Say whether two steps lie so that both can be seen at once."""
+    """Say whether two steps are close enough to be seen at once."""
     far_ns = 2 * max(one.duration_ns, other.duration_ns)
     return abs(one.start_ns - other.start_ns) <= far_ns

@@ -1,8 +1,8 @@
-"""Arrange what moves over the bus: by direction and by the op that caused it, and how much of it
+"""Sum up the copies over the bus by direction and by the op that caused them, and how much of them
 kernels hide.
 
-A copy is hidden while a kernel runs on the same accelerator, collectives aside: then it costs no
-time of its own. All of this is arithmetic with unions of intervals, so that nothing counts twice.
+A copy is hidden while a kernel other than a collective runs on the same accelerator: it then costs
+no time of its own. All sums are of unions of intervals, so that nothing counts twice.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ from tfprobe.profile.profile import Profile
 from tfprobe.profile.tables import Flags, Int32s, Int64s
 
 KIB, MIB = 2**10, 2**20
-# Least sizes of the classes. Up to 64 KiB a copy takes as long to start as to run: at the 12 GB/s
-# of PCIe 3 that many bytes take 5 µs.
+# Smallest sizes of the classes. Up to 64 KiB, a copy takes as long to start as to run: at the
+# 12 GB/s of PCIe 3, that many bytes take 5 µs.
 TINY_BYTES = 64 * KIB
 SIZE_CLASSES: tuple[int, ...] = (0, 4 * KIB, TINY_BYTES, MIB, 16 * MIB)
 NO_OP = "(unknown op)"
@@ -42,7 +42,7 @@ _S = 1e9
 
 @dataclass(frozen=True, slots=True)
 class Amount:
-    """Some copies. `bytes` and `sized_ns` are of the `sized` ones, which tell their size."""
+    """Some copies. `bytes` and `sized_ns` are of the `sized` ones, whose size is known."""
 
     count: int
     sized: int
@@ -62,7 +62,7 @@ class Amount:
 
 @dataclass(frozen=True, slots=True)
 class BusyTime:
-    """How long something was under way, and how much of that a kernel hid; unions of intervals."""
+    """How long something was running, and how much of that a kernel hid; unions of intervals."""
 
     busy_ns: int
     hidden_ns: int
@@ -78,7 +78,7 @@ class BusyTime:
 
 @dataclass(frozen=True, slots=True)
 class TransferFlow:
-    """What moved in one direction, all accelerators together, whose busy times are added up."""
+    """What moved in one direction, with all accelerators and their busy times added up."""
 
     move: Move
     amount: Amount
@@ -89,7 +89,7 @@ class TransferFlow:
 
 @dataclass(frozen=True, slots=True)
 class TransferCause:
-    """The copies in one direction of one op, layer or line; `exposed_ns` no kernel hid."""
+    """The copies in one direction of one op, layer or line; no kernel hid `exposed_ns` of them."""
 
     label: str
     move: Move
@@ -99,7 +99,7 @@ class TransferCause:
 
 @dataclass(frozen=True, slots=True)
 class SizeClass:
-    """The copies, memsets aside, of at least these bytes, up to the next class."""
+    """The copies, without memsets, of at least this size, up to the next class."""
 
     least_bytes: int
     amount: Amount
@@ -107,9 +107,9 @@ class SizeClass:
 
 @dataclass(frozen=True, slots=True)
 class Transfers:
-    """What moved in `steps` traced steps of these accelerators, the dearest causes first.
+    """What moved in `steps` traced steps of these accelerators, the most expensive causes first.
 
-    `copying` is the time in which anything moved in any direction, memsets aside.
+    `copying` is the time in which anything moved in any direction, without memsets.
     """
 
     steps: int
@@ -121,12 +121,12 @@ class Transfers:
 
     @property
     def exposed_ns_per_step(self) -> float:
-        """Return how long a step of an accelerator was with nothing but copies going on."""
+        """Return for how long of a step an accelerator did nothing but copy."""
         return self.copying.exposed_ns / max(self.steps * len(self.accelerators), 1)
 
 
 def transfers(profile: Profile, origins: Origins, by: By = "op") -> Transfers | Missing:
-    """Return what moved in the traced steps of a profile, or why that is not known."""
+    """Return what moved in the traced steps of a profile, or why that is unknown."""
     rows = profile.executions
     if not profile.captures:
         return Missing("no step was traced")
@@ -166,7 +166,7 @@ def _why_none(profile: Profile) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Group:
-    """The copies of one accelerator in one step, as positions in Copies; and its kernels."""
+    """The copies of one accelerator in one step, as positions in Copies, and its kernels."""
 
     copies: Int64s
     kernels: Intervals
@@ -258,7 +258,7 @@ def _causes(
     duration_ns, is_sized = rows.duration_ns[found.row], found.bytes > 0
 
     def total(amount: Int64s | Flags) -> list[int]:
-        # Exact: neither ns nor bytes of a run come near 2**53.
+        # Exact: the ns and bytes of a run are far below 2**53.
         sums: list[int] = np.bincount(group.reshape(-1), amount).astype(np.int64).tolist()
         return sums
 
@@ -285,9 +285,9 @@ def _label(op: str, origins: Origins, by: By) -> str:
 
 
 def _ops(profile: Profile, found: Copies) -> tuple[Int64s, list[str]]:
-    """Return the number of the op that caused each copy, and the ops by their numbers.
+    """Return the number of the op that caused each copy, and the ops by number.
 
-    It is "" where neither the copy nor the call that started it tells.
+    The op is "" if neither the copy nor the call that started it names one.
     """
     rows = profile.executions
     ops = {"": 0}
@@ -305,14 +305,14 @@ def _ops(profile: Profile, found: Copies) -> tuple[Int64s, list[str]]:
 
 
 def _named(rows: Executions, row: Int64s, ops: dict[str, int]) -> Int64s:
-    """Return the number of the op that each row itself names; what is new is added to `ops`."""
+    """Return the number of the op that each row itself names; new ops are added to `ops`."""
     strings, width = rows.strings, len(rows.strings.values)
     pair = rows.name[row].astype(np.int64) * width + rows.op_type[row]
     pairs, inverse = np.unique(pair, return_inverse=True)
     causes = [cause(strings[each // width], strings[each % width]) for each in pairs.tolist()]
     numbers = np.array([ops.setdefault(each, len(ops)) for each in causes], dtype=np.int64)
     op: Int64s = numbers[inverse]
-    # A copy has a text of its own where its size is in it: looked at only where nothing else tells.
+    # A text with a size in it differs from copy to copy: it is parsed only if nothing else helps.
     silent = np.flatnonzero(op == 0)
     details, inverse = np.unique(rows.detail[row[silent]], return_inverse=True)
     causes = [cause("", "", strings[detail]) for detail in details.tolist()]
@@ -335,7 +335,7 @@ _NO_OP = re.compile(r"mem(?:cpy|set)|unknown\Z|CopyHostTo|CopyDeviceTo|\Z", re.I
 
 
 def cause(name: str, op_type: str, detail: str = "") -> str:
-    """Return the op that a copy's record means, "" where it has only the driver's words for it."""
+    """Return the op that a copy's record names, "" if it has only the driver's name."""
     if _NO_OP.match(name) or (name == op_type and _NO_OP.match(op_type)):
         label = _LABEL.match(detail)
         name = (label["edge"] or label["op"]) if label else ""

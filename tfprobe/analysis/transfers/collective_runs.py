@@ -1,6 +1,6 @@
-"""Find the executions of collectives in traced steps, each once, however many rows tell of it.
+"""Find the executions of collectives in traced steps, each once, however many rows it has.
 
-Says nothing of other ranks; `synchronization_events` sets them beside each other.
+It looks at one rank; `distributed.synchronization_events` matches those of several.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ from tfprobe.profile.capture_tables import Executions, Place
 from tfprobe.profile.profile import Profile
 from tfprobe.profile.tables import Flags, Int64s, having
 
-# Of an op that goes on by itself there is a row of the thread that started it; from TensorFlow 2.5
-# on one on this lane, from its start until it is done; and one of the thread that carried it out.
+# An asynchronous op has a row on the thread that started it; from TensorFlow 2.5 on, one on this
+# lane from its start to its end; and one on the thread that carried it out.
 _ASYNC_LANE = "async"
 _UNKNOWN = -1
-# A row, the start and the end of the execution it is of, and how long that was queued.
+# A row, the start and the end of its execution, and how long that was queued.
 _Run = tuple[int, int, int, int]
 _Turn = tuple[int, int, int]
 
 
 @dataclass(frozen=True, slots=True)
 class CollectiveRuns:
-    """Executions of collectives, one a row of the columns.
+    """Executions of collectives, as columns.
 
     `row` is one of its rows in the profile; `nth` counts those of a name in a step; `queued_ns` is
-    -1 where it is not known. `found` says of each row of the profile whether it is a collective's.
+    -1 if unknown. `found` says for each row of the profile whether it is of a collective.
     """
 
     found: Flags
@@ -51,7 +51,7 @@ class CollectiveRuns:
 
 
 def collective_runs(profile: Profile) -> CollectiveRuns:
-    """Return the executions, by capture, name and start: of kernels where a step has any."""
+    """Return the executions, by capture, name and start: those of kernels if a step has any."""
     rows = profile.executions
     found = is_collective(rows, profile.spans)
     kernels = _sorted(rows, np.flatnonzero(found & (rows.place == Place.ACCELERATOR)))
@@ -72,14 +72,14 @@ def collective_runs(profile: Profile) -> CollectiveRuns:
 
 
 def turn_of_each(keys: Int64s) -> Int64s:
-    """Return the place of each among those with its key, which stand together."""
+    """Return the position of each among those with its key, which are adjacent."""
     first = np.flatnonzero(np.concatenate(([True], keys[1:] != keys[:-1]))) if len(keys) else keys
     counts = np.diff(np.concatenate((first, [len(keys)])))
     return np.arange(len(keys), dtype=np.int64) - np.repeat(first, counts)
 
 
 def _kernel_runs(profile: Profile, kernels: Int64s) -> Iterator[_Run]:
-    """Give the executions that kernels are; they queue behind their launch."""
+    """Yield the executions of kernels, which are queued after their launch."""
     rows, spans = profile.executions, profile.spans
     span = launches(rows, spans)[kernels]
     for at, call in zip(kernels.tolist(), span.tolist(), strict=True):
@@ -92,7 +92,7 @@ def _kernel_runs(profile: Profile, kernels: Int64s) -> Iterator[_Run]:
 
 
 def _op_runs(rows: Executions, ops: Int64s) -> Iterator[_Run]:
-    """Give the executions that rows of ops tell of, of which each may have up to three."""
+    """Yield the executions of ops, each of which may have up to three rows."""
     lanes = rows.lane[ops]
     is_whole = having(rows.strings, lanes, lambda text: text == _ASYNC_LANE)
     is_carrier = having(rows.strings, lanes, lambda text: CARRIERS in text)
@@ -108,13 +108,13 @@ def _op_runs(rows: Executions, ops: Int64s) -> Iterator[_Run]:
             is_before = rows.start_ns[launch] <= rows.start_ns[at]
             yield _run(rows, launch if is_before else at, at, at if launch != at else None)
     for turn, at in started.items():
-        # Where others of the name tell when they were done, one that does not was still going on.
+        # If others of the name have an end, one without was still running.
         if turn[0] not in finished:
             yield _run(rows, at, at, None)
 
 
 def _by_turn(rows: Executions, at: Int64s) -> dict[_Turn, int]:
-    """Return rows by their name, capture, and how many of the name came before in it."""
+    """Return rows by name, capture, and how many of the name came before in the capture."""
     at = _sorted(rows, at)
     nth = turn_of_each(_keys(rows, at))
     turns = zip(rows.name[at].tolist(), rows.capture[at].tolist(), nth.tolist(), strict=True)
@@ -139,7 +139,7 @@ def _sorted(rows: Executions, at: Int64s) -> Int64s:
     return found
 
 
-# Host ops that compute nothing themselves: they call functions, or wait.
+# Host ops that compute nothing themselves: they call functions or wait.
 _NO_LOOP = (
     "PartitionedCall",
     "StatefulPartitionedCall",
@@ -159,9 +159,9 @@ _NO_LOOP = (
 
 
 def overlap(rows: Executions, runs: CollectiveRuns) -> BusyTime:
-    """Return how long collectives were under way, and how much of that computation hid.
+    """Return how long collectives were running, and how much of that computation hid.
 
-    Computation is other kernels of the accelerator; of ops on a host, other ops of the process.
+    Computation is other kernels of the accelerator, or for ops on a host, other ops of the process.
     """
     accelerator = accelerators(rows)
     no_loop = np.array([text.startswith(_NO_LOOP) for text in rows.strings.values], dtype=np.bool_)

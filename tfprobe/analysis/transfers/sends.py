@@ -1,4 +1,4 @@
-"""Arrange what devices and tasks send each other: by op and by both ends."""
+"""Sum up what devices and tasks send each other, by op and by both ends."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from tfprobe.profile.profile import Profile
 from tfprobe.profile.tables import Flags, having
 
 OPS: tuple[str, ...] = ("RecvTensor", "Recv", "Send", "_HostRecv", "_HostSend", "_Recv", "_Send")
-# What TensorFlow writes of a tensor from another task: "[1.2MB] grad from /job:ps/... to /job:...".
+# TensorFlow's label of a tensor from another task: "[1.2MB] grad from /job:ps/... to /job:...".
 _LABEL = re.compile(
     r"\[(?P<size>[\d.]+)(?P<unit>[KMG]?i?B)\] (?:\[\S+b/s\] )?(?P<tensor>.*)"
     r" from (?P<from>\S+) to (?P<to>\S+)"
 )
-# The tensor that a Send and a Recv have between them is named by their edge, they by a number.
+# The tensor between a Send and a Recv is named after their edge, the ops have a number.
 _EDGE = re.compile(r"\Aedge_\d+_|/_\d+\Z")
 _DEVICE = re.compile(r"/device:.*|/[cg]pu:.*", re.IGNORECASE)
 _UNITS = {"B": 1, "KB": 2**10, "KiB": 2**10, "MB": 2**20, "MiB": 2**20, "GB": 2**30, "GiB": 2**30}
@@ -29,10 +29,10 @@ _UNITS = {"B": 1, "KB": 2**10, "KiB": 2**10, "MB": 2**20, "MiB": 2**20, "GB": 2*
 
 @dataclass(frozen=True, slots=True)
 class Sends:
-    """Sends or receives between two ends, "" where an end is not known.
+    """Sends or receives between two ends, "" if an end is unknown.
 
-    `time_ns` is from the start of the op until it was done; of a receive, that is mostly waiting
-    for what is sent to be made. `bytes` are those of the `sized` ones.
+    `time_ns` is from the start of the op to its end; for a receive, that is mostly waiting for what
+    is sent to be computed. `bytes` are those of the `sized` ones.
     """
 
     op_type: str
@@ -46,7 +46,7 @@ class Sends:
 
 @dataclass(frozen=True, slots=True)
 class Ends:
-    """What TensorFlow says of a tensor that is sent: which, between which devices, how large."""
+    """TensorFlow's description of a tensor that is sent: its name, devices and size."""
 
     tensor: str
     source: str
@@ -55,17 +55,17 @@ class Ends:
 
     @property
     def is_within_task(self) -> bool:
-        """Say whether it stays in one task, between two devices of it."""
+        """Say whether both devices are of one task."""
         return bool(self.source) and task_of(self.source) == task_of(self.target)
 
 
 def task_of(device: str) -> str:
-    """Return the task of a device: "/job:ps/replica:0/task:0" of that with its "/device:CPU:0"."""
+    """Return the task of a device: "/job:ps/replica:0/task:0" for that with "/device:CPU:0"."""
     return _DEVICE.sub("", device)
 
 
 def ends_of(detail: str) -> Ends | None:
-    """Return what the label of a row tells of a tensor that is sent."""
+    """Return what the label of a row says about a tensor that is sent."""
     label = _LABEL.search(detail)
     if label is None:
         return None
@@ -74,12 +74,12 @@ def ends_of(detail: str) -> Ends | None:
 
 
 def tensor_of(name: str) -> str:
-    """Return the name of a tensor by that of its edge, or by that of its Send or Recv."""
+    """Return the name of a tensor, given that of its edge, Send or Recv."""
     return _EDGE.sub("", name)
 
 
 def is_sent(rows: Executions) -> Flags:
-    """Say of each row whether it sends or receives, for the steps themselves."""
+    """Say for each row whether it sends or receives, for the step itself."""
     are_sent = having(rows.strings, rows.op_type, OPS.__contains__)
     found: Flags = are_sent & (rows.place == Place.HOST) & ~rows.background
     return found
@@ -112,7 +112,7 @@ def sends(profile: Profile, origins: Origins) -> tuple[Sends, ...] | Missing:
 
 
 def _ends(detail: str, node: Node | None) -> tuple[str, str, int]:
-    """Return where a tensor is sent from and to, and its bytes, 0 where untold."""
+    """Return where a tensor is sent from and to, and its bytes, 0 if unknown."""
     label = ends_of(detail)
     if label is not None:
         return label.source, label.target, label.bytes

@@ -1,4 +1,4 @@
-"""Write the processes of a job beside each other as the tfprobe.ranks/1 document."""
+"""Convert the comparison of the processes of a job to the tfprobe.ranks/1 document."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SCHEMA = "tfprobe.ranks/1"
 
 
 def ranks_document(found: RankComparison, run: str, problems: Sequence[Problem] = ()) -> Document:
-    """Return the document: times in ns, bytes, ratios of 1; None where something is not known."""
+    """Return the document: times in ns, bytes, ratios of 1; None for what is unknown."""
     return {
         "schema": SCHEMA,
         "run": run,

@@ -1,4 +1,4 @@
-"""Lay out the processes of a job beside each other: of many, the few that matter."""
+"""Render the comparison of the processes of a job: all of few, or the few that matter of many."""
 
 from __future__ import annotations
 
@@ -56,9 +56,9 @@ _MEASURES: dict[Measure, str] = {
 }
 # Tracing makes a step longer.
 _STEPS: dict[Measure, str] = {"inside": "traced step"}
-# What roles are called when there are several of one.
+# Plurals of roles.
 _SEVERAL = {"worker": "workers", "chief": "chiefs", "evaluator": "evaluators"}
-# A cell of the strip is a step over the middle process's.
+# A cell of the strip is the time of a step divided by the median process's.
 _SHADES = ((1.02, "·"), (1.1, "░"), (1.25, "▒"), (2.0, "▓"))
 _SLOWEST = "█"
 
@@ -172,7 +172,7 @@ def _table(found: RankComparison, width: int) -> Iterator[RenderableType]:
 
 
 def _that_matter(found: RankComparison) -> Sequence[RankRow]:
-    """Return all rows of few; of many those that stand out, in their order."""
+    """Return all rows if they are few, else those that stand out, in their order."""
     if len(found.rows) <= MOST_ROWS:
         return found.rows
     named = {straggler.process for straggler in found.stragglers}

@@ -1,4 +1,4 @@
-"""Lay out what a step moves: over the bus, in collectives, and between tasks."""
+"""Render what a step moves: over the bus, in collectives, and between tasks."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ TITLES = {
     Move.DEVICE_TO_DEVICE: "device to device",
     Move.MEMSET: "memset",
 }
-# Of more rows a reader looks at none; --json has all of them.
+# More rows would not be read; --json has all of them.
 MOST_ROWS = 12
 _FLOW = (
     TextColumn("direction", is_number=False),
@@ -79,7 +79,7 @@ _SENDS = (
 
 
 def render_transfers(moves: TransferReport, by: By, *, width: int, colour: bool) -> str:
-    """Return what moves as text; times and counts are those of a step on average."""
+    """Return what moves as text; times and counts are means per step."""
     return page.render(_parts(moves, by, width), width=width, colour=colour)
 
 
@@ -132,7 +132,7 @@ def _exposed(found: Transfers) -> str:
 
 
 def _tiny(found: Transfers) -> str:
-    """Say that most copies are tiny, where they are."""
+    """Return a sentence if most copies are tiny."""
     sized = sum(size.amount.count for size in found.sizes)
     tiny = [size.amount for size in found.sizes if size.least_bytes < TINY_BYTES]
     count = sum(each.count for each in tiny)
@@ -243,7 +243,7 @@ def _send(found: Sends, steps: int) -> Sequence[str]:
 
 
 def _per(count: int, steps: int) -> str:
-    """Write a count of all steps as that of one."""
+    """Format a count of all steps as the mean per step."""
     return numbers.plain(count / steps)
 
 
