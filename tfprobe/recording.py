@@ -1,4 +1,4 @@
-"""The Python door to a recording, `tfprobe.open_run`. Like cli it may import all."""
+"""Python API of a recording: `tfprobe.open_run`. Like `cli`, it may import every room."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ from tfprobe.runs.liveness import this_machine
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """What has happened in a run since the update before; in the first one, all until then.
+    """What has happened in a run since the last update; the first update has everything so far.
 
-    `steps` are the new steps of each loop that has any, `captures` the new traced steps,
-    `appeared` and `ended` the processes that did. Their numbers are places in `profile()`.
+    `steps` has the new steps of each loop that has any, `captures` the new traced steps, `appeared`
+    and `ended` the processes that started or ended. Their indices are positions in `profile()`.
     """
 
     at_unix_ns: int
@@ -41,22 +41,23 @@ class Update:
     _whole: Profile = field(repr=False)
 
     def profile(self) -> Profile:
-        """Return the tables of the whole run as it was then."""
+        """Return the tables of the whole run at the time of the update."""
         return self._whole
 
     def captured(self) -> Profile:
-        """Return the tables with the new captures alone, numbered from 0."""
+        """Return the tables with only the new captures, numbered from 0."""
         return self._whole.only(self.captures)
 
 
 class Recording:
     """A run directory opened for reading.
 
-    It shows the run as it was when first asked for; `follow` tells what happens in it from then on.
+    Its attributes show the run as it was when they were first read; `follow` gives what happens in
+    it afterwards.
     """
 
     def __init__(self, folder: RunFolder) -> None:
-        """Keep the run directory; nothing is read before it is asked for."""
+        """Remember the run directory; files are read when an attribute needs them."""
         self._folder = folder
 
     def __repr__(self) -> str:
@@ -98,14 +99,14 @@ class Recording:
         return published(report_document(gather_report(self._profile), advice))
 
     def follow(self, every_s: float = 1.0, *, timeout_s: float | None = None) -> Iterator[Update]:
-        """Give an update whenever something is new, looking every `every_s` seconds, until the end.
+        """Yield an update whenever something is new, checking every `every_s` seconds.
 
-        The first comes at once. The last is of the run as it ended; of one that runs on another
-        machine only its own files tell that, so where it is killed there is no last one.
-        `timeout_s` ends it after so long at the latest. Only what is new is read, and where that
+        The first update comes at once. The iterator ends with an update of the ended run, or after
+        `timeout_s` seconds. The end of a run on another machine is known only from its files: if
+        that run is killed, the iterator does not end by itself. Only new data is read. If reading
         takes longer than half of `every_s`, the pause is as long as the reading.
 
-        Raises UsageError for times that are none, UnreadableInput when the run is removed.
+        Raises UsageError for times that are not positive, UnreadableInput if the run is removed.
         """
         if not every_s > 0 or (timeout_s is not None and not timeout_s >= 0):
             given = f"every_s={every_s!r}, timeout_s={timeout_s!r}"
@@ -153,9 +154,12 @@ def _update(profile: Profile, before: Profile | None) -> Update:
 
 
 def open_run(path: str | Path = "latest", *, output: str | Path | None = None) -> Recording:
-    """Open a run: a directory, a run id in `output`, `latest`, the newest one there, or a URL.
+    """Open a run for reading.
 
-    Raises UnreadableInput when `path` names no run, NoAnswer when there is no run at all.
+    `path` is a run directory, the id of a run in `output`, `latest` for the newest run there, or a
+    URL of remote storage.
+
+    Raises UnreadableInput if `path` names no run, NoAnswer if there is no run at all.
     """
     if isinstance(path, str) and "://" in path:
         from tfprobe.runs.remote.mirror import fetched_run
@@ -170,10 +174,10 @@ ENDED = frozenset({"finished", "failed", "terminated", "replaced", "killed"})
 
 @dataclass(frozen=True, slots=True)
 class NewSteps:
-    """The steps that one loop has made since: `count` were completed, `raised` raised.
+    """The new steps of one loop: `count` were completed, `raised` raised an exception.
 
-    `times` holds them oldest first, in monotonic ns; where there were more than the recording keeps
-    of a loop, the latest.
+    `times` has them oldest first, in monotonic ns. If there are more than the recording keeps of a
+    loop, it has the latest.
     """
 
     loop: Loop
@@ -189,7 +193,7 @@ class NewSteps:
 
     @property
     def durations_ns(self) -> npt.NDArray[np.int64]:
-        """Return how long each of `times` took that was completed."""
+        """Return the duration of each completed step in `times`."""
         completed = ~self.times.raised
         durations_ns: npt.NDArray[np.int64] = (self.times.end_ns - self.times.start_ns)[completed]
         return durations_ns
@@ -197,9 +201,9 @@ class NewSteps:
 
 @dataclass(frozen=True, slots=True)
 class News:
-    """What has happened in a run since. Loops and captures without any news are left out.
+    """The difference between two profiles of a run. Loops without new steps are left out.
 
-    Works, captures and processes are those of the later profile.
+    Loops, captures and processes are those of the later profile.
     """
 
     steps: tuple[NewSteps, ...]
@@ -209,7 +213,7 @@ class News:
 
 
 def news(profile: Profile, before: Profile | None = None) -> News:
-    """Return what is new in a profile; where there was none before, all of it is."""
+    """Return what is new in a profile; without an earlier one, everything is."""
     old = _Old(before)
     return News(
         steps=tuple(_new_steps(profile, old)),
@@ -230,7 +234,7 @@ def news(profile: Profile, before: Profile | None = None) -> News:
 
 
 class _Old:
-    """What there was before, by what stays: places may move as processes come."""
+    """The earlier profile by keys that stay: positions change when processes appear."""
 
     def __init__(self, profile: Profile | None) -> None:
         processes = () if profile is None else profile.processes
@@ -246,7 +250,7 @@ def _new_steps(profile: Profile, old: _Old) -> list[NewSteps]:
     for loop in profile.loops:
         known = old.loops.get((*_key(profile.processes[loop.process]), loop.index))
         if known is not None and known.executed > loop.executed:
-            known = None  # another process wrote in the place of the one before
+            known = None  # the folder was replaced by that of another process
         executed, raised = (0, 0) if known is None else (known.executed, known.raised)
         if loop.executed > executed:
             since = _since(loop.recent, executed)

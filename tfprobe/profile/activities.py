@@ -1,4 +1,4 @@
-"""Hold what a process did besides steps: named activities, the time between steps, its machine."""
+"""Records of what a process did besides steps: activities, gaps, its machine, its stacks."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ class Activity:
 
     `kind` is one of import, build, compile, trace, data, train, evaluate, predict, save, callbacks,
     summary, or "user" for one that the program named itself (`tfprobe.activity`). `name` is what
-    was called, `thread` where. Of something that happens often only some intervals are kept:
-    `count` and `total_ns` are those of all of this kind and name up to and with this one.
-    `file` and `line` are where the job called for it; "" and 0 where that is not known.
+    was called, `thread` the thread that called it. Of frequent activities only some intervals are
+    kept: `count` and `total_ns` cover all of this kind and name up to and including this one.
+    `file` and `line` are where the job called it; "" and 0 if unknown.
     """
 
     process: int
@@ -40,10 +40,10 @@ class Activity:
 class Call:
     """A function that ran between two steps, by where it was called from.
 
-    `parent` is a position in `Gap.calls`, None for what was called by, or is, code around the step.
-    `file` is "" and `line` 0 for a function written in C, whose `function` is "module.name".
-    `line` is the first of the function, `called_line` the one in its parent that called it.
-    `self_ns` is its own time, without what it called.
+    `parent` is a position in `Gap.calls`, None for code around the step and what it called.
+    `line` is the first line of the function, `called_line` the line of its parent that called it.
+    A function written in C has "" as `file`, 0 as `line` and "module.name" as `function`.
+    `self_ns` is its own time, without the functions that it called.
     """
 
     parent: int | None
@@ -60,11 +60,11 @@ class Call:
 class Gap:
     """The time of a thread from the end of a step to the start of the next, in unix ns.
 
-    The self times of `calls` sum to `duration_ns`. Where `cut`, watching ended before the next
-    step began: after too many calls, or because no step came.
-    `cost_ns` is what watching added to it, by the agent's own measure; it is in `duration_ns`.
-    `why` is "traced" behind a traced step, "sampled" of one gap among others, and "foreseen" of a
-    long one that was due. `cpu_ns` is the CPU time of its thread, watching included.
+    The self times of `calls` sum to `duration_ns`. `cut` says that watching ended before the next
+    step began: after too many calls, or because no step came. `cost_ns` is what watching added, as
+    measured by the agent; it is part of `duration_ns`. `why` is "traced" after a traced step,
+    "sampled" for a gap chosen among others, "foreseen" for a long gap that was expected. `cpu_ns`
+    is the CPU time of its thread, including watching.
     """
 
     process: int
@@ -81,11 +81,11 @@ class Gap:
 
 @dataclass(frozen=True, slots=True)
 class ThreadUse:
-    """CPU time of one thread of Python, or of threads that Python did not start, by their name.
+    """CPU time of one thread of Python, or of threads that Python did not start, by name.
 
-    `file`, `line` and `function` are where it stood: the job's innermost code where it runs any;
-    `is_in_python` says that it was stopped there between two instructions of Python, and not within
-    a call. A place without a `cpu_ns` is that of Python in a thread that Python did not start.
+    `file`, `line` and `function` are where it was: in the innermost code of the job, if any.
+    `is_in_python` says that it was between two instructions of Python there, and not in a call. If
+    `cpu_ns` is missing, the place is that of Python code in a thread that Python did not start.
     """
 
     name: str
@@ -101,10 +101,10 @@ class ThreadUse:
 
 @dataclass(frozen=True, slots=True)
 class ThreadTimes:
-    """What the threads of a process used from `since_ns` to the pulse; unix ns.
+    """What the threads of a process used from `since_ns` to the sample; unix ns.
 
-    The first sample of a process has no `since_ns`: it tells of all the time that threads had been
-    there. `unmapped` threads of Python are among the others.
+    The first sample of a process has no `since_ns`: it covers the whole life of its threads.
+    `unmapped` threads of Python are counted among the others.
     """
 
     since_ns: int | Missing
@@ -114,18 +114,26 @@ class ThreadTimes:
 
 @dataclass(frozen=True, slots=True)
 class ResourceSample:
-    """What a process and its machine used up to one moment, in unix ns; counters since its start.
+    """What a process and its machine have used at one moment, in unix ns.
 
-    `steps` counts those of all loops. Switches are context switches, `read_bytes` and
-    `written_bytes` of storage. `cpus` are those it may run on; `cpu_limit` is the number of CPUs
-    that its cgroup allows, `throttled_ns` how long that held it back. `major_faults` are page
-    faults that had to read from storage, `run_delay_ns` is how long its first thread was ready to
-    run and had no CPU, `gc_ns` what garbage collections took; `gc_pauses` are starts and ends, unix
-    ns, of the longest of them since the pulse before. `machine_...` are sums over all CPUs of the
-    machine, whoever ran on them: busy, idle while somebody waited for storage, and taken by the
-    hypervisor. `thread_times` is CPU time by thread, which not each pulse has. `process` is None
-    for a sample of the accelerators of a machine, `host`, alone, which `devices` holds. All are
-    taken as a step begins but one `at_exit`, when what the steps held may have been given back.
+    Counters count from the start of the process.
+
+    - `steps` is the number of steps of all loops.
+    - Switches are context switches; `read_bytes` and `written_bytes` are those of storage.
+    - `cpus` is how many CPUs it may run on, `cpu_limit` how many its cgroup allows, `throttled_ns`
+      how long that limit stopped it.
+    - `major_faults` are page faults that read from storage; `run_delay_ns` is how long its first
+      thread was ready to run and had no CPU.
+    - `gc_ns` is the time of garbage collections; `gc_pauses` has starts and ends, unix ns, of the
+      longest ones since the sample before.
+    - `machine_...` are sums over all CPUs of the machine, whoever ran on them: busy, idle while
+      waiting for storage, and taken by the hypervisor.
+    - `thread_times` is CPU time by thread; not every sample has it.
+    - `process` is None in a sample of the accelerators of the machine `host`, which are in
+      `devices`.
+
+    A sample is taken when a step begins, except the one `at_exit`, when memory of the steps may
+    already have been freed.
     """
 
     process: int | None
@@ -161,7 +169,7 @@ class ResourceSample:
 
 @dataclass(frozen=True, slots=True)
 class DeviceSample:
-    """What NVML says of one accelerator at one moment. Ratios are 0..1; PCIe in bytes a second."""
+    """What NVML reports for one accelerator at one moment. Ratios are 0..1."""
 
     index: int
     name: str
@@ -179,12 +187,12 @@ class DeviceSample:
 
 
 Int64s = npt.NDArray[np.int64]
-# Of a stretch in which no Python ran on its thread.
+# The node of an interval in which no Python code ran on the thread.
 NO_STACK = -1
 
 
 class SampledFrame(NamedTuple):
-    """A line of a function; `file` is "" of one that a damaged recording has lost."""
+    """A line of a function; `file` is "" if a damaged recording has lost it."""
 
     file: str
     line: int
@@ -192,14 +200,14 @@ class SampledFrame(NamedTuple):
 
 
 class SampledThread(NamedTuple):
-    """A thread by the number that py-spy gives it: the native one, or that of pthreads."""
+    """A thread, with the id that py-spy reports: the native one, or that of pthreads."""
 
     id: int
     name: str
 
 
 class SampledChunk(NamedTuple):
-    """What one reader did, in unix ns. `samples` are those of all threads, `errors` what failed."""
+    """What one sampler did, in unix ns. `samples` counts all threads, `errors` failed samples."""
 
     start_ns: int
     end_ns: int
@@ -211,12 +219,13 @@ class SampledChunk(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class StackSamples:
-    """The stacks of one process, the same on a thread until the next row of it, in unix ns.
+    """The sampled stacks of one process, in unix ns.
 
-    A row's stack was read at `read_ns`, where it was first seen to differ; `start_ns` is half a
-    sample before, since nobody knows when between two samples it changed. `nodes` has the innermost
-    call of each row as a position in the call paths: `callers` and `frame_of`, callers first.
-    `refusals` say why there are no stacks of some of the time.
+    A row's stack lasts until the next row of its thread. It was read at `read_ns`, when it was
+    first seen to differ; `start_ns` is half a sample earlier, as it changed at an unknown time
+    between two samples. `nodes` has the innermost call of each row as a position in the call paths
+    `callers` and `frame_of`, which have callers first.
+    `refusals` say why some of the time has no stacks.
     """
 
     process: int
@@ -234,16 +243,16 @@ class StackSamples:
 
     @property
     def count(self) -> int:
-        """Return how many stacks were read, of all threads."""
+        """Return the number of stacks that were read, of all threads."""
         return sum(chunk.samples for chunk in self.chunks)
 
     @property
     def lasted_ns(self) -> int:
-        """Return how long it was sampled."""
+        """Return for how long the process was sampled."""
         return sum(chunk.end_ns - chunk.start_ns for chunk in self.chunks)
 
     @property
     def rates_per_s(self) -> tuple[int, int]:
-        """Return the lowest and the highest rate of samples of each thread; 0 where none ran."""
+        """Return the lowest and the highest sampling rate; 0 if there are no samples."""
         rates = [chunk.rate_per_s for chunk in self.chunks]
         return min(rates, default=0), max(rates, default=0)

@@ -1,4 +1,4 @@
-"""Hold a whole recording: processes, their works, captures, and node executions."""
+"""Records of a whole recording: processes, their loops, captures, and node executions."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ Flags = npt.NDArray[np.bool_]
 
 UNTOLD = Missing("not in the recording")
 UNNAMED = Missing("it was given no name")
-# Of what is there, whether or not something holds it still.
+# States of a process or run that exists, even if a signal or a debugger has stopped it.
 LIVE_STATES = ("running", "stopped")
-# The kind of a loop whose steps are those that a profiler service recorded, whatever they are.
+# The kind of a loop whose steps a profiler service recorded, whatever they are.
 SERVICE_KIND = "service"
 
 
@@ -31,8 +31,8 @@ SERVICE_KIND = "service"
 class RecentSteps:
     """The latest steps of a loop, oldest first; row i is step `first_step + i`. Monotonic ns.
 
-    `new_thread` says which steps follow upon one of another thread, `watched` after which of them
-    the gap was watched, and became longer by that; both may be left empty: none.
+    `new_thread` marks steps whose predecessor ran on another thread. `watched` marks steps after
+    which the gap was watched, which made it longer. Both may be empty, which means none.
     """
 
     first_step: int
@@ -45,24 +45,24 @@ class RecentSteps:
 
     @property
     def gap_is_ours(self) -> Flags:
-        """Say of each step whether the gap before it was made longer, by a trace or a watch."""
+        """Mark the steps before which the gap was made longer, by a trace or by watching it."""
         disturbed = self.sampled | self.watched if len(self.watched) else self.sampled
         return np.concatenate([[False], disturbed[:-1]]).astype(np.bool_)[: len(disturbed)]
 
     @property
     def has_gap(self) -> Flags:
-        """Say of each step whether the time since the one before it is a gap of a loop."""
-        found = np.arange(len(self.start_ns)) > 0
-        return found & ~self.new_thread if len(self.new_thread) else found
+        """Mark the steps that have a gap before them: not the first, nor one on a new thread."""
+        is_later = np.arange(len(self.start_ns)) > 0
+        return is_later & ~self.new_thread if len(self.new_thread) else is_later
 
 
 @dataclass(frozen=True, slots=True)
 class Loop:
     """One kind of step in one process. `count` is completed steps: executed minus raised.
 
-    `thread` is the first of the `threads` that ran its steps, one after the other or together.
-
-    `first_seen_ns` is the unix time of its first step, 0 where the recording does not tell.
+    `process` is a position in `Profile.processes`. `thread` is the first of the `threads` threads
+    that ran its steps, one after the other or concurrently. `first_seen_ns` is the unix time of its
+    first step, 0 if it was not recorded.
     """
 
     process: int
@@ -88,7 +88,7 @@ class Loop:
 
 
 def in_sum(loop: Loop) -> Loop:
-    """Return a loop without its steps one by one and their histograms, which take most room."""
+    """Return a loop without its single steps and its histograms, which take most of the memory."""
     none, never = np.empty(0, dtype=np.int64), np.empty(0, dtype=np.bool_)
     return replace(
         loop,
@@ -100,7 +100,7 @@ def in_sum(loop: Loop) -> Loop:
 
 @dataclass(frozen=True, slots=True)
 class Hooks:
-    """What recording cost a process, by the agent's own measurement, in ns."""
+    """What recording cost a process, measured by the agent itself, in ns."""
 
     calls_measured: int
     measured_ns: int
@@ -111,15 +111,15 @@ class Hooks:
 
 
 def titled(name: str, title: str) -> str:
-    """Return the name of a process, with its program where that tells it from others."""
+    """Return the name of a process, with its program if that distinguishes it from others."""
     return f"{title} ({name})" if title else name
 
 
 @dataclass(frozen=True, slots=True)
 class Raised:
-    """An exception that ended a process: its message is one line, without what looks secret.
+    """An exception that ended a process. Its message is one line, with secrets masked.
 
-    `file` and `line` are where the program itself raised it, or called what did.
+    `file` and `line` are where the program raised it, or called what raised it.
     """
 
     type: str
@@ -130,7 +130,7 @@ class Raised:
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """What is known of how a process ended: its exit status, or the signal that ended it."""
+    """How a process ended, as far as that is known: its exit status, or a signal."""
 
     status: int | None = None
     signal: int | None = None
@@ -139,10 +139,10 @@ class Ending:
 
 @dataclass(frozen=True, slots=True)
 class OwnProfiler:
-    """TensorFlow's profiler, open by the job itself, so that steps could not be traced.
+    """TensorFlow's profiler, opened by the job itself, so that steps could not be traced.
 
-    `declined` is how many in a row, `open_ns` from the first of them to the last. `file` and `line`
-    are where the job started it, "" and 0 where nobody noted that.
+    `declined` is the number of consecutive steps that were not traced, `open_ns` the time from the
+    first to the last of them. `file` and `line` are where the job started it; "" and 0 if unknown.
     """
 
     declined: int
@@ -153,21 +153,24 @@ class OwnProfiler:
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """One recorded process. `index` is its place in the profile, and in `Work.process`.
+    """One recorded process. `index` is its position in the profile, and the value of
+    `Loop.process`.
 
-    `unix_minus_monotonic_ns` turns the monotonic times of RecentSteps into unix times.
-    `settings` are what the job had chosen when its first step was traced, as the agent found it:
-    see docs/run-directory.md, event `settings`. Any: numbers, texts and lists, whatever is there.
-    `port` is that of the profiler service which recorded it, if one did; then `pid` is 0, unknown.
-    `boot_id` tells the machine, since it was last started; processes of one share the monotonic
-    clock, whatever their hosts are named. `world` is how many processes have a rank, if it is told.
-    `is_fork` is said of a process in which another one's interpreter runs on. What it runs is in
-    `program`, which is its script; in `title`, where others of the run run something else; and in
-    `group`, by which it is compared with others: see `model.programs`. `serves` are further roles
-    and ranks that it has. `untimed_steps` were counted and are in no work, because steps.bin could
-    not grow. `exec_ns`, unix ns, is when its interpreter was started, to 10 ms: what lies between
-    it and `started_unix_ns` is what Python took before any code of the job. `own_profiler` is the
-    job's own, as it was open for longest.
+    - `unix_minus_monotonic_ns` turns the monotonic times of RecentSteps into unix times.
+    - `settings` are the job's settings when its first step was traced: see docs/run-directory.md,
+      event `settings`. Any: numbers, texts and lists, as recorded.
+    - `port` is that of the profiler service that recorded it, if one did; `pid` is then 0, unknown.
+    - `boot_id` identifies one boot of a machine. Processes with the same one share the monotonic
+      clock, whatever their hosts are called.
+    - `world` is how many processes have a rank, if that is known. `serves` are further roles and
+      ranks of the process.
+    - `is_fork` says that the interpreter of another process runs on in it.
+    - `program` is its script. `title` is set if other processes of the run have another program.
+      `group` is the number of the processes that it is compared with: see `profile.programs`.
+    - `untimed_steps` were counted but belong to no loop, because steps.bin could not grow.
+    - `exec_ns`, unix ns to within 10 ms, is when its interpreter was started. From then to
+      `started_unix_ns` is the time that Python took before any code of the job.
+    - `own_profiler` is the profiler session of the job itself that was open for longest.
     """
 
     index: int
@@ -202,13 +205,13 @@ class Process:
 
     @property
     def label(self) -> str:
-        """Name it among the processes of its host."""
+        """Return its name among the processes of its host."""
         number = f"pid {self.pid}" if self.port is None else f"port {self.port}"
         return titled(number, self.title)
 
     @property
     def place(self) -> str:
-        """Name it among the processes of its job: by its rank, and the role of a server."""
+        """Return its name among the processes of its job: its rank, and the role of a server."""
         if self.rank is None:
             return self.label
         role = "rank" if team(self.role) == WORKERS else self.role
@@ -216,12 +219,12 @@ class Process:
 
     @property
     def shown_program(self) -> str | None:
-        """Return what it runs as documents show it; None where nobody knows."""
+        """Return what it runs as documents show it; None if unknown."""
         return self.title or self.program or None
 
     @property
     def number(self) -> int:
-        """Return what tells it from others of its host: its pid, or the port of its service."""
+        """Return its number on its host: its pid, or the port of its service."""
         return self.pid if self.port is None else self.port
 
 
@@ -229,9 +232,9 @@ class Process:
 class Capture:
     """One traced step. Times are unix ns; `start_ns` and `duration_ns` are the step's own.
 
-    `fed_bytes` are those of the arrays that a Session step was fed, `result_bytes` those of the
+    `fed_bytes` is the size of the arrays that a Session step was fed, `result_bytes` that of the
     tensors that the step returned to Python. `called_at` is "file:line", the innermost line of the
-    job that ran the step; "" where it is not known.
+    job that ran the step; "" if unknown.
     """
 
     index: int
@@ -258,10 +261,10 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What there is to know of a run before its processes.
+    """A run without its processes.
 
-    `ending` is that of its first process; `why_unknown` says why nobody here can tell its state.
-    `name` and `tags` are what it was called when it was launched.
+    `ending` is that of its first process; `why_unknown` says why its state cannot be determined
+    here. `name` and `tags` were given when it was launched.
     """
 
     id: str
@@ -276,7 +279,7 @@ class Run:
 
     @property
     def is_live(self) -> bool:
-        """Say whether it is there: its files may still grow."""
+        """Say whether it still runs or is stopped, so that its files may grow."""
         return self.state in LIVE_STATES
 
 
@@ -307,7 +310,7 @@ class Profile:
     activities: tuple[Activity, ...] = ()
     gaps: tuple[Gap, ...] = ()
     resource_samples: tuple[ResourceSample, ...] = ()
-    # Of the processes that were sampled from outside.
+    # One for each process whose stacks were sampled from outside.
     stacks: tuple[StackSamples, ...] = ()
 
     @property
@@ -325,7 +328,7 @@ class Profile:
         return self.resource_samples
 
     def only(self, captures: tuple[Capture, ...]) -> Profile:
-        """Return the profile with these of its captures alone."""
+        """Return the profile with only these of its captures."""
         old = [capture.index for capture in captures]
         return replace(
             self,
@@ -337,7 +340,7 @@ class Profile:
 
 
 def _renumbered(rows: T, old: Sequence[int]) -> T:
-    """Return the rows of the captures of these old numbers, which become 0, 1, 2 ..."""
+    """Return the rows of the captures with these old numbers, renumbered 0, 1, 2 ..."""
     kept = rows.only(np.isin(rows.capture, old))
     numbers = np.zeros(max(old, default=-1) + 1, dtype=np.int32)
     numbers[list(old)] = np.arange(len(old))
@@ -351,7 +354,7 @@ BUCKET_WIDTH_RATIO = 1 / BUCKETS_PER_OCTAVE
 
 @dataclass(frozen=True, slots=True)
 class Durations:
-    """Durations in ns. `min_ns` and `max_ns` mean nothing where `count` is 0."""
+    """Durations in ns. `min_ns` and `max_ns` are meaningless if `count` is 0."""
 
     count: int
     sum_ns: int
@@ -368,7 +371,7 @@ def bucket_bounds_ns(bucket: int) -> tuple[float, float]:
 
 
 def bucket_of(durations_ns: Int64s) -> Int64s:
-    """Return the histogram bucket of each duration in ns; below 1 ns it is that of 1 ns."""
+    """Return the histogram bucket of each duration in ns; less than 1 ns counts as 1 ns."""
     bits = np.maximum(durations_ns, 1).astype(np.float64).view(np.int64)
     buckets: Int64s = (bits >> 48) - (1023 << 4)
     return buckets

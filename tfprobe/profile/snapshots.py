@@ -12,10 +12,10 @@ from tfprobe.profile.profile import LIVE_STATES, UNNAMED, Loop, Problem, Process
 
 @dataclass(frozen=True, slots=True)
 class TraceRequestState:
-    """Where the latest order for samples stands, by the control words of steps.bin.
+    """The state of the latest trace request, from the control words of steps.bin.
 
-    `sequence` numbers the orders, `seen` is the one the agent has read, `left` how many samples
-    it has still to take for it.
+    `sequence` is the number of the request, `seen` the number of the one that the agent has read,
+    `left` how many steps it still has to trace for that one.
     """
 
     sequence: int
@@ -25,9 +25,9 @@ class TraceRequestState:
 
 @dataclass(frozen=True, slots=True)
 class LoopShares:
-    """Where the mean cycle of a process went, by its latest captures. The four sum to 1.
+    """Where the mean cycle of a process went, from its latest captures. The four ratios sum to 1.
 
-    `captures` is how many captures that is from, `newest_unix_ns` when the newest of them began.
+    `captures` is the number of captures, `newest_unix_ns` when the newest of them began.
     """
 
     before_ratio: float
@@ -42,8 +42,8 @@ class LoopShares:
 class WallTime:
     """What the wall time of a process went to since its start, by the parts of docs/account.md.
 
-    `parts_ns` are all of them, in the order of a life; they sum to `wall_ns`, which ends with the
-    last sign of life. `goodput_ratio` is the share of productive steps.
+    `parts_ns` has all parts in chronological order. They sum to `wall_ns`, which ends with the last
+    sign of life. `goodput_ratio` is the share of productive steps.
     """
 
     wall_ns: int
@@ -53,7 +53,7 @@ class WallTime:
 
 @dataclass(frozen=True, slots=True)
 class TimeUse:
-    """Where the time of a process goes: a cycle of late, and all of it since its start."""
+    """Where the time of a process goes: in its recent cycles, and since its start."""
 
     shares: LoopShares | Missing
     wall_time: WallTime | Missing

@@ -1,4 +1,4 @@
-"""Processes of this machine that work on items, one at a time each, and may die of them."""
+"""Run a function on items in processes of this machine, which may die of an item."""
 
 from __future__ import annotations
 

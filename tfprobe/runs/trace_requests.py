@@ -34,7 +34,7 @@ _ENDED_WORD = 42
 _LOOK_WORD = 10
 # A sequence beyond this was not counted up by us.
 _LAST_SEQUENCE = 1 << 62
-# An order is written in microseconds: who holds the lock longer was stopped in the middle of one.
+# A request is written in microseconds: a lock that is held longer belongs to a stopped process.
 _LOCK_PATIENCE_S = 1.0
 _LOCK_PAUSE_S = 0.005
 _HINTS = {
@@ -58,7 +58,7 @@ class Request:
 
 
 def request_samples(path: Path, *, samples: int, loop: int = ANY_LOOP) -> int:
-    """Ask for `samples` samples of `work` and return the request's sequence.
+    """Request `samples` traces of `loop` and return the sequence number of the request.
 
     Raises UsageError on a count out of range, UnreadableInput when the file cannot be written.
     """
@@ -108,7 +108,7 @@ def _writable(path: Path) -> Iterator[BinaryIO]:
 
 @contextmanager
 def _alone(descriptor: int) -> Iterator[None]:
-    """Keep others who ask out meanwhile: two orders would get one sequence, and one be lost."""
+    """Keep others out: two concurrent requests would get one sequence number, and one be lost."""
     deadline = time.monotonic() + _LOCK_PATIENCE_S
     while not _locked(descriptor) and time.monotonic() < deadline:
         time.sleep(_LOCK_PAUSE_S)

@@ -20,7 +20,7 @@ from tfprobe.runs.process_folder.gaps import gap_log
 from tfprobe.runs.process_folder.resource_samples import resource_sample_log
 from tfprobe.runs.process_folder.steps import StepsFile, read_steps
 
-# What was noted of a few captures is at the ends of files; what ran after a step is some 50 KB.
+# The notes about a few captures are at the ends of files; a watched gap takes some 50 KB.
 _LAST_BYTES = 4 << 20
 _UNREAD = Missing("one process was read by itself")
 
@@ -28,14 +28,14 @@ _UNREAD = Missing("one process was read by itself")
 def newest_captures(
     folder: ProcessFolder, *, most: int, go_on: Callable[[], bool] = lambda: True
 ) -> Profile:
-    """Return a profile of the newest captures of the sampled loop whose steps took longest.
+    """Return a profile of the newest captures of the traced loop whose steps took longest.
 
-    It holds them oldest first, all loops of the process, and what ran after these steps; what
-    could not be decoded is a problem. A capture whose event is not written yet is left out where
-    another has one: its file alone does not tell when the step began and ended. `go_on` is asked
-    before each capture but the first, which is the newest.
+    It has the captures oldest first, all loops of the process, and the gaps after these steps; a
+    capture that cannot be decoded is a problem. A capture whose event is not written yet is left
+    out if another has one: the file alone does not say when the step began and ended. `go_on` is
+    called before each capture but the first, which is the newest.
 
-    Raises UnreadableInput when there is no steps.bin.
+    Raises UnreadableInput if there is no steps.bin.
     """
     steps = read_steps(folder.steps)
     events = event_log(folder.events, last_bytes=_LAST_BYTES).read().things
@@ -56,7 +56,7 @@ def newest_captures(
 
 
 def _newest(paths: Iterable[Path], steps: StepsFile) -> list[Path]:
-    """Return the captures of the work with most time that has any, the latest step first."""
+    """Return the captures of the longest loop that has any, the latest step first."""
     time_ns = {loop.index: loop.times.sum_ns for loop in steps.loops}
     by_loop: dict[int, list[tuple[int, Path]]] = {}
     for path in paths:
@@ -101,16 +101,16 @@ def _profile(
     )
 
 
-# Watched gaps are dozens a minute, for as long as the job runs; the latest divide as well as all.
+# Dozens of gaps a minute are watched as long as the job runs; the latest are representative.
 _NOTED_LAST_BYTES = 1 << 20
 
 
 def noted(folder: ProcessFolder) -> Profile:
-    """Return a profile of one process without captures: works, activities, gaps and pulses.
+    """Return a profile of one process without captures: loops, activities, gaps and samples.
 
-    Gaps are the latest MB of them. The state is not looked up.
+    Of gaps it has the latest MB. The state is not looked up.
 
-    Raises UnreadableInput when there is no steps.bin.
+    Raises UnreadableInput if there is no steps.bin.
     """
     steps = read_steps(folder.steps)
     run = RunFolder(folder.root.parents[1])

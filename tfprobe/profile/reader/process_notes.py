@@ -153,10 +153,10 @@ def _missed(
 
 
 def with_all_traces(loops: Iterable[Loop], activities: Iterable[Activity]) -> tuple[Loop, ...]:
-    """Return works of functions with all their retraces.
+    """Return the loops, those of functions with all their retraces.
 
-    steps.bin has those up to the last look at the function, which is gone when its job ends; each
-    trace is an activity of the function's name, and their counts are exact.
+    steps.bin has the retraces up to the agent's last look at the function, which may be gone before
+    the next look. Each trace is also an activity with the function's name, whose count is exact.
     """
     traces: dict[tuple[int, str], int] = {}
     for activity in activities:

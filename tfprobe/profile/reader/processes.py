@@ -1,4 +1,4 @@
-"""Turn the manifests of a run and the words of its steps.bin files into processes and works."""
+"""Turn the manifests of a run and the headers of its steps.bin files into processes."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ from tfprobe.runs.process_folder.steps_layout import Header
 
 
 def run_of(entry: RunEntry) -> Run:
-    """Return what there is to know of a run before its processes."""
+    """Return a run without its processes."""
     directory = str(entry.folder.root)
     facts = entry.manifest
     if isinstance(facts, Missing):
         return Run(
             entry.folder.id, directory, facts, facts, entry.state, why_unknown=entry.why_unknown
         )
-    # Not as its file says: people and pages ask for a run by its directory, which may be a copy.
+    # Not the id in run.json: people and pages refer to a run by its directory, which may be a copy.
     return Run(
         entry.folder.id,
         directory,
@@ -60,7 +60,7 @@ def _ending_of_run(entry: RunEntry, manifest: RunManifest) -> Ending:
 
 
 def _ending(entry: ProcessEntry) -> Ending:
-    """Return how a process ended, without the exception, which its events tell."""
+    """Return how a process ended, without the exception, which is in its events."""
     signal: int | None = None
     if entry.state == TERMINATED and isinstance(entry.manifest, ProcessManifest):
         header = None if isinstance(entry.header, Missing) else entry.header
@@ -72,14 +72,14 @@ def _ending(entry: ProcessEntry) -> Ending:
 
 
 def run_problems(entry: RunEntry) -> Iterator[Problem]:
-    """Give what of a run itself could not be used."""
+    """Yield what could not be used of the run itself."""
     if isinstance(entry.manifest, Missing):
         yield Problem("run.json", entry.manifest.reason)
     yield from roster_problems(entry)
 
 
 def no_rank(folder: RunFolder, rank: int, ranks: Iterable[int | None]) -> NoAnswer:
-    """Return what to say where no process has the rank; `ranks` are those of all processes."""
+    """Return the error for a rank that no process has; `ranks` are those of all processes."""
     known = sorted({each for each in ranks if each is not None})
     ranks_text = f"It has ranks {', '.join(map(str, known))}."
     hint = ranks_text if known else "Its processes have no rank."
@@ -91,7 +91,7 @@ def process_of(
 ) -> Process:
     """Return a process by its manifest and its steps.bin, without settings.
 
-    `captures` are those on disk, which are counted where they are not told.
+    `captures` is their number on disk; without it they are counted.
     """
     facts = entry.manifest
     header = entry.header
@@ -137,9 +137,9 @@ def programs_of(entries: Sequence[ProcessEntry]) -> Mapping[tuple[str, str], Pro
 
 
 def with_launch(process: Process, entry: ProcessEntry, launches: Iterable[RunManifest]) -> Process:
-    """Return a process, the first of a launch with the launcher's time taken off its start.
+    """Return a process; for the first one of a launch, without the launcher's time in its start.
 
-    The launcher becomes the job's first process, so the system has that one begin with tfprobe.
+    The launcher becomes the job's first process, so for the system that process began with tfprobe.
     """
     facts = entry.manifest
     if isinstance(process.exec_ns, Missing) or isinstance(facts, Missing):
@@ -195,7 +195,7 @@ def _shift_ns(header: Header | Missing, service: ServiceRecord | None) -> int | 
 
 
 def _boot_id(known: ProcessManifest | None, lost: Missing) -> str | Missing:
-    # Of a service the manifest has the machine that asked it, not the one it ran on.
+    # The manifest of a service has the machine that sent the request, not the one it ran on.
     return lost if known is None or known.service else known.boot_id or lost
 
 

@@ -1,4 +1,4 @@
-"""Join the traced steps of a work with its graphs and code maps, by the names of nodes."""
+"""Join the traced steps of a loop with its graphs and code maps, by the names of nodes."""
 
 from __future__ import annotations
 
@@ -46,10 +46,10 @@ COPIES: Mapping[Place, str] = {
 def sampled(
     folder: RunFolder, profile: Profile, loop: Loop, *, with_shapes: bool = False
 ) -> TracedLoop:
-    """Return the traced steps of `work`, which is one of `profile`, read from `folder`.
+    """Return the traced steps of `loop`, which is one of `profile`, read from `folder`.
 
-    `with_shapes` says whether those of what ran are wanted, for which captures are read again.
-    Graphs and code maps that are absent or unreadable leave nodes known by their executions alone.
+    `with_shapes` adds the shapes of what ran, for which captures are read again. Without a readable
+    graph and code map, nodes are known only by their executions.
     """
     captures = captures_of(loop, profile)
     rows = profile.executions
@@ -85,7 +85,7 @@ def with_shapes_of(folder: RunFolder, profile: Profile, found: TracedLoop) -> Tr
 
 
 def costliest_loop(folder: RunFolder, profile: Profile) -> tuple[TracedLoop, ...]:
-    """Return the sampled work with most time, with its graph and code map; none if none was."""
+    """Return the longest loop that was traced, with its graph and code map; none if none was."""
     loops = [loop for loop in profile.loops if captures_of(loop, profile)]
     if not loops:
         return ()
@@ -97,7 +97,7 @@ def with_what_ran(
 ) -> TracedLoop:
     """Return traced steps with the shapes and optimized nodes of XSpaces and RunMetadata.
 
-    One that is unreadable tells nothing.
+    Unreadable ones are skipped.
     """
     nodes = {node.name: node for node in found.graph.nodes}
     known_shapes: list[tuple[Output, Shape]] = []
@@ -110,7 +110,7 @@ def with_what_ran(
         try:
             known_shapes += shapes.trace_shapes(content, name_of, nodes)
         except UnreadableInput:
-            continue  # a problem of the recording, which was told when it was decoded
+            continue  # reported as a problem when it was decoded
     for content in steps:
         try:
             known_shapes += shapes.step_shapes(content, name_of)
@@ -220,9 +220,9 @@ def _recorded_nodes(
 def _with_variables_of(
     known: Mapping[str, Node], found: Sequence[Node], fingerprint: str
 ) -> Iterator[Node]:
-    """Give the nodes of a further graph with the variables of a work by the names known of them.
+    """Yield the nodes of a further graph, with the loop's variables under their known names.
 
-    Two graphs name the handle of one variable differently; the ops that use it have one name.
+    Two graphs may name the handle of one variable differently; the ops that use it have one name.
     """
     if not known:
         yield from found

@@ -62,10 +62,10 @@ class StepsFile:
 
 
 class StepsReader:
-    """Read one steps.bin again and again: an answer is a whole one, and only news are read for it.
+    """Read one steps.bin repeatedly: each result is complete, but only what is new is read.
 
-    The file is opened each time: one that is kept open would not tell that it was removed or
-    replaced, nor, on a network, what is new in it.
+    The file is opened each time: an open file would hide that it was removed or replaced, and on a
+    network file system what is new in it.
     """
 
     def __init__(self, path: Path, *, keep_steps: int = RING_STEPS) -> None:
@@ -77,7 +77,7 @@ class StepsReader:
         self._known: dict[int, KnownLoop] = {}
 
     def read(self) -> StepsFile:
-        """Return header and works as they are now.
+        """Return the header and the loops as they are now.
 
         Raises UnreadableInput when the file is absent or is no steps.bin of layout 1.
         """
@@ -96,7 +96,7 @@ class StepsReader:
         return StepsFile(header, tuple(loops), tuple(problems))
 
     def _forget_another(self, file: WordFile, header: Header) -> None:
-        # The number of a removed file is soon given to another, so its process counts, too.
+        # The inode of a removed file is soon reused, so the identity includes the process.
         identity = (*file.identity(), header.pid, header.moment_unix_ns, header.started_mono_ns)
         size, before = file.size(), self._size
         if identity != self._identity or size < before:
@@ -132,7 +132,7 @@ class LoopsOfProcess:
 
 
 def read_steps(path: Path) -> StepsFile:
-    """Read header and works.
+    """Read the header and the loops.
 
     Raises UnreadableInput when the file is absent or is no steps.bin of layout 1.
     """
@@ -140,7 +140,7 @@ def read_steps(path: Path) -> StepsFile:
 
 
 def _untimed(header: Header) -> list[str]:
-    """Return what to say of steps that were counted, and had no room in the file."""
+    """Return the problem of steps that were counted but had no room in the file."""
     steps, threads = header.untimed_steps, max(header.untimed_threads, 1)
     if not steps:
         return []

@@ -32,11 +32,12 @@ NEW_THREAD_BIT = 1 << 62
 SAMPLED_BIT = 1 << 61
 RAISED_BIT = 1 << 60
 TIME_MASK = RAISED_BIT - 1
-# What of a loop block changes with its steps, before the names.
-# The word after them says when the loop looks at the control words.
+# The words of a loop block that change with its steps; the names come later. The word after them
+# says when the loop reads the control words next.
 HEAD_WORDS = 10
 THREADS_WORD = 11
-# A fold happens once per 1024 steps and a slot is read in microseconds: more changes are garbage.
+# A fold happens once in 1024 steps and reading a slot takes microseconds: more attempts would only
+# read garbage.
 SLOT_ATTEMPTS = 8
 # Words of the header that hold a time, and a time that is beyond the year 2100 on either clock.
 _TIMES = (8, 9, 12, 19, 20, 23)
@@ -115,18 +116,18 @@ class Header:
 
     @property
     def ended_mono_ns(self) -> int:
-        """Return when it exited, 0 where it noted no exit."""
+        """Return when it exited, 0 if it noted no exit."""
         if self.exit_mono_ns or not self.exit_unix_ns:
             return self.exit_mono_ns
         return self.exit_unix_ns - self.moment_unix_ns + self.moment_mono_ns
 
     @property
     def last_note_mono_ns(self) -> int:
-        """Return when it exited; of one that noted no exit, when its header was last written."""
+        """Return when it exited or, if it noted no exit, when its header was last written."""
         return self.ended_mono_ns or self.last_activity_mono_ns
 
     def unix_ns(self, mono_ns: int) -> int:
-        """Place a monotonic time on the wall clock, by the moment noted on both."""
+        """Convert a monotonic time to the wall clock, by the moment that is noted on both."""
         return self.moment_unix_ns + mono_ns - self.moment_mono_ns
 
 
@@ -152,9 +153,9 @@ def read_header(path: Path) -> Header:
 
 
 def bytes_in_use(path: Path) -> int:
-    """Return how much of the file means anything: works that are not in use are zeros, and may go.
+    """Return how many bytes of the file are in use: the rest are zeros, which need not be copied.
 
-    Of what is no steps.bin of layout 1 that is all.
+    If it is no steps.bin of layout 1, all of it is in use.
     """
     try:
         return 8 * loop_at(read_header(path).loops_in_use)
@@ -246,7 +247,7 @@ class WordFile:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        # A pipe in its place must not hold the reader.
+        # A pipe in its place must not block the reader.
         self._descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
 
     def __enter__(self) -> WordFile:
@@ -256,9 +257,9 @@ class WordFile:
         os.close(self._descriptor)
 
     def identity(self) -> tuple[int, int]:
-        """Return what tells this file from another one at the same path."""
-        found = os.fstat(self._descriptor)
-        return found.st_dev, found.st_ino
+        """Return what distinguishes this file from another one at the same path."""
+        facts = os.fstat(self._descriptor)
+        return facts.st_dev, facts.st_ino
 
     def size(self) -> int:
         """Return its length in bytes."""
@@ -297,6 +298,6 @@ def opened(path: Path) -> WordFile:
 
 
 def integers(words: Words) -> list[int]:
-    """Return the words as numbers of Python."""
-    found: list[int] = words.tolist()
-    return found
+    """Return the words as Python integers."""
+    numbers: list[int] = words.tolist()
+    return numbers
