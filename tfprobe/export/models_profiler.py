@@ -37,7 +37,7 @@ _MISSING = {
     "total_bytes": "a profiler window and a software trace do not record what ops requested",
 }
 _LONGEST_NODES = 20
-# More is cut from a name of a file.
+# Longer file names are cut.
 _LONGEST_NAME = 80
 
 # Any: a JSON object.
@@ -61,7 +61,7 @@ class ExportedStep:
 def models_profiler(
     profile: Profile, loops: Sequence[tuple[Process, Loop]], steps: Iterable[ExportedStep]
 ) -> Iterator[tuple[str, str]]:
-    """Yield the files of the directory, by path and text, those of each step as it comes.
+    """Yield path and text of each file of the directory, step by step.
 
     `works` are those to write, `steps` their recorded ones; the tiers are those of the profile.
     """
@@ -114,7 +114,7 @@ def _summary(
 
 
 def _models(loops: Sequence[tuple[Process, Loop]]) -> dict[tuple[int, int], str]:
-    """Return what each loop is called: its name, and as much more as tells it from the others."""
+    """Return the name of each loop, extended until it is unique."""
     spelled = [
         (loop.name, f"{loop.name} {loop.kind}", f"{loop.name} {loop.kind} {process.host}",
          f"{loop.name} {loop.kind} {process.host} {process.number}",
@@ -133,14 +133,14 @@ def _models(loops: Sequence[tuple[Process, Loop]]) -> dict[tuple[int, int], str]
 
 
 def _place(process: Process, loops: Sequence[tuple[Process, Loop]]) -> str:
-    """Return the host, with the process where several recorded ones share it."""
+    """Return the host, with the process if several recorded processes share it."""
     sharing = {each.number for each, _ in loops if each.host == process.host}
     return process.host if len(sharing) < 2 else f"{process.host}:{process.number}"
 
 
 def _device_labels(devices: Sequence[DeviceStats]) -> list[str]:
-    """Return `CPU`, or `CPU:0` and the like where several would be called that."""
-    # ".../device:GPU:1/stream:all" is GPU, or GPU:1, with its stream behind it.
+    """Return `CPU`, or `CPU:0` if there are several devices of the type."""
+    # ".../device:GPU:1/stream:all" is GPU, or GPU:1, followed by its stream.
     longest = [re.sub(r".*/(?:device:)?", "", _root(device.device)) for device in devices]
     shortest = [re.sub(r"^host:|:\d+$", "", label) for label in longest]
     ambiguous = {
@@ -234,7 +234,7 @@ def _longest(by_step: _Object) -> list[tuple[tuple[str, str], int]]:
 
 
 def _repeats(device: str) -> bool:
-    """Say whether another device tells the same, as `stream:all` does of each stream."""
+    """Say whether another device has the same rows, as `stream:all` has those of each stream."""
     return device.startswith("host:") or ("/stream:" in device and "/stream:all" not in device)
 
 
@@ -252,7 +252,7 @@ Named = Callable[[Process], str]
 def app_stats(
     profile: Profile, loops: Loops, models: Mapping[tuple[int, int], str], named: Named
 ) -> tuple[_Object, int]:
-    """Return the activities by step, durations in µs, and how many intervals no step is known for.
+    """Return activities by step, durations in µs, and the number of intervals without a known step.
 
     `models` is what each loop is called, `named` tells processes apart.
     """
@@ -284,7 +284,7 @@ def _step_names(found: Mapping[int, _Object]) -> frozenset[str]:
 
 
 def _key(activity: Activity, where: str, steps: frozenset[str]) -> str:
-    """Return the name of an activity, which is none that steps have."""
+    """Return the name of an activity, which no step has."""
     name = f"{activity.kind} {activity.name}"
     if where:
         name += f" {where}"
@@ -300,7 +300,7 @@ def _add(of_step: _Object, activity: Activity, key: str) -> None:
 
 
 def _step_at(loops: Sequence[Loop], process: Process, activity: Activity) -> int | None:
-    """Return the step that an activity lies under; None where that is no longer remembered."""
+    """Return the step that contains an activity; None if that step is no longer in the ring."""
     offset_ns = process.unix_minus_monotonic_ns
     if isinstance(offset_ns, Missing):
         return None
@@ -320,7 +320,7 @@ def _step_at(loops: Sequence[Loop], process: Process, activity: Activity) -> int
 
 
 def _is_forgotten(loop: Loop, at_ns: int, offset_ns: int) -> bool:
-    """Say whether a loop took steps at that moment which are no longer remembered."""
+    """Say whether a loop had steps at that time that are no longer in the ring."""
     recent = loop.recent
     if not recent.first_step or not len(recent.start_ns):
         return False
@@ -328,7 +328,7 @@ def _is_forgotten(loop: Loop, at_ns: int, offset_ns: int) -> bool:
 
 
 def _following(loops: Sequence[Loop], at_ns: int, offset_ns: int) -> Iterator[tuple[int, int]]:
-    """Yield by work the start and the number of the step that is going on, or else of the next."""
+    """Yield start and number of each loop's current step, or else of its next one."""
     for loop in loops:
         recent = loop.recent
         at = int(np.searchsorted(recent.end_ns, at_ns - offset_ns, side="right"))

@@ -17,7 +17,7 @@ from tfprobe.analysis.ops.op_stats import COLUMNS, Costs, value
 from tfprobe.formats.schema import message_class
 from tfprobe.profile.graph import Frame, Placed
 
-# Metric of tfprof's options -> its unit, and what the engine says of it in a comment.
+# Metric of tfprof's options -> its unit, and the engine's comment on it.
 ENGINE_METRICS: Mapping[str, tuple[str, str]] = {
     "micros": ("microseconds", "Sum of accelerator execution time and cpu execution time."),
     "accelerator_micros": ("microseconds", "Accelerator execution time."),
@@ -29,7 +29,7 @@ ENGINE_METRICS: Mapping[str, tuple[str, str]] = {
     "params": ("count", "Model parameters."),
     "float_ops": ("count", "Model float operations (Only available if defined)."),
 }
-# Column of costs -> what pprof calls it, and its unit. The first is shown unless another is chosen.
+# Column of costs -> its name and unit in pprof. The first is the default.
 SAMPLE_TYPES: Mapping[str, tuple[str, str]] = {
     "time_ns": ("time", "nanoseconds"),
     "accelerator_ns": ("accelerator", "nanoseconds"),
@@ -113,7 +113,7 @@ def full_message(
 
 
 class _EngineSamples:
-    """One sample for each node of a leaf, by names that are made unique."""
+    """One sample for each node of a leaf, under unique names."""
 
     def __init__(self, profile: Placed, costs: Costs, metric: str, tables: PprofTables) -> None:
         self._profile = profile
@@ -270,5 +270,5 @@ def _qualified(file: str, function: str) -> str:
 
 def packed(message: Any) -> bytes:
     """Return a message as the file that pprof opens."""
-    # Without a time of day, so that the same profile is the same file.
+    # Without a time stamp, so that the same profile gives the same file.
     return gzip.compress(message.SerializeToString(deterministic=True), mtime=0)

@@ -12,15 +12,15 @@ from typing import Any
 
 SCHEMA = "tfprobe.sql/1"
 
-# Any: values of cells, whatever a query makes of them.
+# Any: values of cells, of whatever type a query returns.
 Batches = Iterable[Sequence[tuple[Any, ...]]]
 Columns = Sequence[tuple[str, str]]
 
 
 def as_json(columns: Columns, batches: Batches) -> Iterator[str]:
-    """Give one document: names and types of columns, then a row a line."""
-    told = [{"name": name, "type": kind} for name, kind in columns]
-    yield f'{{"schema": {json.dumps(SCHEMA)},\n"columns": {json.dumps(told)},\n"rows": ['
+    """Yield one JSON document: names and types of the columns, then one row per line."""
+    schema = [{"name": name, "type": kind} for name, kind in columns]
+    yield f'{{"schema": {json.dumps(SCHEMA)},\n"columns": {json.dumps(schema)},\n"rows": ['
     before = "\n"
     for batch in batches:
         lines = [json.dumps([json_value(each) for each in row], allow_nan=False) for row in batch]
@@ -30,14 +30,14 @@ def as_json(columns: Columns, batches: Batches) -> Iterator[str]:
 
 
 def as_csv(columns: Columns, batches: Batches) -> Iterator[str]:
-    """Give lines of CSV after one of headings; NULL is nothing, a list is JSON."""
+    """Yield CSV with a header line; NULL is an empty field, a list is JSON."""
     yield _csv_lines([[name for name, _ in columns]])
     for batch in batches:
         yield _csv_lines([[_csv_value(each) for each in row] for row in batch])
 
 
 def json_value(value: Any) -> Any:
-    """Return a value as JSON has it; what JSON has not, such as moments and NaN, as text."""
+    """Return a value for JSON; values without a JSON type, such as dates and NaN, become text."""
     if value is None or isinstance(value, str | bool | int):
         return value
     if isinstance(value, Decimal):

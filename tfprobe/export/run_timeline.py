@@ -25,7 +25,7 @@ from tfprobe.profile.profile import Capture, Loop, Process, titled
 Int64s = npt.NDArray[np.int64]
 
 _NS_PER_MS = 1_000_000
-# Between the places of two processes: no process has so many devices.
+# The distance between the sort positions of two processes: no process has so many devices.
 _PLACES = 1_000
 _CATEGORIES = {
     Place.HOST: "host",
@@ -59,7 +59,7 @@ def run_timeline(together: Aligned) -> Iterator[str]:
 
 
 class _Timeline:
-    """Where everything is drawn: pids of processes and devices, lanes of executions."""
+    """The place of everything: pids of processes and devices, lanes of executions."""
 
     def __init__(self, together: Aligned) -> None:
         profile = together.profile
@@ -119,7 +119,7 @@ class _Timeline:
         return box(name, "step", pid, lane, start, us(capture.duration_ns), json.dumps(args))
 
     def _boxes(self) -> Iterator[str]:
-        """Yield the executions, lane by lane; where two overlap, one goes to a lane beside."""
+        """Yield the executions, lane by lane; overlapping ones go to separate lanes."""
         rows = self._rows
         of = self._process_of[rows.capture] if len(rows) else rows.start_ns
         order = np.lexsort((-rows.duration_ns, rows.start_ns, rows.lane, rows.device, of)).tolist()
@@ -158,7 +158,7 @@ class _Timeline:
         return box(self._texts[rows.name[at]], category, pid, lane, start, duration, f"{args}}}")
 
     def _launches(self) -> Iterator[str]:
-        """Yield an arrow to each kernel from the last start of its op on the host before it."""
+        """Yield an arrow to each kernel from the latest start of its op on the host."""
         rows = self._rows
         launches = _by_op(rows, np.flatnonzero(rows.place == Place.HOST))
         number = 0
@@ -175,7 +175,7 @@ class _Timeline:
     def _sends(self) -> Iterator[str]:
         """Yield an arrow from each send to the end of its receive on another rank."""
         for number, (send, receive) in enumerate(self._met.arrows(), start=1):
-            # At its end the box is over: the moment before is in it.
+            # The end of a box is outside of it; one ns earlier is inside.
             last_ns = max(int(self._rows.duration_ns[receive]) - 1, 0)
             yield from self._arrow("send", number, send, receive, after_ns=last_ns)
 
@@ -189,15 +189,15 @@ class _Timeline:
             yield arrow_end(phase, category, name, number, pid, lane, at_us)
 
     def _memory(self) -> Iterator[str]:
-        """Yield what the ops of a step have requested so far, by device; 0 when the step ends."""
+        """Yield the bytes that ops of a step have requested so far, by device; 0 after the step."""
         rows = self._rows
-        # The bytes of a copy are what it moved.
-        asked = np.flatnonzero((rows.bytes > 0) & (rows.place == Place.HOST))
-        ends_ns = rows.start_ns[asked] + rows.duration_ns[asked]
-        order = np.lexsort((ends_ns, rows.capture[asked], self._pids[asked]))
+        # The bytes of a copy are those that it moved, not a request.
+        requests = np.flatnonzero((rows.bytes > 0) & (rows.place == Place.HOST))
+        ends_ns = rows.start_ns[requests] + rows.duration_ns[requests]
+        order = np.lexsort((ends_ns, rows.capture[requests], self._pids[requests]))
         group, total = (-1, -1), 0
         for place in order.tolist():
-            at = int(asked[place])
+            at = int(requests[place])
             here = int(self._pids[at]), int(rows.capture[at])
             if here != group:
                 yield from self._memory_end(group)
@@ -239,7 +239,7 @@ def _by_op(rows: Executions, chosen: npt.NDArray[np.intp]) -> dict[tuple[int, in
 
 
 def _order(process: Process) -> tuple[bool, int, int]:
-    """Return where a process stands: ranks in their order, what has none behind them."""
+    """Return the sort position of a process: ranks in order, then processes without a rank."""
     return process.rank is None, process.rank or 0, process.index
 
 

@@ -75,7 +75,7 @@ def file_text(name: str, frames: Frames, profiles: Sequence[dict[str, Any]]) -> 
 
 
 class Frames:
-    """The frames of a file, each once."""
+    """The frames of a file, without duplicates."""
 
     def __init__(self) -> None:
         self._numbers: dict[tuple[str, str, int], int] = {}
@@ -110,7 +110,7 @@ class Frames:
 def sampled_profile(
     name: str, unit: str, weighed: Sequence[tuple[list[int], int]]
 ) -> dict[str, Any]:
-    """Return stacks with what each weighs as one profile of a file."""
+    """Return stacks with their weights as one profile of a file."""
     return {
         "type": "sampled",
         "name": name,
@@ -126,7 +126,7 @@ NO_PYTHON = "(no Python frame)"
 
 
 class _Named(NamedTuple):
-    """A tree and what it is of."""
+    """A call tree and its label."""
 
     process: str
     thread: str
@@ -152,7 +152,7 @@ def stacks_speedscope(trees: Sequence[ProcessTrees], *, name: str) -> str:
 
 
 def stacks_pprof(trees: Sequence[ProcessTrees], *, comments: Sequence[str] = ()) -> bytes:
-    """Return a profile of time; labels name process, thread and, of the main thread, the phase."""
+    """Return a profile of time; its label names process, thread and phase of the main thread."""
     tables = PprofTables()
     samples = []
     for tree in trees:

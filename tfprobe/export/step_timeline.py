@@ -56,7 +56,7 @@ def step_timeline(
 
 @dataclass(frozen=True, slots=True)
 class _Placed:
-    """An execution in its lane."""
+    """An execution and its lane."""
 
     node: NodeStats
     lane: int
@@ -64,7 +64,7 @@ class _Placed:
 
 @dataclass(slots=True)
 class _Tensor:
-    """An output: who made it where, and who took it last."""
+    """An output: its producer, the device, and its last consumer."""
 
     name: str
     number: int
@@ -90,7 +90,7 @@ class _Row:
 
 
 class _Timeline:
-    """The events of one file, and the tensors that were made so far."""
+    """The events of one file, and the tensors produced so far."""
 
     def __init__(self, devices: Sequence[DeviceStats]) -> None:
         self.processes = [_process("Allocators", _ALLOCATORS_PID)]
@@ -102,7 +102,7 @@ class _Timeline:
             pids[device.device] = 2 * at + 1, 2 * at + 2
             for pid, kind in zip(pids[device.device], ("Compute", "Tensors"), strict=True):
                 self.processes.append(_process(f"{device.device} {kind}", pid))
-        # Of two devices with one name the first is drawn with the pids of the last.
+        # Of two devices with the same name, the first is drawn with the pids of the last.
         self.rows = [_Row(each, *pids[each.device], _in_lanes(each.nodes)) for each in devices]
 
     def add_tensors(self, row: _Row, placed: _Placed, *, show_memory: bool) -> None:
@@ -127,7 +127,7 @@ class _Timeline:
                 self._add({**event, "args": snapshot})
 
     def add_compute(self, row: _Row, placed: _Placed, *, show_dataflow: bool) -> None:
-        name, op, inputs = _told(row, placed.node)
+        name, op, inputs = _name_op_inputs(row, placed.node)
         args = {"name": name, "op": op} | {f"input{at}": each for at, each in enumerate(inputs)}
         node = placed.node
         event = _event("X", "Op", op, row.compute_pid, placed.lane, node.start_us)
@@ -150,11 +150,11 @@ class _Timeline:
             changes.append((tensor.maker.node.start_us, size, tensor.name))
             changes.append((tensor.last_us, -size, tensor.name))
         for allocator, changes in by_allocator.items():
-            held = 0
+            allocated = 0
             for at_us, size, _ in sorted(changes):
-                held += size
+                allocated += size
                 event = _event("C", "Memory", allocator, _ALLOCATORS_PID, 0, at_us)
-                self._add({**event, "args": {allocator: held}})
+                self._add({**event, "args": {allocator: allocated}})
 
     def _maker(self, taken: str) -> _Tensor | None:
         if taken not in self._tensors and taken.rfind("/_") > 0:
@@ -173,8 +173,8 @@ class _Timeline:
         self.events.append(event)
 
 
-def _told(row: _Row, node: NodeStats) -> tuple[str, str, list[str]]:
-    """Return name, op and inputs of an execution, as far as its name and label tell them."""
+def _name_op_inputs(row: _Row, node: NodeStats) -> tuple[str, str, list[str]]:
+    """Return name, op and inputs of an execution, as far as its name and label have them."""
     if row.is_gpu_trace:
         return *_of_kernel(node), []
     if node.name == _RECEIVE:

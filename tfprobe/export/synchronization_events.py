@@ -1,4 +1,4 @@
-"""Find the executions in which processes meet, and say of each with whom, and who was last."""
+"""Find the executions in which processes synchronize: with which others, and which came last."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from tfprobe.profile.capture_tables import Executions
 from tfprobe.profile.profile import Process, titled
 from tfprobe.profile.tables import Int64s
 
-# Of a thousand ranks nobody reads all names; `last` is named in any case.
+# With many ranks only some are named; `last` is always named.
 _MOST_NAMED = 64
 
 
 @dataclass(frozen=True, slots=True)
 class MetRows:
-    """`event_of` has the event of a row, `row_of` the row of an event, by their places."""
+    """`event_of` maps rows to events, `row_of` events to rows; both by index."""
 
     together: Aligned
     event_of: dict[int, int]
@@ -30,21 +30,21 @@ class MetRows:
     members: dict[int, list[int]]
 
     def args(self, row: int) -> str:
-        """Return what a row says of its event, as the rest of a JSON object; "" of most rows."""
+        """Return the fields of a row's event as the rest of a JSON object; "" for most rows."""
         at = self.event_of.get(row)
         group = -1 if at is None else int(self.together.peers.group[at])
         if at is None or group < 0:
             return ""
-        told: dict[str, object] = {"meeting": group, "with": self._with(at, group)}
+        fields: dict[str, object] = {"meeting": group, "with": self._with(at, group)}
         last = int(self.together.peers.last[at])
         if last >= 0:
-            told["last"] = self._who(last)
+            fields["last"] = self._who(last)
         if self.together.peers.waited_ns[at] >= 0:
-            told["waited_us"] = int(self.together.peers.waited_ns[at]) / 1000
-        return f",{json.dumps(told)[1:-1]}"
+            fields["waited_us"] = int(self.together.peers.waited_ns[at]) / 1000
+        return f",{json.dumps(fields)[1:-1]}"
 
     def arrows(self) -> Iterator[tuple[int, int]]:
-        """Give the rows of each send and of its receive, where the receive does not end before."""
+        """Yield the rows of each send and its receive, unless the receive ends before the send."""
         kind = self.together.events.kind
         for members in self.members.values():
             if len(members) != 2 or SynchronizationKind.COLLECTIVE in kind[members]:
@@ -84,7 +84,7 @@ def met_rows(together: Aligned) -> MetRows:
 
 
 def short_name(process: Process) -> str:
-    """Name a process by its rank, else by its host and number; with its program of several."""
+    """Name a process by its rank, else by host and pid; with its program if there are several."""
     if process.rank is None:
         return titled(f"{process.host} {process.number}", process.title)
     return titled(f"rank {process.rank}", process.title)
@@ -128,7 +128,7 @@ def clock_document(together: Aligned) -> list[Document]:
 
 
 def clock_label(together: Aligned, process: int) -> str:
-    """Return it of one process in a few words; "" where there is but one."""
+    """Return the clock of one process in a few words; "" if there is only one process."""
     clock = together.clock(process)
     if process == together.clocks.reference:
         return "reference clock" if len(together.clocks.clocks) > 1 else ""
@@ -144,7 +144,7 @@ def _error(error_ns: int | Missing) -> str:
 
 
 def _clock(together: Aligned, process: int) -> Document:
-    """Return numbers as texts: viewers hold them as 64-bit floats."""
+    """Return numbers as text, because viewers read numbers as 64-bit floats."""
     clock = together.clock(process)
     is_known = not isinstance(clock.offset_ns, Missing)
     return {

@@ -20,7 +20,7 @@ _UNKNOWN = "–"
 
 
 def tables(tiers: Tiers) -> Iterator[str]:
-    """Yield the lines of application, runtime and hardware; the framework has its own tables."""
+    """Yield the tables of application, runtime and hardware; ops have tables of their own."""
     yield from ("", "## Activities")
     for item in tiers.application:
         yield from _activities(item)
@@ -31,7 +31,7 @@ def tables(tiers: Tiers) -> Iterator[str]:
 
 
 def cell(text: str) -> str:
-    """Return text that does not end its cell of a table."""
+    """Return text escaped for a cell of a table."""
     return text.replace("|", "\\|").replace("\n", " ")
 
 
@@ -93,7 +93,7 @@ def _hardware(item: Hardware, processes: Sequence[Process]) -> Iterator[str]:
         yield ""
 
 
-# What, its curve, and what one unit of the table is in the unit of the curve.
+# Label, curve, and the unit of the table in units of the curve.
 _Amount = tuple[str, SampleCurve | Missing, float]
 
 

@@ -17,7 +17,7 @@ from tfprobe.profile.records import GraphProfile, Record
 
 Place = TypeVar("Place", Branch, TreeNode)
 
-# A sample of memory that follows closer on the last one is not drawn.
+# A memory sample closer to the last one is not drawn.
 _MEMORY_PAUSE_US = 100
 _TOP_ALLOCATIONS = 10
 
@@ -64,7 +64,7 @@ def graph_timeline(profile: GraphProfile, shown: TreeNode, step: int) -> str:
     nodes = [each.branch.members[0] for each in _preorder(shown) if each.branch.members]
     tracked = [at for at in nodes if _is_trackable(profile, at, step)]
     boxes = _boxes(profile, tracked, step, events)
-    # Accounted is enough: an arrow may leave from the box of another node, which is shown.
+    # Nodes need only be accounted: an arrow may leave from the box of another node, which is shown.
     accounted = [at for each in _preorder(shown.branch) for at in each.members]
     producers = {at for at in accounted if _is_trackable(profile, at, step)}
     _connect(profile, producers, step, boxes)
@@ -84,7 +84,7 @@ def graph_timeline(profile: GraphProfile, shown: TreeNode, step: int) -> str:
 def _boxes(
     profile: GraphProfile, nodes: Iterable[int], step: int, events: TraceEvents
 ) -> dict[str, dict[int, _Box]]:
-    """Return the boxes of each device by start; of two that start at once the first stays."""
+    """Return the boxes of each device by start; of two with the same start the first is kept."""
     boxes: dict[str, dict[int, _Box]] = {}
     pids: dict[str, int] = {}
     for at in nodes:
@@ -141,7 +141,7 @@ def _connect(
 def _add_memory(
     profile: GraphProfile, nodes: Iterable[int], step: int, events: TraceEvents
 ) -> None:
-    """Add what each GPU's memory held, and what of it the largest holders."""
+    """Add the memory allocated on each GPU, and that of the largest nodes."""
     by_device: dict[str, list[int]] = {}
     for at in nodes:
         device = profile.devices[at]
@@ -168,14 +168,14 @@ def _add_memory(
 
 
 def _live(profile: GraphProfile, at: int, step: int) -> dict[int, int]:
-    """Return the bytes a node holds from each moment on."""
+    """Return the bytes that a node has allocated, by the time from which on it has them."""
     changes = {0: max(map(_persistent_bytes, profile.records[at].values()), default=0)}
     for allocation in profile.records[at][step].allocations:
         changes[allocation.at_us] = changes.get(allocation.at_us, 0) + allocation.bytes
-    held, live = 0, {}
+    allocated, live = 0, {}
     for at_us in sorted(changes):
-        held += changes[at_us]
-        live[at_us] = held
+        allocated += changes[at_us]
+        live[at_us] = allocated
     return live
 
 
@@ -184,15 +184,15 @@ def _persistent_bytes(record: Record) -> int:
 
 
 def _top(live: dict[str, dict[int, int]], at_us: int, remaining_bytes: int) -> dict[str, str]:
-    held = []
+    holders = []
     for name, amounts in live.items():
         before = [moment for moment in amounts if moment < at_us]
         if before and amounts[max(before)] > 0:
-            held.append((amounts[max(before)], name))
+            holders.append((amounts[max(before)], name))
     top = {f"Top Allocation {place:02}": "N/A" for place in range(1, _TOP_ALLOCATIONS)}
     place = 0
-    for size, name in sorted(held, key=lambda each: (-each[0], each[1])):
-        # What cannot be in what is left was counted by another allocator.
+    for size, name in sorted(holders, key=lambda each: (-each[0], each[1])):
+        # A node with more than the remaining bytes was counted by another allocator.
         if place < _TOP_ALLOCATIONS and size <= remaining_bytes:
             top[f"Top Allocation {place:02}"] = f"{size / 1e6:g} MB from {name}"
             remaining_bytes -= size

@@ -14,7 +14,7 @@ class TraceEvents:
     """The events of one file, in the order in which they will be written."""
 
     def __init__(self) -> None:
-        """Start with none."""
+        """Start without events."""
         self._boxes: list[dict[str, Any]] = []
         self._arrows: list[dict[str, Any]] = []
         self._processes = 0
@@ -29,7 +29,7 @@ class TraceEvents:
     def box(
         self, name: str, pid: int, lane: int, start_us: int, duration_us: int, **args: str
     ) -> None:
-        """Add something that took time."""
+        """Add a duration event."""
         self._boxes.append(
             {
                 "args": {"name": name, **args},
@@ -80,7 +80,7 @@ class TraceEvents:
 
 
 def process(pid: int, name: str, *, place: int, label: str = "") -> Iterator[str]:
-    """Yield what names a process; viewers sort by `place`, and show the label beside the name."""
+    """Yield the metadata of a process; viewers sort by `place` and show the label."""
     yield _about(pid, "process_name", f'"name":{json.dumps(name)}')
     yield _about(pid, "process_sort_index", f'"sort_index":{place}')
     if label:
@@ -88,7 +88,7 @@ def process(pid: int, name: str, *, place: int, label: str = "") -> Iterator[str
 
 
 def thread(pid: int, lane: int, name: str) -> str:
-    """Return what names a row."""
+    """Return the metadata event that names a row."""
     args = f'{{"name":{json.dumps(name)}}}'
     return f'{{"ph":"M","name":"thread_name","pid":{pid},"tid":{lane},"args":{args}}}'
 
@@ -96,7 +96,7 @@ def thread(pid: int, lane: int, name: str) -> str:
 def box(
     name: str, category: str, pid: int, lane: int, start_us: str, duration_us: str, args: str
 ) -> str:
-    """Return something that takes time; `name` and `args` are JSON."""
+    """Return a duration event; `name` and `args` are JSON."""
     return (
         f'{{"ph":"X","cat":"{category}","name":{name},"pid":{pid},"tid":{lane},'
         f'"ts":{start_us},"dur":{duration_us},"args":{args}}}'
@@ -114,13 +114,13 @@ def arrow_end(
 
 
 def counter(name: str, pid: int, at_us: str, values: dict[str, float]) -> str:
-    """Return amounts from a moment on."""
+    """Return a counter event: values from this time on."""
     args = json.dumps(values)
     return f'{{"ph":"C","name":"{name}","pid":{pid},"tid":0,"ts":{at_us},"args":{args}}}'
 
 
 def us(ns: int) -> str:
-    """Return µs with all digits of the ns."""
+    """Return a time in µs without rounding its ns."""
     sign, amount = ("-", -ns) if ns < 0 else ("", ns)
     return f"{sign}{amount // 1000}.{amount % 1000:03d}"
 

@@ -52,7 +52,7 @@ _MODULES = ("model_analyzer", "option_builder", "tfprof_logger")
 
 
 def __getattr__(name: str) -> Any:
-    """Import what is asked for. Any: it may be anything of the interface."""
+    """Import a name of the interface at its first use. Any: it may be anything of the interface."""
     if name in _MODULES:
         return importlib.import_module(f"{__name__}.{name}")
     if name not in _HOMES:

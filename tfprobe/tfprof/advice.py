@@ -1,7 +1,7 @@
 """Check a profile as tfprof's advise does, in its words. Shows nothing.
 
 The rules are those of TensorFlow's core/profiler/internal/advisor, with what is odd in them: the
-dearest graph nodes are top-level scopes with what they cost without what is inside them.
+most expensive graph nodes are top-level scopes with what they cost without what is inside them.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ _AVERAGE = -1
 _TOP = 3
 # What the engine adds to a sum before it divides by it: it turns 34.375 % into 34.37.
 _NO_ZERO_US = 1e-10
-# Lines of Python that take less, and those further down, are not told.
+# Lines of Python that take less, and those further down, are not reported.
 _LEAST_LINE_US = 1000
 _DEEPEST_LINE = 3
-# Below, an accelerator is called little used.
+# Below this an accelerator has low utilization.
 _BUSY_RATIO = 0.5
 
 
@@ -65,7 +65,7 @@ def advice_text(advice: TfprofAdvice) -> str:
 
 
 def _accelerator_utilization(profile: GraphProfile, remarks: list[str]) -> Iterator[str]:
-    """Tell how long the kernels of each GPU took, of the time from the first to the last.
+    """Report how much of the time from its first to its last kernel each GPU was busy.
 
     As in tfprof, of the last step in which each node ran; kernels of several streams add up.
     """
@@ -85,7 +85,7 @@ def _accelerator_utilization(profile: GraphProfile, remarks: list[str]) -> Itera
 
 
 def _operation(profile: GraphProfile, remarks: list[str]) -> Iterator[str]:
-    """Tell of ops that have a faster kind. As in tfprof, only the first FusedBatchNorm counts."""
+    """Report ops that have a faster variant. As in tfprof, only the first FusedBatchNorm counts."""
     del remarks
     nodes = profile.graph.nodes
     if any("BatchNorm" in node.name for node in nodes) and not any(
@@ -100,7 +100,7 @@ def _operation(profile: GraphProfile, remarks: list[str]) -> Iterator[str]:
 
 
 def _expensive_operation(profile: GraphProfile, remarks: list[str]) -> Iterator[str]:
-    """Tell of the dearest op types, top-level scopes and lines of Python, on average of steps."""
+    """Report the most expensive op types, top-level scopes and Python lines of a mean step."""
     if not profile.steps:
         remarks.append("ExpensiveOperationChecker has nothing to go by: no step was added.")
         return
@@ -111,7 +111,7 @@ def _expensive_operation(profile: GraphProfile, remarks: list[str]) -> Iterator[
         remarks.append("ExpensiveOperationChecker tells no lines of Python: no code is known.")
         return
     start = _first_fork(code(profile, of_steps, _choice(max_depth=100, least_us=1)).shown)
-    # The engine reports lines even where none is dear enough.
+    # The engine reports lines even if none is expensive enough.
     if start.children:
         yield "\n".join(_dear_lines(start))
 
@@ -137,15 +137,15 @@ def _first_fork(shown: TreeNode) -> TreeNode:
 
 
 def _dear_lines(start: TreeNode) -> Iterator[str]:
-    waiting = [(child, 0) for child in reversed(_dearest(start))]
+    waiting = [(child, 0) for child in reversed(_most_expensive(start))]
     while waiting:
         each, depth = waiting.pop()
         yield f"{'  ' * depth}{each.branch.name}, {_times(each.total)}"
         if depth < _DEEPEST_LINE:
-            waiting.extend((child, depth + 1) for child in reversed(_dearest(each)))
+            waiting.extend((child, depth + 1) for child in reversed(_most_expensive(each)))
 
 
-def _dearest(shown: TreeNode) -> list[TreeNode]:
+def _most_expensive(shown: TreeNode) -> list[TreeNode]:
     if len(shown.children) < 2:
         return []
     return [
@@ -186,5 +186,5 @@ CHECKERS: Mapping[str, Callable[[GraphProfile, list[str]], Iterator[str]]] = {
     "OperationChecker": _operation,
     "ExpensiveOperationChecker": _expensive_operation,
 }
-# Ran inside Google only; tfprof outside takes its name and answers nothing.
+# Ran inside Google only; elsewhere tfprof accepts its name and reports nothing.
 NO_CHECKER = "JobChecker"

@@ -24,7 +24,7 @@ class LiveFrame:
 
 
 class LiveGraph:
-    """A tf.Graph that is read when asked. It is never changed.
+    """A tf.Graph that is read on request. It is never changed.
 
     Any throughout: the graph is TensorFlow's, and TensorFlow is not imported here.
     """
@@ -40,7 +40,7 @@ class LiveGraph:
         self._graph = graph
 
     def is_same(self, other: LiveGraph) -> bool:
-        """Tell whether both are the same tf.Graph."""
+        """Say whether both are the same tf.Graph."""
         return self._graph is other._graph
 
     @property

@@ -46,7 +46,7 @@ class Output:
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """Everything that can be said about one report."""
+    """All options of one report."""
 
     choice: ViewOptions = field(default_factory=lambda: ViewOptions(as_engine=True))
     output: Output = field(default_factory=Output)
@@ -185,10 +185,10 @@ _MOST_DEPTH = 10
 
 
 def options_of(given: Mapping[str, Any]) -> tuple[Options, tuple[str, ...]]:
-    """Return what a dict asks for, and what is to be said about it.
+    """Return the options of a dict, and remarks about them.
 
     Raises UsageError for a value of the wrong type and for an output that does not exist. Keys that
-    mean nothing, and orders and columns that do not exist, are told and otherwise passed over.
+    mean nothing, and orders and columns that do not exist, are reported and otherwise ignored.
     """
     if not isinstance(given, Mapping):
         raise UsageError(

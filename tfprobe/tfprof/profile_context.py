@@ -36,9 +36,9 @@ class ProfileContext:
 
     `trace_steps` are traced; without them, from step 11 on, each set of fetches once and some more
     runs until half of the nodes are known. After a step of `dump_steps`, by default 100, all that
-    is known is written to `profile_dir`/profile_STEP. An error of ours is told on stderr and never
-    reaches the job. With `enabled` false nothing is done at all; with `debug` true each trace is
-    written as text, too.
+    is known is written to `profile_dir`/profile_STEP. An error of ours is written to stderr and
+    never reaches the job. With `enabled` false nothing is done at all; with `debug` true each trace
+    is also written as text.
     """
 
     def __init__(
@@ -180,7 +180,7 @@ class ProfileContext:
         return found
 
     def _plain(self, *arguments: Any) -> Any:
-        assert self._original is not None, "only an open context is asked"
+        assert self._original is not None, "the context is open"
         return self._original(*arguments)
 
     def _trace(
@@ -202,7 +202,7 @@ class ProfileContext:
         traced.trace_level = tf.compat.v1.RunOptions.FULL_TRACE
         metadata = tf.compat.v1.RunMetadata() if run_metadata is None else run_metadata
         found = self._plain(session, fetches, feed_dict, traced, metadata)
-        with _Told():
+        with _ReportedErrors():
             if self._debug:
                 write(self._profile_dir, f"run_meta_{step}", str(metadata).encode())
             profiler = self.profiler
@@ -216,13 +216,13 @@ class ProfileContext:
         assert profiler is not None, "only an enabled context counts"
         if self._choice.dumps(step):
             self._say(f"debug: dumping file at step: {step}")
-            with _Told():
+            with _ReportedErrors():
                 write(self._profile_dir, f"profile_{step}", profiler.serialize_to_string())
         for cmd, options, steps in self._auto_profiles:
             if step not in steps:
                 continue
             self._say(f"debug: profiling {cmd} step: {step}")
-            with _Told():
+            with _ReportedErrors():
                 self._views.setdefault(cmd, {})[step] = profiler.profile_view(cmd, options)
 
     def _fetch_name(self, graph: Any, fetches: Any) -> str:
@@ -232,7 +232,7 @@ class ProfileContext:
 
     def _coverage_ratio(self) -> float:
         if self._profiler is not None:
-            with _Told():
+            with _ReportedErrors():
                 return self._profiler.coverage_ratio
         return 0.0
 
@@ -241,8 +241,8 @@ class ProfileContext:
             sys.stderr.write(f"{printable_lines(text)}\n")
 
 
-class _Told:
-    """Tells an error of ours on stderr and ends it there: a job goes on without its profile."""
+class _ReportedErrors:
+    """Reports an error of ours on stderr and drops it: the job goes on without its profile."""
 
     def __enter__(self) -> None:
         return None
@@ -266,7 +266,7 @@ def _sessions() -> Any:
 
 
 def _fetch_name(graph: Any, fetches: Any) -> str:
-    """Return the names of all that is fetched, sorted, whatever structure they come in."""
+    """Return the sorted names of all fetches, whatever their structure."""
     from tensorflow.python.client import session
 
     with graph.as_default():
@@ -274,7 +274,7 @@ def _fetch_name(graph: Any, fetches: Any) -> str:
     return "-".join(sorted(each.name for each in found))
 
 
-# Runs before are not like those after: variables are made, caches filled.
+# Earlier runs differ from later ones: they create variables and fill caches.
 WARMUP_STEPS = 10
 MAX_TRACED_STEPS = 100
 # Left to itself it goes on, now and then, until half of the nodes have been seen.
@@ -316,27 +316,27 @@ class StepChoice:
         self._dumps_next = True
 
     def end_step(self) -> None:
-        """Forget what was said of the next step: it is over."""
+        """Clear the requests for the next step, which is over."""
         self._traces_next = self._dumps_next = False
 
     def may_want(self, step: int) -> bool:
-        """Tell, at next to no cost, whether there may be anything to do at a step."""
+        """Say, at almost no cost, whether there may be anything to do at a step."""
         is_named = step in self._trace_steps or self._traces_next or self.dumps(step)
         return is_named or (
             self._is_auto and step > WARMUP_STEPS and self._traced <= MAX_TRACED_STEPS
         )
 
     def dumps(self, step: int) -> bool:
-        """Tell whether the profile is dumped after a step."""
+        """Say whether the profile is dumped after a step."""
         return step in self._dump_steps or self._dumps_next
 
     def traces(
         self, step: int, fetch_name: Callable[[], str], coverage_ratio: Callable[[], float]
     ) -> bool:
-        """Tell whether a step is traced, and count it if it is.
+        """Say whether a step is traced, and count it if it is.
 
         `fetch_name` names what the step fetches; `coverage_ratio` is the share of nodes that traced
-        steps told about. Each is asked only where it decides.
+        steps have statistics of. Each is evaluated only if it decides.
         """
         if self._traced > MAX_TRACED_STEPS:
             return False
@@ -350,13 +350,13 @@ class StepChoice:
         return is_traced
 
     def _tries(self, fetched: str) -> bool:
-        """Tell whether this has not been fetched before."""
+        """Say whether this has not been fetched before."""
         is_new = fetched not in self._fetched
         self._fetched.add(fetched)
         return is_new
 
     def _draws(self, step: int, coverage_ratio: Callable[[], float]) -> bool:
-        """Tell whether chance wants this step; a number is drawn only where it decides."""
+        """Say whether chance wants this step; a number is drawn only where it decides."""
         return (
             WARMUP_STEPS < step < MAX_TRACED_STEPS
             and coverage_ratio() < _ENOUGH_RATIO

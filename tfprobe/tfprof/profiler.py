@@ -24,7 +24,7 @@ from tfprobe.tfprof.option_builder import ProfileOptionBuilder
 from tfprobe.tfprof.options import Options, Output, lines, options_of
 from tfprobe.tfprof.report import VIEWS, answer, body, explanations
 
-# What `advise` runs unless it is told otherwise; no checker has options.
+# The checkers that `advise` runs by default; none has options.
 ALL_ADVICE: dict[str, dict[str, str]] = {
     "ExpensiveOperationChecker": {},
     "AcceleratorUtilizationChecker": {},
@@ -96,7 +96,7 @@ class Profiler:
 
     @property
     def coverage_ratio(self) -> float:
-        """The share of the graph's nodes that the steps told about."""
+        """The share of the graph's nodes that the steps have statistics of."""
         return self._gathering.coverage_ratio()
 
     def profile_view(self, view: str, options: Mapping[str, Any]) -> Any:
@@ -105,9 +105,9 @@ class Profiler:
         Raises UsageError for another view, and for options of the wrong type.
         """
         _check_view(view)
-        asked, remarks = options_of(options)
+        requested, remarks = options_of(options)
         found = self._gathering.profile(with_code=view == "code")
-        return _report(found, view, asked, remarks)
+        return _report(found, view, requested, remarks)
 
 
 def profile(
@@ -126,9 +126,9 @@ def profile(
     _check_view(cmd)
     if options is None or isinstance(options, int):  # 0 is TensorFlow's own default
         options = ProfileOptionBuilder.trainable_variables_parameter()
-    asked, remarks = options_of(options)
+    requested, remarks = options_of(options)
     found = _once(graph, run_meta, op_log).profile(with_code=cmd == "code")
-    return _report(found, cmd, asked, remarks)
+    return _report(found, cmd, requested, remarks)
 
 
 def advise(
@@ -170,11 +170,11 @@ def _check_view(view: str) -> None:
         raise UsageError(f"There is no cmd {view!r}.", hint=f"cmd is {', '.join(VIEWS)}.")
 
 
-def _report(profile: GraphProfile, view: str, asked: Options, remarks: Iterable[str]) -> Any:
+def _report(profile: GraphProfile, view: str, requested: Options, remarks: Iterable[str]) -> Any:
     for remark in remarks:
         _tell(remark)
-    is_printed = asked.output.kind == "stdout"
-    written = Options(asked.choice, Output("none")) if is_printed else asked
+    is_printed = requested.output.kind == "stdout"
+    written = Options(requested.choice, Output("none")) if is_printed else requested
     try:
         found = answer(profile, view, written)
     except NoAnswer as exc:
@@ -183,11 +183,11 @@ def _report(profile: GraphProfile, view: str, asked: Options, remarks: Iterable[
     for remark in found.remarks:
         _tell(remark)
     if is_printed and found.viewed is not None:
-        text = body(profile, found.viewed, asked.choice, _tell)
-        explained = f"\nDoc:\n{explanations(view, asked.choice)}Profile:\n{text}"
-        shown = f"{_OPTIONS}{lines(asked)}{_REPORT}{explained}{_END}"
+        text = body(profile, found.viewed, requested.choice, _tell)
+        explained = f"\nDoc:\n{explanations(view, requested.choice)}Profile:\n{text}"
+        shown = f"{_OPTIONS}{lines(requested)}{_REPORT}{explained}{_END}"
         sys.stdout.write(printable_lines(shown))
-    elif asked.output.kind in ("pprof", "timeline"):
+    elif requested.output.kind in ("pprof", "timeline"):
         sys.stdout.write(printable_lines(found.text))
     if found.viewed is None:
         return results.empty(view)
@@ -256,11 +256,11 @@ class Gathering:
             self._read_code()
         whole = filled(found.graph, self._shapes)
         nodes = whole.nodes if self.fills_shapes else found.graph.nodes
-        told = _Told(float_ops(whole), self._trained(), self._traces if with_code else {})
-        return replace(found, graph=Graph(tuple(map(told.annotated, nodes))))
+        details = _NodeDetails(float_ops(whole), self._trained(), self._traces if with_code else {})
+        return replace(found, graph=Graph(tuple(map(details.annotated, nodes))))
 
     def coverage_ratio(self) -> float:
-        """Return the share of nodes that the steps told about, of those known at the last step."""
+        """Return the share of nodes that the steps have statistics of, as of the last step."""
         if self._coverage_ratio is None:
             self._read_graphs()
             self._read_steps()
@@ -299,8 +299,8 @@ class Gathering:
 
 
 @dataclass(frozen=True, slots=True)
-class _Told:
-    """What we know of nodes beside their definitions."""
+class _NodeDetails:
+    """What is known about nodes besides their definitions."""
 
     operations: Mapping[str, int]
     trained: frozenset[str]

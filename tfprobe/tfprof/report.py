@@ -25,7 +25,7 @@ AVERAGE = -1
 
 @dataclass(frozen=True, slots=True)
 class TfprofReport:
-    """What to print, what to say beside it, and the view itself.
+    """What to print, remarks about it, and the view itself.
 
     The graph view's timelines of all steps are many views; then `viewed` is None.
     """
@@ -195,7 +195,7 @@ def viewed(profile: GraphProfile, view: str, choice: ViewOptions) -> Viewed:
 def body(
     profile: GraphProfile, seen: Viewed, choice: ViewOptions, remark: Callable[[str], None]
 ) -> str:
-    """Return the body of its report; `remark` is told of values that cannot be read."""
+    """Return the body of its report; `remark` is called for values that cannot be read."""
     if isinstance(seen.found, OpView):
         return layout.op_body(profile, seen.costs, seen.found, choice)
     if isinstance(seen.found, CodeView):

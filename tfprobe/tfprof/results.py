@@ -58,8 +58,8 @@ def advice(reports: Mapping[str, Iterable[str]]) -> Any:
 def graph_node(profile: Placed, shown: TreeNode) -> Any:
     """Return a scope or graph view as a GraphNodeProto.
 
-    A chain of ops is a message as deep as the chain is long; protobuf reads no more than a hundred
-    levels back from bytes unless it is told to.
+    A chain of ops is a message as deep as the chain is long. By default protobuf parses at most a
+    hundred levels.
     """
     ids = {node.name: at for at, node in enumerate(profile.graph.nodes)}
 

@@ -31,7 +31,7 @@ Show = Callable[[str], object]
 
 
 class Shell:
-    """Remembers what `set` has changed."""
+    """The shell's state: the options that `set` has changed."""
 
     def __init__(self, profile: GraphProfile, options: Options) -> None:
         """Start with these options for every command."""
@@ -39,7 +39,7 @@ class Shell:
         self._options = options
 
     def run(self, line: str, show: Show, warn: Show) -> None:
-        """Run one line; an error is told and nothing changes."""
+        """Run one line; an error is reported and changes nothing."""
         words = line.split()
         try:
             self._run(words, show, warn)
@@ -84,7 +84,7 @@ def serve(shell: Shell, show: Show, warn: Show) -> None:
 
 
 def _typed(warn: Show) -> Iterable[str]:
-    """Give the lines a person types, with history and completion where their extra is installed."""
+    """Yield typed lines, with history and completion if their extra is installed."""
     try:
         from prompt_toolkit import PromptSession
         from prompt_toolkit.completion import WordCompleter

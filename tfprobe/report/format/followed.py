@@ -1,4 +1,4 @@
-"""Show a report that is made again while its run goes on, and let it be scrolled meanwhile."""
+"""Show a scrollable report that is updated while its run goes on."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _S = 1_000_000_000
 
 
 def line(report: Report, *, at_unix_ns: int) -> str:
-    """Return the time, UTC, the state, and the work with most time of all processes."""
+    """Return one line: the time in UTC, the state, and the loop with the most time."""
     at = datetime.fromtimestamp(at_unix_ns // _S, tz=timezone.utc)
     processes = len(report.processes)
     facts = [
@@ -67,7 +67,7 @@ def _loop(item: LoopReport) -> str:
 _ENDING = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)
 _SIGNALLED = 128
 INTERRUPTED = _SIGNALLED + signal.SIGINT
-# Nobody is there to see how soon. Whoever has not ended then waits for a terminal that is gone.
+# Nobody is there to see how soon. After this time the page waits for a terminal that is gone.
 _LOST_S = 2.0
 _PATIENCE_S = 5.0
 
@@ -83,10 +83,10 @@ class LivePage(App[None]):
         self._left = threading.Event()
 
     class Happened(Message):
-        """Something was done beside the page; `then` goes on with it here."""
+        """Another thread has finished something; `then` handles it in the page's thread."""
 
         def __init__(self, then: Callable[[], None]) -> None:
-            """Take what is to be done in the page's own thread."""
+            """Take the function to call in the page's thread."""
             self.then = then
             super().__init__()
 
@@ -99,26 +99,26 @@ class LivePage(App[None]):
             threading.Thread(target=self._watch_terminal, name="terminal", daemon=True).start()
 
     def on_unmount(self) -> None:
-        """Watch the terminal no more."""
+        """Stop watching the terminal."""
         self._left.set()
 
     def on_live_page_happened(self, event: Happened) -> None:
-        """Go on with what was done beside."""
+        """Call the function that another thread has posted."""
         event.then()
 
     def do_here(self, then: Callable[[], None]) -> None:
-        """Have something done in the page's own thread; for the other ones."""
+        """Call a function in the page's thread, from any other thread."""
         self.post_message(self.Happened(then))
 
     def end_by(self, number: int) -> None:
-        """End as a program does that a signal ends."""
+        """End with the status of a program that a signal ended."""
         self.exit(return_code=_SIGNALLED + number)
 
     def _watch_terminal(self) -> None:
         """End when the terminal is gone and no signal came: a shell may have kept it from us.
 
-        textual's queue of what is to be written is full by then or soon, and its loop waits for
-        room in it for ever: nothing is left to be put right, so the process ends.
+        textual's output queue is full by then or soon, and its event loop waits for space in it
+        forever. Nothing is left to restore, so the process exits.
         """
         while not self._left.wait(_LOST_S):
             if _terminal_is_there():
@@ -140,9 +140,9 @@ def _terminal_is_there() -> bool:
 
 # The scroll bar and the space before it.
 _MARGIN = 2
-# From here on a person should know what is waited for.
+# After this time a person should know what the page is waiting for.
 _SLOW_S = 2.0
-# Then seconds are read as minutes.
+# From here on minutes are easier to read than seconds.
 _MINUTES_S = 180
 
 
@@ -213,7 +213,7 @@ class FollowedReport(LivePage):
         yield Static(id="standing", markup=False)
 
     def on_mount(self) -> None:
-        """Begin to follow."""
+        """Start to follow the run."""
         self.query_one(VerticalScroll).focus()
         self.set_interval(1.0, self._tell_standing)
         self._tell_standing()
@@ -221,7 +221,7 @@ class FollowedReport(LivePage):
         threading.Thread(target=self._follow, name="tfprobe report", daemon=True).start()
 
     def on_unmount(self) -> None:
-        """Follow no more."""
+        """Stop following the run."""
         self._leaves.set()
 
     def on_resize(self, event: Resize) -> None:
@@ -229,7 +229,7 @@ class FollowedReport(LivePage):
         self._draw(event.size.width)
 
     def action_interrupt(self) -> None:
-        """Leave as a program does that is interrupted."""
+        """Exit with the status of an interrupted program."""
         self.end_by(signal.SIGINT)
 
     def action_scroll(self, by: int) -> None:
@@ -250,7 +250,7 @@ class FollowedReport(LivePage):
         self.query_one(VerticalScroll).scroll_end(animate=False)
 
     def standing(self) -> str:
-        """Say what the run does, and how old what is shown is."""
+        """Return the state of the run, and the age of the report."""
         if self.shown is None:
             return f"{self._doing} · q quits"
         now_s = self._clock()
@@ -264,13 +264,13 @@ class FollowedReport(LivePage):
         return " · ".join([*facts, "arrows scroll", "q quits"])
 
     def _follow(self) -> None:
-        """Look again and again; runs in a thread of its own."""
+        """Update the report until the run ends; runs in a thread of its own."""
         while not self._leaves.is_set():
             self._began_s = began_s = self._clock()
             try:
                 found = self._source.next(self._reading)
             except Exception as exc:
-                # Whatever it is, whoever called the page tells it when the page is gone.
+                # Whatever its type, the caller reports it when the page has closed.
                 self._tell(functools.partial(self._fail, exc))
                 return
             has_ended = self._source.has_ended
@@ -312,7 +312,7 @@ class FollowedReport(LivePage):
         self._put("#standing", Text(printable(self.standing())))
 
     def _put(self, place: str, text: Text) -> None:
-        # While the page goes, its parts go one by one, and what was told is still being taken.
+        # While the page closes, its widgets go one by one, and messages still arrive.
         for part in self.query(place).results(Static):
             part.update(text)
 

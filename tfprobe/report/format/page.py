@@ -25,16 +25,16 @@ from rich.text import Text
 from tfprobe.analysis.steps.step_times import HistogramBar
 from tfprobe.printable import printable, printable_lines
 
-# Narrower than this no table of ours is legible; the terminal wraps it then.
+# No table is legible in fewer columns; the terminal wraps it.
 NARROWEST = 60
-# A name cut shorter than this tells nothing.
+# A name cut shorter than this is useless.
 NARROWEST_TEXT = 8
-# Columns that may go do so before a name is cut to less.
+# Columns with `may_go` are dropped before a name is cut shorter than this.
 USEFUL_TEXT = 20
 _GAP = "  "
-# What a package lies in.
+# The directory that packages are installed in.
 _INSTALLED = re.compile("/(?:site|dist)-packages/")
-# As many parts of a path tell files apart, as far as a person needs.
+# This many parts of a path are enough to tell files apart.
 _LAST = 2
 
 
@@ -72,7 +72,7 @@ def render(parts: Iterable[RenderableType], *, width: int, colour: bool) -> str:
 
 
 class _Filter(RenderHook):
-    """Lets nothing but our own styles make codes of a terminal, whatever a part is made of."""
+    """Keeps control characters in texts away from the terminal; only our styles write codes."""
 
     def process_renderables(self, renderables: list[ConsoleRenderable]) -> list[ConsoleRenderable]:
         """Filter the text of each part of a page."""
@@ -95,8 +95,7 @@ def table(
 ) -> Text:
     """Return a table without lines: headings dim, numbers aligned right and never cut.
 
-    Laid out here and not by rich, whose columns all shrink where a page is too narrow: here only
-    those that may be cut give way.
+    rich would shrink all columns of a narrow page; here only those with `may_be_cut` are cut.
     """
     columns, rows = _kept(columns, rows, width=width - indent)
     widths = _fitted(columns, rows, width=width - indent)
@@ -110,7 +109,7 @@ def table(
 def _kept(
     columns: Sequence[TextColumn], rows: Sequence[Sequence[str]], *, width: int
 ) -> tuple[Sequence[TextColumn], Sequence[Sequence[str]]]:
-    """Leave out columns that may go, the last of them first, while the page is too narrow."""
+    """Drop columns that may go, the last first, while the page is too narrow."""
     going = [(column, USEFUL_TEXT) for column in reversed(columns) if column.may_go]
     going += [(column, NARROWEST_TEXT) for column in reversed(columns) if column.may_go_last]
     for column, text in going:
@@ -122,7 +121,7 @@ def _kept(
 
 
 def _width(columns: Sequence[TextColumn], rows: Sequence[Sequence[str]], text: int) -> int:
-    """Return the width with every text that may be cut shown to `text` characters."""
+    """Return the width if each column with `may_be_cut` is cut to `text` characters."""
     widths = [
         min(wide, text) if column.may_be_cut else wide
         for column, wide in zip(columns, _natural(columns, rows), strict=True)
@@ -138,7 +137,7 @@ def _natural(columns: Sequence[TextColumn], rows: Sequence[Sequence[str]]) -> li
 def _fitted(
     columns: Sequence[TextColumn], rows: Sequence[Sequence[str]], *, width: int
 ) -> list[int]:
-    """Return the width of each column; those that may be cut share what the others leave."""
+    """Return the width of each column; those with `may_be_cut` share the remaining space."""
     natural = _natural(columns, rows)
     elastic = [i for i, column in enumerate(columns) if column.may_be_cut]
     excess = sum(natural) + len(_GAP) * (len(columns) - 1) - width
@@ -183,7 +182,7 @@ def blank() -> Text:
 
 
 def short_path(path: str) -> str:
-    """Return the end of a path, and of an installed file the package, which else would be guessed.
+    """Return the last parts of a path, and the package of an installed file.
 
     `keras/src/backend/tensorflow/trainer.py` is `keras/…/tensorflow/trainer.py`.
     """
@@ -200,7 +199,7 @@ _HEIGHTS = "▁▂▃▄▅▆▇█"
 def histogram_sparkline(bars: Sequence[HistogramBar], wide: int) -> str:
     """Draw counts over durations on a logarithmic axis, from the least to the longest.
 
-    A blank is none at all; what is there is never drawn as none.
+    A blank is a count of 0; any other count is visible.
     """
     low, high = math.log(bars[0].low_ns), math.log(bars[-1].high_ns)
     wide = min(

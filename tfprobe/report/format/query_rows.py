@@ -1,4 +1,4 @@
-"""Lay out the rows of a query as a table, a batch at a time."""
+"""Render the rows of a query as a table, a batch at a time."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from rich.cells import cell_len, set_cell_size
 from tfprobe.printable import printable
 from tfprobe.report.format import numbers, page
 
-# Any: values of cells, whatever a query makes of them.
+# Any: values of cells, of whatever type a query returns.
 Batches = Iterable[Sequence[tuple[Any, ...]]]
 _GAP = "  "
 _NUMBERS = ("BIGINT", "DECIMAL", "DOUBLE", "FLOAT", "HUGEINT", "INTEGER", "SMALLINT", "TINYINT")
@@ -20,7 +20,7 @@ _DIM, _PLAIN = "\x1b[2m", "\x1b[0m"
 def render_rows(
     columns: Sequence[tuple[str, str]], batches: Batches, *, width: int, colour: bool
 ) -> Iterator[str]:
-    """Give a table; columns are as wide as the first batch needs, and cut where `width` ends."""
+    """Yield a table; columns are as wide as the first batch needs, and cut where `width` ends."""
     are_numbers = [kind.removeprefix("U").startswith(_NUMBERS) for _, kind in columns]
     heading = [printable(name) for name, _ in columns]
     widths: list[int] = []

@@ -60,9 +60,9 @@ def _lines(report: Report, advice: Advice) -> Iterator[str]:
     else:
         for process in report.processes:
             yield from _process(process)
-    told = sentence(report.stacks)
-    if told:
-        yield from ("", plain(told))
+    stacks = sentence(report.stacks)
+    if stacks:
+        yield from ("", plain(stacks))
     for text in silences(report.silences):
         yield from ("", text)
     if isinstance(report.ops, OpTable):
@@ -90,9 +90,9 @@ def _process(item: ProcessReport) -> Iterator[str]:
     process = item.process
     rank = "" if process.rank is None else f", rank {process.rank}"
     yield from ("", f"## {process.host}, {process.label}{rank}: {process.state}", "")
-    told = endings.process_state(process)
-    if told != process.state:
-        yield from (f"{plain(told)}.", "")
+    ending = endings.process_state(process)
+    if ending != process.state:
+        yield from (f"{plain(ending)}.", "")
     headings = ("kind", "name", "count", "traced", "mean", "p50", "p95", "max", "total")
     yield from table(headings, [_loop(loop) for loop in item.loops], texts=2)
     if not isinstance(item.overhead, Missing):

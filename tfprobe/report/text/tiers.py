@@ -15,7 +15,7 @@ from tfprobe.report.format import numbers, page
 from tfprobe.report.format.page import TextColumn
 from tfprobe.report.text import machines
 
-# What fits on a screen beside the other tiers; --json has all.
+# What fits on a screen with the other tiers; --json has all.
 SHOWN_ACTIVITIES = 12
 SHOWN_OPS = 6
 SHOWN_CALLS = 8
