@@ -323,14 +323,15 @@ def tensor_reads(profile: Profile, loop: Loop) -> TensorReads | Missing:
 
 def _reads(gap: Gap) -> list[int]:
     """Return the outermost calls that read a tensor."""
-    found: set[int] = set()
+    reads: list[int] = []
     inside: set[int] = set()
-    for at, call in enumerate(gap.calls):
-        if call.parent is not None and call.parent in found | inside:
-            inside.add(at)
+    for index, call in enumerate(gap.calls):
+        if call.parent is not None and call.parent in inside:
+            inside.add(index)
         elif _is_read(call):
-            found.add(at)
-    return sorted(found)
+            reads.append(index)
+            inside.add(index)
+    return reads
 
 
 def _is_read(call: Call) -> bool:
@@ -339,15 +340,16 @@ def _is_read(call: Call) -> bool:
     return bool(_EAGER.search(call.file) and _READS.match(call.function))
 
 
-def _whole_ns(gap: Gap, at: int) -> int:
+def _whole_ns(gap: Gap, index: int) -> int:
     """Return the time of a call with all calls below it, without the cost of watching them."""
-    below = {at}
+    below = {index}
     for position, call in enumerate(gap.calls):
         if call.parent in below:
             below.add(position)
-    calls = sum(call.count for call in gap.calls) or 1
-    cost_ns = gap.cost_ns * sum(gap.calls[each].count for each in below) // calls
-    return max(sum(gap.calls[each].self_ns for each in below) - cost_ns, 0)
+    calls = [gap.calls[position] for position in below]
+    all_count = sum(call.count for call in gap.calls) or 1
+    cost_ns = gap.cost_ns * sum(call.count for call in calls) // all_count
+    return max(sum(call.self_ns for call in calls) - cost_ns, 0)
 
 
 def _reading_line(calls: tuple[Call, ...], at: int) -> str:

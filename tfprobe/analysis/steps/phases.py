@@ -293,10 +293,10 @@ def _first_step(window: StepWindow) -> Iterator[PhaseIntervals]:
 def _of_main(window: StepWindow) -> Iterator[PhaseIntervals]:
     warm_up = warm_up_steps(window)
     warm_from = 0 if isinstance(warm_up, Missing) else warm_up
-    nobody = _all_steps(())
-    yield PhaseIntervals("warm-up", *_spans(window, 0, warm_from, nobody))
+    no_steps = _all_steps(())
+    yield PhaseIntervals("warm-up", *_spans(window, 0, warm_from, no_steps))
     # From the last step of the warm-up on, so that the gap between the two is covered.
-    yield PhaseIntervals("steady", *_spans(window, max(warm_from - 1, 0), len(window), nobody))
+    yield PhaseIntervals("steady", *_spans(window, max(warm_from - 1, 0), len(window), no_steps))
 
 
 def _spans(

@@ -276,30 +276,32 @@ class ActivityInSteps:
 def activities_in_steps(profile: Profile, item: ProcessActivities) -> tuple[ActivityInSteps, ...]:
     """Return activities by their own time, without activities inside them; longest first.
 
-    What ended before the first step or began after the last one is left out: in proportion, if not
-    all intervals of an activity were kept.
+    Activities that ended before the first step or began after the last one are left out, in
+    proportion where not all intervals of an activity were kept.
     """
     process = item.process.index
     loops = [loop for loop in profile.loops if loop.process == process]
-    first_ns = min((each.first_seen_ns for each in loops if each.first_seen_ns), default=0)
+    first_ns = min((loop.first_seen_ns for loop in loops if loop.first_seen_ns), default=0)
     last_ns = _last_ns(profile, loops, process)
-    mine = [activity for activity in profile.activities if activity.process == process]
-    found = []
+    own = [activity for activity in profile.activities if activity.process == process]
+    in_steps = []
     for use in item.activities:
         if use.is_step or isinstance(use.exclusive_ns, Missing):
             continue
-        same = [each for each in mine if (each.kind, each.name) == (use.kind, use.name)]
+        same = [
+            activity for activity in own if (activity.kind, activity.name) == (use.kind, use.name)
+        ]
         early_count, early_ns = _before(same, first_ns)
         late_count, late_ns = _after(same, last_ns)
         count, total_ns = use.count - early_count - late_count, use.total_ns - early_ns - late_ns
         left_ratio = max(total_ns, 0) / use.total_ns if use.total_ns else 0.0
         if count > 0:
             own_ns = round(use.exclusive_ns * left_ratio)
-            ran = [each for each in same if each.end_ns > first_ns]
-            found.append(
+            ran = [activity for activity in same if activity.end_ns > first_ns]
+            in_steps.append(
                 ActivityInSteps(use.kind, use.name, count, own_ns, max(total_ns, 0), _source(ran))
             )
-    return tuple(sorted(found, key=lambda use: -use.own_ns))
+    return tuple(sorted(in_steps, key=lambda use: -use.own_ns))
 
 
 def _source(rows: list[Activity]) -> str:
@@ -319,15 +321,15 @@ def _after(rows: list[Activity], last_ns: int | None) -> tuple[int, int]:
     """Return how many began after this time, and how long they took; counts are cumulative."""
     late = [row for row in rows if last_ns is not None and row.start_ns >= last_ns]
     rest = [row for row in rows if last_ns is None or row.start_ns < last_ns]
-    counts = [max((each.count for each in some), default=0) for some in (late, rest)]
-    totals = [max((each.total_ns for each in some), default=0) for some in (late, rest)]
-    return max(counts[0] - counts[1], 0), max(totals[0] - totals[1], 0)
+    (count, total_ns), (rest_count, rest_ns) = _cumulative(late), _cumulative(rest)
+    return max(count - rest_count, 0), max(total_ns - rest_ns, 0)
 
 
 def _before(rows: list[Activity], first_ns: int) -> tuple[int, int]:
     """Return how many ended before this time, and how long they took; counts are cumulative."""
-    early = [row for row in rows if row.end_ns <= first_ns]
-    return (
-        max((each.count for each in early), default=0),
-        max((each.total_ns for each in early), default=0),
-    )
+    return _cumulative([row for row in rows if row.end_ns <= first_ns])
+
+
+def _cumulative(rows: list[Activity]) -> tuple[int, int]:
+    counts, totals_ns = [row.count for row in rows], [row.total_ns for row in rows]
+    return max(counts, default=0), max(totals_ns, default=0)

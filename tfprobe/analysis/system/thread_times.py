@@ -296,8 +296,8 @@ def _is_alone(resource_samples: Sequence[ResourceSample]) -> bool:
 
 def _thread(group: ThreadGroup) -> PythonThread:
     stand = group.stands[0] if group.stands else None
-    samples = sum(each.samples for each in group.stands)
-    in_python = sum(each.in_python for each in group.stands)
+    samples = sum(line.samples for line in group.stands)
+    in_python = sum(line.in_python for line in group.stands)
     return PythonThread(
         name=group.name,
         cores=group.cores,
