@@ -133,16 +133,6 @@ def test_what_is_of_the_run_stands_apart_from_the_last_of_several_processes() ->
         assert before.endswith("\n") == (count > 1)
 
 
-def test_ranks_and_states_are_shown():
-    """A worker of a distributed job is named as one."""
-    report = gather_report(profile(processes=[process(rank=1, role="worker", state="killed")]))
-
-    text = report_text(report, width=100, colour=False)
-
-    assert "worker 1" in text
-    assert "killed" in text
-
-
 def test_the_listing_shows_a_run_a_line():
     """`ls` has one line per run, also where run.json is lost."""
     known = RunLine("r2", "/runs/r2", ("python", "a b.py"), "2026", "node7", 2, 20_049, "running")
@@ -263,14 +253,6 @@ def test_the_page_of_a_comparison_fits(width):
     assert "MatMul" in text
     assert "Only in B: _FusedConv2D" in text
     assert "FAIL (steps)" in text
-
-
-def test_a_comparison_in_markdown_has_the_same_numbers():
-    """--md writes tables that a pull request shows."""
-    text = diff_layout.render_diff_markdown(two_runs(), [])
-
-    assert "| TensorFlow | 2.21.0 | 2.20.0 |" in text
-    assert "| MatMul | 40.0 µs | 80.0 µs | +100.0 % |" in text
 
 
 def test_many_processes_are_put_together():
