@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import tfprobe
 from tfprobe.errors import UnreadableInput, UsageError
-from tfprobe.query.process_pool import Died, cpus, give_back_freed, keep_freed
+from tfprobe.query.process_pool import Died, cpus, disable_trim, restore_trim
 
 if TYPE_CHECKING:
     from distributed import Client, Future
@@ -74,12 +74,12 @@ def _keeping_freed(client: Client) -> Iterator[None]:
 
     Dask lets them give it back at once, which takes a fifth of the time. Others use them after us.
     """
-    _let_all(client, keep_freed)
+    _let_all(client, disable_trim)
     try:
         yield
     finally:
         if client.status == "running":
-            _let_all(client, give_back_freed)
+            _let_all(client, restore_trim)
 
 
 def _let_all(client: Client, function: Callable[[], None]) -> None:

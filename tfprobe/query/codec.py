@@ -1,7 +1,7 @@
-"""Turn values into JSON and back by their types; refuse whatever a type does not say.
+"""Turn values into JSON and back by their types; refuse anything that does not fit the type.
 
-What lies in a run directory may come from a stranger, so nothing in it may choose what is made of
-it, as a pickle does: here the reader's own types choose, and other content is no value. Whole
+A run directory may come from a stranger, so its contents must not decide what is created from them,
+as a pickle does. Here the reader's own types decide, and other contents are refused. Whole
 numbers, floats and arrays come back as they were to the last bit. cattrs and msgspec do not tell
 `int | Missing` or two dataclasses of one shape apart without tags in every class of the model.
 """
@@ -20,7 +20,7 @@ from typing import Any, get_args, get_origin, get_type_hints
 
 import numpy as np
 
-# Any, here and below: a value of whatever type is asked for, and JSON.
+# Any, here and below: a value of any type, and JSON.
 _Turn = Callable[[Any], Any]
 _SCALARS: tuple[type, ...] = (bool, int, float, str, type(None))
 # Of arrays only numbers and flags: an array of objects would be a pickle.
@@ -29,12 +29,12 @@ _MOST_DIMENSIONS = 3
 
 
 class NotEncodable(ValueError):
-    """A value, or the JSON of one, is not of the type that was asked for."""
+    """A value, or its JSON, is not of the expected type."""
 
 
 @dataclass(frozen=True, slots=True)
 class Codec:
-    """Both ways of one type. `read` raises NotPlain for all that `write` cannot have written."""
+    """Both directions of one type. `read` raises NotEncodable for what `write` cannot write."""
 
     write: _Turn
     read: _Turn
@@ -43,7 +43,7 @@ class Codec:
 
 @functools.cache
 def plain(kind: Any) -> Codec:
-    """Return how values of a type become JSON and back.
+    """Return the codec of a type.
 
     Raises TypeError for a type that has no such form.
     """
@@ -112,7 +112,7 @@ def _literal(given: Sequence[Any]) -> Codec:
 
 
 def _union(given: Sequence[Any]) -> Codec:
-    """Return a type of several: which of them, and the value."""
+    """Return the codec of a union: the position of the type in it, and the value."""
     kinds = [plain(each) for each in given]
 
     def write(value: Any) -> Any:
@@ -133,7 +133,7 @@ def _union(given: Sequence[Any]) -> Codec:
 
 
 def _row(kind: type, given: Sequence[Any], make: Callable[..., Any]) -> Codec:
-    """Return a tuple of so many things, each of its type."""
+    """Return the codec of a tuple of fixed length."""
     kinds = [plain(each) for each in given]
 
     def write(value: Any) -> Any:
@@ -147,7 +147,7 @@ def _row(kind: type, given: Sequence[Any], make: Callable[..., Any]) -> Codec:
 
 
 def _record(kind: type, names: Sequence[str]) -> Codec:
-    """Return a class of fields, which are written in their order."""
+    """Return the codec of a class with fields, which are written in order."""
 
     # Looked up when the first is met: a field may be of the class itself.
     @functools.cache
@@ -183,7 +183,7 @@ def _several(kind: type, of: Any) -> Codec:
 
 
 def _mapping(key: Any, content: Any) -> Codec:
-    """Return a mapping, as pairs in its order: keys of JSON are texts only."""
+    """Return the codec of a mapping, written as pairs in order: JSON keys can only be strings."""
     pair = _row(tuple, (key, content), lambda *values: values)
 
     def write(value: Any) -> Any:

@@ -19,17 +19,17 @@ from tfprobe.errors import UnreadableInput
 
 
 def cpus() -> int:
-    """Return how many processes can work at a time here."""
+    """Return the number of CPUs that this process may use."""
     return len(os.sched_getaffinity(0))
 
 
 class Runner(Protocol):
-    """Someone who works on items."""
+    """What runs a function on items: this process, a pool of processes, or a Dask cluster."""
 
     def run(
         self, function: Callable[[I], R], items: Sequence[I]
     ) -> Generator[R | Died, None, None]:
-        """Give what `function`, one of a module, makes of each item, in their order."""
+        """Yield the result of `function`, which must be one of a module, for each item in order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,22 +39,22 @@ class Here:
     def run(
         self, function: Callable[[I], R], items: Sequence[I]
     ) -> Generator[R | Died, None, None]:
-        """Give what `function` makes of each item, one after the other."""
+        """Yield the result of `function` for each item, one after the other."""
         if len(items) > 1:
-            keep_freed()
+            disable_trim()
         yield from map(function, items)
 
 
 @dataclass(frozen=True, slots=True)
 class LocalProcesses:
-    """So many processes of this machine, at most."""
+    """At most `count` processes of this machine."""
 
     count: int
 
     def run(
         self, function: Callable[[I], R], items: Sequence[I]
     ) -> Generator[R | Died, None, None]:
-        """Give what `function` makes of each item; the processes end when it is over.
+        """Yield the result of `function` for each item; the processes end with the iteration.
 
         Raises UnreadableInput when no process can be started.
         """
@@ -78,7 +78,7 @@ _OBJECTS_BETWEEN_COLLECTIONS = 100_000
 
 @dataclass(frozen=True, slots=True)
 class Died:
-    """Stand in the place of a result that nobody lived to give."""
+    """Stand in for the result of an item whose workers died."""
 
     reason: str
 
@@ -92,17 +92,17 @@ class _Worker:
 
 @dataclass(slots=True)
 class _Progress:
-    """Numbers of items: to be given out, and those that took a worker with them, once."""
+    """Numbers of items: those that wait, and those that have killed one worker."""
 
     waiting: deque[int]
     again: deque[int] = field(default_factory=deque)
 
 
 class ProcessPool(Generic[I, R]):
-    """So many processes with one function. Whoever makes one ends it."""
+    """Processes that run one function. Whoever creates the pool ends it."""
 
     def __init__(self, function: Callable[[I], R], count: int) -> None:
-        """Start nobody yet; `function` is found by its name in the other process."""
+        """Start no process yet; the other processes find `function` by its name."""
         self._function = function
         self._count = count
         # Not fork: a copy of a process with threads may hold a lock that nobody will release, and
@@ -112,7 +112,7 @@ class ProcessPool(Generic[I, R]):
         self._stillborn = 0
 
     def work(self, items: Sequence[I]) -> Iterator[R | Died]:
-        """Give the results in the order of the items.
+        """Yield the results in the order of the items.
 
         An item whose worker dies is given out once more when all others are done, alone.
         """
@@ -125,7 +125,7 @@ class ProcessPool(Generic[I, R]):
             yield found.pop(number)
 
     def end(self) -> None:
-        """End all processes, also those that work."""
+        """End all processes, including busy ones."""
         for connection in self._workers:
             connection.close()
         for worker in self._workers.values():
@@ -138,7 +138,7 @@ class ProcessPool(Generic[I, R]):
         self._workers.clear()
 
     def _give_out(self, items: Sequence[I], progress: _Progress) -> None:
-        """Let everybody have work, as far as there is some."""
+        """Give each idle process an item, as long as there are some."""
         while len(self._workers) < min(self._count, len(progress.waiting)):
             self._start()
         for connection, worker in tuple(self._workers.items()):
@@ -164,7 +164,7 @@ class ProcessPool(Generic[I, R]):
             pass  # it has died; its pipe tells when it is read
 
     def _receive(self, progress: _Progress, found: dict[int, R | Died]) -> None:
-        """Wait until somebody says something, or dies."""
+        """Wait until a process sends a result or dies."""
         for connection in cast("list[Connection]", wait(list(self._workers))):
             worker = self._workers[connection]
             try:
@@ -223,10 +223,10 @@ class ProcessPool(Generic[I, R]):
 
 # Any: a function of a module, its items and results.
 def _work(connection: Connection, function: Callable[[Any], Any]) -> None:
-    """Work on what comes until the pipe ends: whoever asked is gone, and need not be told."""
+    """Run the function on items until the pipe is closed: then nobody waits for results."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     gc.set_threshold(_OBJECTS_BETWEEN_COLLECTIONS)
-    keep_freed()
+    disable_trim()
     result = None
     while _tell(connection, result):
         try:
@@ -263,17 +263,17 @@ _DASKS_TRIM_BYTES = 64 << 10
 _USUAL_MMAP_BYTES = 128 << 10
 
 
-def keep_freed() -> None:
-    """Ask the C library not to give back freed memory to the system, where it can be asked.
+def disable_trim() -> None:
+    """Let the C library keep freed memory, if it is glibc.
 
-    Columns are large, and come and go: without this, each is made of pages that the system has to
-    fill with zeros first, about a tenth of the time.
+    Columns are large and short-lived. Without this, the system has to fill the pages of each one
+    with zeros first, which takes about a tenth of the time.
     """
     _set(_TRIM_BYTES, _MMAP_BYTES)
 
 
-def give_back_freed() -> None:
-    """Give back what a worker of Dask has kept, and let it go on as Dask has it."""
+def restore_trim() -> None:
+    """Free the memory that a Dask worker has kept, and restore the settings of Dask."""
     _set(_DASKS_TRIM_BYTES, _USUAL_MMAP_BYTES)
     with contextlib.suppress(OSError, AttributeError):  # as in _set
         ctypes.CDLL(None).malloc_trim(0)

@@ -1,4 +1,4 @@
-"""Divide a run into shards, one process folder each, and read one of them alone. Merges nothing."""
+"""Divide a run into shards of one process folder each, and read a single shard. Merges nothing."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ from tfprobe.runs.process_folder.events import read_interpreters
 class Shard:
     """One process folder of a run: `run` is the run's directory.
 
-    `state` is the process's as the one who asks sees it; whoever reads may be on another machine,
-    where it cannot be told. With None it is looked up where it is read. `program` is what the
-    process runs, by all processes of the run.
+    `state` is the state of the process as the caller sees it: a reader on another machine may not
+    be able to determine it. With None, the reader looks it up. `program` is what the process runs,
+    which depends on all processes of the run.
     """
 
     run: str
@@ -43,7 +43,7 @@ class Shard:
 
     @property
     def where(self) -> str:
-        """Return what problems call it."""
+        """Return its name in problems."""
         return f"{self.host}/{self.folder}"
 
     @property
@@ -53,7 +53,7 @@ class Shard:
 
 
 def shards_of(run: RunFolder, here: Machine, *, rank: int | None = None) -> tuple[Shard, ...]:
-    """Return the shards of a run, in the order of its processes; with `rank` only those of it.
+    """Return the shards of a run in the order of its processes; with `rank` only those of it.
 
     Raises NoAnswer when no process has that rank.
     """
@@ -61,7 +61,7 @@ def shards_of(run: RunFolder, here: Machine, *, rank: int | None = None) -> tupl
 
 
 def shards_in(entry: RunEntry, *, rank: int | None = None) -> tuple[Shard, ...]:
-    """Return the shards of a run that was looked at; see `shards_of`."""
+    """Return the shards of a run whose entry has been read; see `shards_of`."""
     chosen = [process for process in entry.processes if rank is None or _rank(process) == rank]
     if rank is not None and not chosen:
         raise no_rank(entry.folder, rank, map(_rank, entry.processes))
@@ -80,11 +80,10 @@ def load_shard(
 ) -> Profile:
     """Return the profile of one process alone, which is number 0 in it.
 
-    `watch(done, all)` is told how many captures have been read.
+    `watch(done, all)` gets the number of captures that have been read. Accelerators of the machine,
+    interpreters and problems of the run are not in the profile: see `rest_of`.
 
-    Accelerators of the machine, interpreters and problems of the run are not in it: see `rest_of`.
-
-    Raises UnreadableInput when the folder is gone, or goes while it is read.
+    Raises UnreadableInput if the folder does not exist or is removed while it is read.
     """
     folder = shard.process
     profile = RunReader(
@@ -107,9 +106,9 @@ def load_shard(
 
 
 def rest_of(entry: RunEntry, hosts: Sequence[str]) -> Profile:
-    """Return what is the run's and no process's, as a profile without processes.
+    """Return what belongs to the run and to no process, as a profile without processes.
 
-    These are interpreters, accelerators of the `hosts` of its processes, and problems of the run.
+    That is interpreters, accelerators of the `hosts` of its processes, and problems of the run.
     """
     machines = [MachineNotes(entry.folder, host) for host in sorted(set(hosts))]
     resource_samples = tuple(

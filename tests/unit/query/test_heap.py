@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 
-from tfprobe.query.process_pool import give_back_freed, keep_freed
+from tfprobe.query.process_pool import disable_trim, restore_trim
 
 # As malloc.h has them.
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
@@ -31,7 +31,7 @@ def test_freed_memory_is_kept(monkeypatch):
     library = _Library()
     monkeypatch.setattr(ctypes, "CDLL", lambda _name: library)
 
-    keep_freed()
+    disable_trim()
 
     assert library.set_to == {M_TRIM_THRESHOLD: 256 << 20, M_MMAP_THRESHOLD: 32 << 20}
 
@@ -41,8 +41,8 @@ def test_what_was_kept_is_given_back(monkeypatch):
     library = _Library()
     monkeypatch.setattr(ctypes, "CDLL", lambda _name: library)
 
-    keep_freed()
-    give_back_freed()
+    disable_trim()
+    restore_trim()
 
     assert library.set_to == {M_TRIM_THRESHOLD: 64 << 10, M_MMAP_THRESHOLD: 128 << 10}
     assert library.trimmed == 1
@@ -53,7 +53,7 @@ def test_where_the_c_library_cannot_be_asked_nothing_happens(monkeypatch):
     asked = []
     monkeypatch.setattr(ctypes, "CDLL", lambda name: asked.append(name) or object())
 
-    keep_freed()
-    give_back_freed()
+    disable_trim()
+    restore_trim()
 
     assert asked == [None] * 3

@@ -1,8 +1,8 @@
-"""Keep the tables of each process's captures as files below derived/, as long as they are true.
+"""Cache the tables of each process's captures as Parquet files below derived/.
 
-A file holds the fingerprint of what it was made of. One that is stale, foreign or damaged is made
-anew; of a process that runs, and where derived/ cannot be written, it is made in a directory that
-ends with the question.
+A file contains the fingerprint of its sources. One that is stale, foreign or damaged is written
+again. For a running process, or if derived/ cannot be written, the file goes to a temporary
+directory that lasts as long as the query.
 """
 
 from __future__ import annotations
@@ -26,22 +26,22 @@ from tfprobe.runs import safe_files
 from tfprobe.runs.layout import ProcessFolder, RunFolder
 from tfprobe.runs.liveness import LIVE
 
-# Another number whenever files hold something else than before.
+# Increase it whenever the files have other contents.
 _VERSION = 1
 
 
-# Who reads so many processes, of so many bytes of captures.
+# Choose who works, by the number of processes and the bytes of their captures.
 Choice = Callable[[int, int], Runner]
 
 
 def this_process(_shards: int, _capture_bytes: int) -> Runner:
-    """Choose this process, whatever there is to read."""
+    """Choose this process, however much there is to read."""
     return Here()
 
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """The files of one process by table, and what they tell. Tables without rows have none."""
+    """The files of one process by table, and their contents. Tables without rows have no file."""
 
     shard: Shard
     contents: CaptureFiles
@@ -50,7 +50,7 @@ class Kept:
 
 @dataclass(frozen=True, slots=True)
 class _Item:
-    """`instead` is the directory for where `directory` cannot be written."""
+    """A process to read. Its files go to `instead` if `directory` cannot be written."""
 
     shard: Shard
     fingerprint: str
@@ -64,9 +64,9 @@ def kept(
     choose: Choice,
     watch: Callable[[int, int], None] | None = None,
 ) -> tuple[Kept | FailedShard, ...]:
-    """Return the files of each process, in their order; those that are not there are made.
+    """Return the files of each process, in order; missing ones are written.
 
-    `watch(done, all)` is told how many of those have been made.
+    `watch(done, all)` gets the number of processes whose files have been written.
     """
     fingerprints = [_fingerprint(shard.process) for shard in shards]
     found: dict[Shard, Kept | FailedShard] = dict(_still_true(shards, fingerprints))
@@ -94,7 +94,7 @@ def _received(item: _Item, result: Kept | FailedShard | Died) -> Kept | FailedSh
 
 
 def forget_damaged(found: Iterable[Kept]) -> bool:
-    """Remove the files whose rows cannot be read, and say whether there were some."""
+    """Remove the files whose rows cannot be read; return whether there were any."""
     damaged = [
         (each.shard, path) for each in found for path in each.files.values() if not _is_whole(path)
     ]
@@ -104,7 +104,7 @@ def forget_damaged(found: Iterable[Kept]) -> bool:
 
 
 def _root(shard: Shard, path: Path) -> Path:
-    """Return the directory that is ours to trust: the run, or where what is not kept lies."""
+    """Return the trusted directory above a file: the run, or the temporary directory."""
     run = Path(shard.run)
     return run if path.is_relative_to(run) else path.parents[1]
 
@@ -134,7 +134,7 @@ def _make(item: _Item) -> Kept | FailedShard:
 
 
 def _write(profile: Profile, item: _Item) -> Kept:
-    """Write the tables of a process where they are kept, or else where they end with the question.
+    """Write the tables of a process to the cache or, if that fails, to the temporary directory.
 
     Raises OSError when they can be written at neither place.
     """
@@ -205,7 +205,7 @@ def _fingerprint(folder: ProcessFolder) -> str:
 def _still_true(
     shards: Sequence[Shard], fingerprints: Sequence[str]
 ) -> Iterator[tuple[Shard, Kept]]:
-    """Give what is there already and made of what is there now."""
+    """Yield the files that exist and whose fingerprint is still right."""
     paths = [_files(shard, _directory(shard))["executions"] for shard in shards]
     there = [
         path
@@ -223,12 +223,12 @@ def _still_true(
 
 
 def _are_there(found: Kept) -> bool:
-    """Say whether its files are files: no pipe that would never end, and no way to elsewhere."""
+    """Say whether its files are regular files: no pipe, which would never end, and no link."""
     return all(safe_files.is_file(_root(found.shard, path), path) for path in found.files.values())
 
 
 def _contents_of(paths: Sequence[Path]) -> Mapping[str, CaptureFiles]:
-    """Return what files tell of themselves; those that are none of ours are left out."""
+    """Return the contents that files state in their metadata, without files that are not ours."""
     import duckdb
 
     if not paths:

@@ -1,4 +1,4 @@
-"""Read files and directories again and again, but anew only where they may have changed."""
+"""Read files and directories repeatedly, but only again if they may have changed."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from tfprobe.runs.process_folder.steps_layout import RING_STEPS, Header
 
 T = TypeVar("T")
 
-# The time of a directory has ticks of up to 10 ms, and file servers tell of a change only seconds
-# later: one that has changed is listed again until this long after that was seen.
+# The time of a directory has ticks of up to 10 ms, and file servers report a change only seconds
+# later: after a change was seen, the directory is listed again for this long.
 SETTLED_S = 3.0
 
 
 class Reread(Generic[T]):
-    """A small file that is replaced as a whole, such as a manifest: what it last said."""
+    """A small file that is replaced as a whole, such as a manifest, and its last contents."""
 
     def __init__(self, path: Path, read: Callable[[Path], T]) -> None:
         """`read` may raise UnreadableInput."""
@@ -33,7 +33,7 @@ class Reread(Generic[T]):
         self._value: T | Missing = Missing(f"{path} has not been read.")
 
     def value(self) -> T | Missing:
-        """Return what the file says, or why that is not known."""
+        """Return the contents of the file, or why they are unknown."""
         seen = _seen(self._path)
         if seen is None or seen != self._seen:
             self._seen = seen
@@ -96,24 +96,24 @@ def _seen(path: Path) -> tuple[int, ...] | None:
 
 
 class ProcessReader:
-    """One process folder. Of its files only what is new is read."""
+    """One process folder, of whose files only what is new is read."""
 
     def __init__(
         self, folder: ProcessFolder, here: Machine, *, keep_steps: int = RING_STEPS
     ) -> None:
-        """Begin with nothing read; of each loop the latest `keep_steps` are remembered."""
+        """Begin with nothing read; keep the latest `keep_steps` steps of each loop."""
         self.folder = folder
         self._here = here
         self._manifest = Reread(folder.manifest, read_process)
         self._steps = StepsReader(folder.steps, keep_steps=keep_steps)
 
     def read(self) -> tuple[ProcessEntry, StepsFile | Missing]:
-        """Return the process at a glance, and its steps."""
+        """Return the entry of the process, and its steps."""
         manifest, steps = self._manifest.value(), self._read_steps()
         known = None if isinstance(manifest, Missing) else manifest
         state = ended_process(self.folder, _header(steps), known, self._here)
         if state not in LIVE and may_say_more(_header(steps)):
-            # It may have made some more between its steps and its state.
+            # It may have made more steps between the two reads.
             steps = self._read_steps()
             state = ended_process(self.folder, _header(steps), known, self._here)
         if isinstance(steps, Missing):
