@@ -1,4 +1,4 @@
-"""Every error tfprobe shows a person: what was tried, on what, and what to do next.
+"""The errors that tfprobe shows: what was tried, on what, and what to do next.
 
 TfprobeError
 ├── UsageError         exit 2   the command line or a setting is wrong
@@ -27,13 +27,13 @@ class TfprobeError(Exception):
 
 
 class UsageError(TfprobeError):
-    """The command line, a variable or tfprobe.toml asks for something that does not exist."""
+    """The command line, a variable or tfprobe.toml is wrong."""
 
     exit_code = 2
 
 
 class NoAnswer(TfprobeError):
-    """The run is readable but holds nothing that answers the question."""
+    """The run is readable but has no answer to the question."""
 
     exit_code = 1
 
@@ -46,6 +46,6 @@ class UnreadableInput(TfprobeError):
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """Stand where data is not there: a value with the reason, instead of 0, -1 or NaN."""
+    """A value that is unknown, with the reason, in place of 0, -1 or NaN."""
 
     reason: str

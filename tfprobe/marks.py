@@ -1,6 +1,5 @@
-"""Let a program name what it does, `tfprobe.activity`. Runs in the job: imports nothing of ours.
-
-Where the job is recorded the agent times what is named; anywhere else naming does nothing.
+"""Let a program name its activities: `tfprobe.activity`. Runs in the job, so it imports nothing of
+tfprobe. If the job is recorded, the agent times what is named; otherwise, naming does nothing.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ class _Unrecorded:
 
 
 def _recorded() -> type[_Unrecorded]:
-    """Return the agent's class of the same name where this process is recorded."""
+    """Return the agent's class of the same name if this process is recorded."""
     if "tfprobe_agent.boot" not in sys.modules:
         return _Unrecorded
     try:

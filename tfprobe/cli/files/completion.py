@@ -1,4 +1,4 @@
-"""`tfprobe completion`: print the script that makes a shell complete tfprobe's commands."""
+"""`tfprobe completion`: print a script that completes the commands of tfprobe in a shell."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ def command(shell: str) -> None:
     """Print a script that completes the commands of tfprobe in a shell.
 
     \b
-    bash:  tfprobe completion bash > ~/.local/share/bash-completion/completions/tfprobe
-    fish:  tfprobe completion fish > ~/.config/fish/completions/tfprobe.fish
-    zsh:   tfprobe completion zsh > ~/.zfunc/_tfprobe
+    tfprobe completion bash > ~/.local/share/bash-completion/completions/tfprobe
+    tfprobe completion fish > ~/.config/fish/completions/tfprobe.fish
+    tfprobe completion zsh > ~/.zfunc/_tfprobe
     """
     found = get_completion_class(shell)
     if found is None:
