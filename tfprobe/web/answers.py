@@ -80,7 +80,7 @@ def answer(run: OpenRun, name: str, question: Params) -> Document:
 
 
 def refresh(run: OpenRun, name: str) -> None:
-    """Read what is new of a run, as far as the document `name` tells of it.
+    """Read what is new of a run, as far as the document `name` needs it.
 
     Raises UsageError for a name that there is not, UnreadableInput when the run is gone.
     """

@@ -37,7 +37,7 @@ class CodeTree:
 def code_tree(run: OpenRun, found: LoopCosts, *, with_libraries: bool) -> CodeTree:
     """Return the tree of calls, without those inside libraries or with them.
 
-    Raises NothingRecorded where nobody knows the code.
+    Raises NothingRecorded if the code is not known.
     """
     if not found.sampled.graph.has_traces:
         raise NothingRecorded(_NO_CODE, hint=_HINT)
@@ -46,7 +46,7 @@ def code_tree(run: OpenRun, found: LoopCosts, *, with_libraries: bool) -> CodeTr
 
 
 def code_files(run: OpenRun, found: LoopCosts) -> tuple[FileCost, ...]:
-    """Return the files, dearest first, those of the job before those of libraries.
+    """Return the files, costliest first, those of the job before those of libraries.
 
     A question names one by its place here.
     """
@@ -55,7 +55,7 @@ def code_files(run: OpenRun, found: LoopCosts) -> tuple[FileCost, ...]:
 
 
 def file_places(run: OpenRun, found: LoopCosts) -> Mapping[str, int]:
-    """Return the place of each file in that list, nothing where nobody knows the code."""
+    """Return the place of each file in that list, nothing if the code is not known."""
     if not found.sampled.graph.has_traces:
         return {}
     return {file.file: place for place, file in enumerate(code_files(run, found))}
@@ -115,11 +115,11 @@ class SourceFile:
     changed_unix_ns: int
 
 
-def read_source(name: str, *, beside: str = "") -> SourceFile | Missing:
-    """Return a file; one that is not absolute lies below `beside`, where the job was started."""
+def read_source(name: str, *, directory: str = "") -> SourceFile | Missing:
+    """Return a file; one that is not absolute lies below `directory`, where the job was started."""
     if "\0" in name or not name.endswith(SUFFIXES):
         return Missing("it is not named as a source file of Python is")
-    path = Path(beside) / name
+    path = Path(directory) / name
     if not path.is_absolute():
         return Missing("the recording does not say in which directory it is")
     try:
@@ -164,15 +164,15 @@ def _reason(exc: OSError | ValueError) -> str:
 # Less than a pixel of a wide screen.
 SMALLEST_RATIO = 1 / 2000
 MOST_PLACES = 3000
-# Deeper is asked for when one is there; no screen has the rows.
+# Deeper levels are requested when a reader gets there; no screen has the rows.
 MOST_LEVELS = 120
 
 
 @dataclass(slots=True, eq=False)
 class TreePlace:
-    """A place that is told; `parent` is the number of the one above it, -1 of the first.
+    """A place that is shown; `parent` is the number of the one above it, -1 of the first.
 
-    `smaller` places directly below it are not told, and cost `smaller_cost` together.
+    `smaller` places directly below it are not shown, and cost `smaller_cost` together.
     """
 
     shown: TreeNode
@@ -183,10 +183,10 @@ class TreePlace:
 
 
 def fold(top: TreeNode, column: int, *, most: int = MOST_PLACES) -> list[TreePlace]:
-    """Return the places from `top` down, parents first, dearest first among those of one parent.
+    """Return the places from `top` down, parents first, costliest first below one parent.
 
-    Told are the dearest in a column of costs: none that is below 1/2,000 of the top, nor one that
-    costs nothing.
+    The costliest in a column of costs are returned, but none below 1/2,000 of the top and none
+    that costs nothing.
     """
     shown_places = _costliest(top, column, most)
     places: list[TreePlace] = []
@@ -209,7 +209,7 @@ def fold(top: TreeNode, column: int, *, most: int = MOST_PLACES) -> list[TreePla
 
 
 def _costliest(top: TreeNode, column: int, most: int) -> Mapping[int, TreeNode]:
-    """Return, by identity, the places that are told."""
+    """Return, by identity, the places that are shown."""
     least = max(_cost(top, column) * SMALLEST_RATIO, 1)
     chosen = {id(top): top}
     heap: list[tuple[int, str, int, int, TreeNode]] = []

@@ -86,7 +86,7 @@ def page(
     """Return the pages of a run as one HTML file of at most `most_bytes`, all ASCII or nearly.
 
     Answers come in by their importance; one that has no room is left out, and its page says so.
-    `watch(done, all)` is told how many have been asked for. The same run gives the same text.
+    `watch(done, all)` counts the answers. The same run gives the same text.
     """
     # The name of a directory may be no text.
     run_name = run.folder.id.encode("utf-8", "replace").decode()
@@ -190,7 +190,7 @@ _METRICS = [{"metric": metric} for metric in METRICS]
 
 
 def questions(run: OpenRun) -> Iterator[tuple[str, Arguments]]:
-    """Give each page's first look, then by turns what else they may be asked for."""
+    """Yield the first request of each page, then by turns the further ones."""
     pages = [name for name in FIRST if name in ANSWERS]
     pages += sorted(set(ANSWERS).difference(pages))
     for name in pages:
@@ -222,7 +222,7 @@ def _loops(run: OpenRun) -> Sequence[int]:
 
 
 def _graph(run: OpenRun) -> Iterator[Arguments]:
-    """Enter the dearest scopes, where the dearest ops are, and what is in the dearest scope."""
+    """Enter the costliest scopes, where the costliest ops are, and open the costliest scope."""
     yield from _looks()(run)
     inside = _entered(run, "")
     nodes = _answer(run, "ops", {"by": "name"}).get("rows", [])[:_MOST_ROWS]
@@ -253,7 +253,7 @@ def _ops(run: OpenRun) -> Iterator[Arguments]:
 
 
 def _source(run: OpenRun) -> Iterator[Arguments]:
-    """Show each file at its dearest line."""
+    """Show each file at its costliest line."""
     files = _answer(run, "code").get("files", [])[:_MOST_ROWS]
     yield from ({"file": at} for at, _ in enumerate(files) if at)
     yield from _looks()(run)
@@ -296,7 +296,7 @@ def _answer(run: OpenRun, name: str, arguments: Arguments | None = None) -> dict
         return {}
 
 
-# What a page is asked for beside its first look, the most important first, sorted by page.
+# What a page requests after its first look, the most important first, sorted by page.
 FURTHER: Mapping[str, Further] = {
     "code": _looks({"frames": "job"}, *_METRICS),
     "graph": _graph,

@@ -63,7 +63,7 @@ class LoopCosts:
 
 
 class NothingRecorded(NoAnswer):
-    """Of the loop that is asked for, the recording has not what a page shows."""
+    """The recording lacks what a page shows of the requested loop."""
 
 
 def costs_document(

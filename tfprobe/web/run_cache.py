@@ -72,7 +72,7 @@ class RunCache:
         self._most = most
         self._clock = clock
         self._choosing = threading.Lock()
-        # The one asked for longest ago is first.
+        # The least recently used is first.
         self._open: dict[str, _Entry] = {}
 
     def answer(self, name: str, page: str, question: Params) -> Document:
@@ -100,7 +100,7 @@ class RunCache:
     def has_grown(self, names: Iterable[str]) -> None:
         """Read these runs again at the next question, however long ago they were read.
 
-        A page that was told of news asks for them, and is not told again.
+        A page that got an event requests them, and gets no second event.
         """
         with self._choosing:
             entries = [self._open[name] for name in names if name in self._open]

@@ -22,7 +22,7 @@ from tfprobe.report.documents.step_report import (
 )
 from tfprobe.web.values import whole
 
-# More are told of by their number and their time.
+# Of more only the number and the time are shown.
 SHOWN_OUTLIERS = 200
 # Steps that tfprobe traced, or that raised: as many as a curve has points.
 _MOST_MARKS = 2_000

@@ -1,4 +1,4 @@
-"""What the processes of an open run did together: found once, for all pages that tell of it."""
+"""What the processes of an open run did together, computed once for all pages."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def aligned_of(run: OpenRun) -> Aligned:
 
 
 def across_of(run: OpenRun) -> RankComparison:
-    """Return the processes beside each other, as `tfprobe ranks` tells of them."""
+    """Return the comparison of the processes that `tfprobe ranks` shows."""
     return run.made("across", lambda: _across(run.profile))
 
 

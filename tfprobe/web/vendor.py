@@ -2,7 +2,7 @@
 
 `python -m tfprobe.web.vendor` downloads each package by its exact version, compares it with the
 digest that is noted, and keeps the few files that the pages need, and the package's own notices.
-The digests of these stand beside it, for a test.
+Their digests are kept next to it, for a test.
 """
 
 from __future__ import annotations

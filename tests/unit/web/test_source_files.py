@@ -32,7 +32,7 @@ def test_a_relative_name_lies_where_the_job_was_started(tmp_path: Path) -> None:
     """Without that it is nowhere."""
     (tmp_path / "a.py").write_text("x")
 
-    assert isinstance(read_source("a.py", beside=str(tmp_path)), SourceFile)
+    assert isinstance(read_source("a.py", directory=str(tmp_path)), SourceFile)
     assert reason("a.py") == "the recording does not say in which directory it is"
 
 
@@ -47,7 +47,7 @@ def test_links_between_source_files_are_followed(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["/etc/passwd", "a.py\0", "key.pem", "a.pyc", "", "/", "a.PY"])
 def test_only_source_files_are_read(name: str) -> None:
     """By their names already."""
-    assert reason(name, beside="/") == "it is not named as a source file of Python is"
+    assert reason(name, directory="/") == "it is not named as a source file of Python is"
 
 
 def test_a_link_makes_no_source_file_of_a_secret(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Write the input of works as parts of the tfprobe.input/1 document: times in ns, ratios of 1."""
+"""Write what loops wait for as parts of a document: times in ns, ratios of 1."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ SCHEMA = "tfprobe.top/1"
 def jobs_document(look: FleetSnapshot) -> Document:
     """Return the document, tfprobe.top/1 when published: times in ns, bytes, fractions of 1.
 
-    What is not known is null, and `missing` beside it says why, by key.
+    What is not known is null, and `missing` says why, by key.
     """
     return {
         "schema": SCHEMA,

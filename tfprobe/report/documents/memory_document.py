@@ -32,7 +32,7 @@ def memory_document(
 
 
 def allocator_document(summary: MemorySummary) -> Document:
-    """Return one allocator: its peak, who held it, and its level over the step of the peak."""
+    """Return one allocator: its peak, what held it, and its level over the step of the peak."""
     peak = summary.peak
     return {
         **_recorded(summary),
@@ -52,7 +52,7 @@ def allocator_document(summary: MemorySummary) -> Document:
 
 
 def allocator_row(summary: MemorySummary) -> Document:
-    """Return one allocator without who held its peak and its level over time."""
+    """Return one allocator without what held its peak and its level over time."""
     return {**_recorded(summary), **_limits(summary)}
 
 

@@ -1,4 +1,4 @@
-"""Convert the comparison of the processes of a job to the tfprobe.ranks/1 document."""
+"""Write the comparison of a job's processes as a document, tfprobe.ranks/1 when published."""
 
 from __future__ import annotations
 

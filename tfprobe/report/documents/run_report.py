@@ -1,6 +1,6 @@
-"""Gather what a report says of a run, process by process, and write the tfprobe.report/1 document.
+"""Gather the report of a run, process by process, and write it as a document.
 
-A process is a part, small and without steps, rows or histograms; `merge` makes one report of parts.
+A part holds a process, without steps, rows or histograms; `merge_report` makes one report of parts.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ _RUN, _MACHINE = ("run.json", RANKS, "captures"), "machine/"
 
 @dataclass(frozen=True, slots=True)
 class LoopReport:
-    """A work with the times of its steps."""
+    """A loop with the times of its steps."""
 
     loop: Loop
     times: StepTimeSummary | Missing
@@ -64,7 +64,7 @@ class LoopReport:
 
 @dataclass(frozen=True, slots=True)
 class ProcessReport:
-    """A process with its works, longest first, and what recording cost it."""
+    """A process with its loops, longest first, and what recording cost it."""
 
     process: Process
     loops: tuple[LoopReport, ...]
@@ -114,7 +114,7 @@ class ReportPart:
 
 @dataclass(frozen=True, slots=True)
 class ProcessFacts:
-    """What a report takes of a run that is of no process of it: told once, however many there are.
+    """What a report takes of a run that belongs to no process, written once for all of them.
 
     `devices` are those of all hosts, `problems` those of run.json and of the samples of devices.
     """
@@ -136,7 +136,7 @@ def report_part(
 ) -> ReportPart:
     """Return what a report takes of the processes of a profile.
 
-    `works` are their traced steps and `accounts` what their time went to, where that is known
+    `loops` are their traced steps and `accounts` what their time went to, if they are computed
     already.
     """
     loops = parts_by_loop(profile) if loops is None else loops
@@ -156,7 +156,7 @@ def report_part(
 
 
 def run_facts(profile: Profile) -> ProcessFacts:
-    """Return what a report takes of a run beside its processes, which the profile need not have."""
+    """Return the facts of a run that belong to no process; the profile may have no processes."""
     return ProcessFacts(
         interpreters=profile.interpreters,
         devices=hardware.devices(profile),
@@ -249,7 +249,7 @@ def run_document(run: Run) -> Document:
 
 
 def loop_document(item: LoopReport) -> Document:
-    """Return a work as every document shows it."""
+    """Return a loop as every document shows it."""
     loop = item.loop
     facts: Document = {
         "kind": loop.kind,
@@ -268,7 +268,7 @@ def loop_document(item: LoopReport) -> Document:
 
 
 def process_report(process: Process, profile: Profile) -> ProcessReport:
-    """Return a process with its works, longest first, and what recording cost it."""
+    """Return a process with its loops, longest first, and what recording cost it."""
     loops = [w for w in profile.loops if w.process == process.index]
     reports = [LoopReport(loop, step_time_summary(loop)) for loop in loops]
     return ProcessReport(

@@ -1,4 +1,4 @@
-"""Gather what there is to say of the steps of a run; write it as the tfprobe.steps/1 document."""
+"""Gather what is known of the steps of a run, and write it as a document."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ from tfprobe.report.documents.document import Document
 from tfprobe.report.documents.run_report import LoopReport
 
 SCHEMA = "tfprobe.steps/1"
-# More are told of by their number and their time.
+# Of more only the number and the time are shown.
 SHOWN_OUTLIERS = 100
 
 
 @dataclass(frozen=True, slots=True)
 class LoopStepReport:
-    """A work with the distribution of its steps and gaps, what stands out, and where it goes.
+    """A loop with the distribution of its steps and gaps, what stands out, and its trend.
 
-    `remembered` says how many of the steps outliers, trend and warm-up are told of.
+    `remembered` are the steps that outliers, trend and warm-up are computed from.
     """
 
     process: Process

@@ -1,4 +1,4 @@
-"""Gather the four tiers of a run, application, framework, runtime, hardware; write documents."""
+"""Gather the four tiers of a run (application, framework, runtime, hardware) as a document."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def gather_tiers(profile: Profile) -> Tiers:
 def tiers_document(tiers: Tiers) -> Document:
     """Return the document, tfprobe.tiers/1 when published: times in ns, ratios 0..1.
 
-    What is not known is null; `missing` beside it says why.
+    What is not known is null; `missing` says why.
     """
     return {
         "schema": SCHEMA,

@@ -1,1 +1,1 @@
-"""What each page shows, as one JSON document. Pure: no files beside the run's, no HTTP, no HTML."""
+"""What each page shows, as one JSON document. Pure: no files but the run's, no HTTP, no HTML."""

@@ -1,4 +1,4 @@
-"""Two runs beside each other: what changed from this one to another, and whether that is chance."""
+"""Two runs compared: what changed from this one to another, and whether that is chance."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tfprobe.web.pages.overview import command_line
 from tfprobe.web.params import Params
 from tfprobe.web.values import shortened
 
-# What changed most comes first; more nobody reads.
+# What changed most comes first; the rest is counted.
 _MOST_LOOPS = 20
 _MOST_COSTS = 200
 _MOST_NAMES = 50
@@ -112,7 +112,7 @@ def _costs(documents: Sequence[Document], changes: Sequence[CostChange]) -> list
 
 
 def _cost(document: Document, change: CostChange) -> Document:
-    """Return a cost as a row of a table: the change of its median beside its means."""
+    """Return a cost as a row of a table: the change of its median, and its means."""
     median = document["median"]
     means = {name: part for name, part in document.items() if name != "median"}
     return {**median, **means, "name": shortened(change.name), "delta_ns": change.delta_ns}

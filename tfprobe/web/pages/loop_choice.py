@@ -86,9 +86,9 @@ _NAME_CHARACTERS = 200
 
 
 def loops_document(run: Reading) -> list[dict[str, Any]]:
-    """Return the works with most time, the dearest first: `at` is what `work=` names.
+    """Return the loops with most time, longest first: `at` is what `work=` names.
 
-    `captures` are its traced steps: as told by the job where captures are not read (`early`).
+    `captures` are its traced steps, as the job counted them if captures are not read (`early`).
     Any: JSON values.
     """
     profile = run.profile

@@ -211,7 +211,7 @@ def header_document(run: OpenRun, question: Params) -> dict[str, Any]:  # noqa: 
 
 
 def command_line(run: Run) -> str | None:
-    """Return what was run, as far as a page shows it; None where nobody knows."""
+    """Return what was run, as far as a page shows it; None if it is not known."""
     if isinstance(run.command, Missing):
         return None
     return " ".join(run.command)[:_COMMAND_CHARACTERS]

@@ -30,7 +30,7 @@ _CELL_DIGITS = 4
 
 def document(run: OpenRun, question: Params) -> Document:
     """Return `processes`, their `lives`, the `hardware` of all or of `host=`, and the `ranks` of
-    the loop of `work=` beside each other by `measure=`: what a step takes, or the time before it.
+    the loop of `work=` compared by `measure=`: what a step takes, or the time before it.
     """
     measure = _measure(question)
     early = run.early
@@ -53,7 +53,7 @@ def _measure(question: Params) -> Measure:
 
 
 def _group(run: Reading, question: Params) -> tuple[Loop, ...]:
-    """Return the loop that is asked for in all processes, else that with most time in several."""
+    """Return the requested loop in all processes, else that with most time in several."""
     if not run.profile.loops:
         return ()
     if question.text("work"):

@@ -159,7 +159,7 @@ def _device(device: DeviceHardware) -> Document:
 Int64s = npt.NDArray[np.int64]
 Float64s = npt.NDArray[np.float64]
 
-# A chart beside others has about so many pixels.
+# A chart in a row of charts has about so many pixels.
 MOST_MOMENTS = 600
 
 

@@ -22,7 +22,7 @@ from tfprobe.web.params import Params
 from tfprobe.web.together import across_of
 
 MOST_RANKS = 1_000
-# More rows than these nobody tells apart in the map.
+# More rows cannot be told apart in the map.
 MOST_IN_MAP = 48
 MOST_STRAGGLERS = 8
 _MOST_SERVERS = 64

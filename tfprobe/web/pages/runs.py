@@ -20,7 +20,7 @@ def document(look: FleetSnapshot) -> Document:
     """Return the runs of a look, newest first.
 
     Steps, times and shares of a run are those of its process with most steps, since the ranks of a
-    job step together. What is not known is null, and `missing` beside it says why, by key.
+    job step together. What is not known is null, and `missing` says why, by key.
     """
     rows = run_rows(look)
     return {

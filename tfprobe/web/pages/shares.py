@@ -34,7 +34,7 @@ _TEXT_CHARACTERS = 500
 
 
 def document(run: OpenRun, question: Params) -> Document:  # noqa: ARG001 - all have these
-    """Return where the time went, what steps are spent on, the dearest ops, and problems."""
+    """Return where the time went, what steps are spent on, the costliest ops, and problems."""
     return run.made("shares", lambda: _document(run))
 
 

@@ -14,7 +14,7 @@ from tfprobe.web.params import Params
 
 MOST_THREADS = 16
 MOST_PROCESSES = 1_000
-# Narrower than this nobody can see a call.
+# A narrower call cannot be seen.
 LEAST_RATIO = 0.005
 # A flame graph is walked by recursion.
 MOST_DEPTH = 250

@@ -40,7 +40,7 @@ _MOST_SEGMENTS = 1_000
 def document(run: OpenRun, question: Params) -> Document:
     """Return the steps of the loop `work=`, made of what needs no capture.
 
-    `first=` and `end=` show these steps nearer: then the curve alone is told.
+    `first=` and `end=` zoom into these steps: then the document has the curve alone.
     """
     early = run.early
     if not early.profile.loops:

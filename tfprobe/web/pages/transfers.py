@@ -48,7 +48,7 @@ def document(run: OpenRun, question: Params) -> Document:
 
 
 def _cut(whole: Document) -> Document:
-    """Return the document without the rows that nobody would look at, each list with their number.
+    """Return the document without its smallest rows, each list with the number left out.
 
     The loop is that of the page, with its process.
     """

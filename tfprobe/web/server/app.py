@@ -51,7 +51,7 @@ class Pages:
     """All runs below a directory, or the one run that it is, as answers to requests."""
 
     def __init__(self, directory: Path, *, complain: Complain) -> None:
-        """Begin with nothing read. `complain` is told of failures of ours."""
+        """Begin with nothing read. `complain` receives failures of ours."""
         self._here, place = this_machine(), directory.resolve()
         self._book = RunCache(place, self._here)
         self._looks = Looks(place, self._here)
@@ -188,7 +188,7 @@ async def _in_pieces(content: bytes) -> AsyncIterator[bytes]:
     """Give as much as is taken: these are for everybody, and somebody may ask and never read."""
     for at in range(0, len(content), _PIECE_BYTES):
         yield content[at : at + _PIECE_BYTES]
-        # So that it is heard meanwhile if who asked has gone.
+        # So that a client that disconnects meanwhile is noticed.
         await asyncio.sleep(0)
 
 

@@ -1,7 +1,7 @@
 """Who may ask: checks every request before anything else sees it, and exchanges tokens for cookies.
 
 Pages themselves hold nothing of a run, so whoever reaches the server by one of its names gets them.
-All that is below /api needs the cookie, and must not be asked for by another site's page.
+Everything below /api needs the cookie, and a page of another site must not request it.
 """
 
 from __future__ import annotations

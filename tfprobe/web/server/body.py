@@ -28,7 +28,7 @@ async def fields(request: Request) -> dict[str, Any]:
             if len(content) > MOST_BYTES:
                 raise TooMuch(f"A request may bring {MOST_BYTES:,} bytes.")
     except ClientDisconnect as exc:
-        raise UsageError("Who asked has gone in the middle of the request.") from exc
+        raise UsageError("The client disconnected in the middle of the request.") from exc
     try:
         found = json.loads(content)
     except (ValueError, RecursionError):

@@ -37,5 +37,5 @@ def error_response(
 
 
 def is_api(path: str) -> bool:
-    """Say whether documents are asked for, and not the pages themselves."""
+    """Return whether a path is of the API, not of a page."""
     return path == API or path.startswith(f"{API}/")

@@ -1,6 +1,6 @@
-"""Tell pages what is new, by server-sent events. While nobody listens, nobody looks.
+"""Send pages what is new, as server-sent events. Runs are read only while a page listens.
 
-One look a second is for all who listen. What one of them has not taken yet is told in one piece
+One look a second serves all listeners. What one of them has not taken yet is sent in one piece
 later: a page that lags behind keeps nothing here but the newest word of each run.
 """
 
@@ -25,7 +25,7 @@ HEARTBEAT_S = 10.0
 _RETRY_MS = 2000
 
 _HEADERS = [(b"content-type", b"text/event-stream; charset=utf-8"), (b"x-accel-buffering", b"no")]
-# What is told of a run; None of one that is gone. Any: JSON values.
+# What is sent of a run; None if it is gone. Any: JSON values.
 Word = Mapping[str, Any] | None
 
 
@@ -40,7 +40,7 @@ class Events:
         every_s: float = EVERY_S,
         heartbeat_s: float = HEARTBEAT_S,
     ) -> None:
-        """Take what looks at all runs; `note` is told which have something new, before any page."""
+        """Take what looks at all runs; `note` gets those with news, before any page does."""
         self._look = look
         self._note = note
         self._every_s = every_s
@@ -134,7 +134,7 @@ class Stream:
 
 
 class _Listener:
-    """One page, and what it has not been told yet."""
+    """One page, and what was not sent to it yet."""
 
     def __init__(self, waiting: dict[str, Word]) -> None:
         self.woken = asyncio.Event()

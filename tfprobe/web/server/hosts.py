@@ -90,7 +90,7 @@ def _is_address(name: str) -> bool:
     return True
 
 
-# Nothing from elsewhere, no script or style in the markup, and nobody may put the pages in a frame.
+# Nothing from elsewhere, no script or style in the markup, and no framing by other pages.
 POLICY = "; ".join(
     (
         "default-src 'none'",

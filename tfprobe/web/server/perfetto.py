@@ -97,7 +97,7 @@ def version() -> str:
 
 @cache
 def _files() -> dict[str, Path]:
-    """Return all files that may be asked for, by their address: nothing else has one."""
+    """Return all files that are served, by their address."""
     folder = place()
     return {
         path.relative_to(folder).as_posix(): path

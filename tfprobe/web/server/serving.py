@@ -37,7 +37,7 @@ class Site:
     def __init__(self, directory: Path, *, host: str, port: int | None, complain: Complain) -> None:
         """Bind the address; without a port the first free one from DEFAULT_PORT on.
 
-        `complain` is told of failures of ours. Raises UsageError where it cannot be bound.
+        `complain` receives failures of ours. Raises UsageError if it cannot be bound.
         """
         self._socket = _bound(host, port)
         self.port: int = self._socket.getsockname()[1]

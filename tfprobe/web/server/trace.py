@@ -20,14 +20,14 @@ from tfprobe.web.pages.timeline.step_timeline import chosen_capture
 from tfprobe.web.params import Params
 from tfprobe.web.together import aligned_of
 
-# So much is written before it is sent, and before others are asked whether they have something.
+# This much is written before it is sent, and before other tasks get a turn.
 _PIECE_BYTES = 1 << 18
 # A fast machine on a slow line: the least packed is packed ten times, and no waiting for it.
 _LEVEL = 1
 
 
 def traced(run: OpenRun, question: Params) -> Aligned:
-    """Return the profile with the capture that is asked for, or with all without one, on one clock.
+    """Return the profile with the requested capture, or with all captures, on one clock.
 
     Raises NoAnswer where no step was traced.
     """

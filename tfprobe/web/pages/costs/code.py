@@ -106,7 +106,7 @@ def _unplaced_ns(found: LoopCosts, tree: CodeTree) -> int:
 
 
 def _files(found: LoopCosts, files: Sequence[FileCost]) -> Document:
-    """Return the dearest files and the dearest lines of all of them."""
+    """Return the costliest files and the costliest lines of all of them."""
     lines = [
         (file, line)
         for file, each in enumerate(files)
@@ -156,14 +156,14 @@ def _both(found: LoopCosts, cost: FileCost | LineCost) -> Document:
     return {**total, "own_time_ns": own["time_ns"]}
 
 
-# As many as one looks through; a longer file is asked for around another line.
+# As many as one looks through; more of a longer file is requested around another line.
 MOST_SOURCE_LINES = 600
 _LINE_CHARACTERS = 400
 _MOST_COSTS = 5000
 
 
 def source_document(run: OpenRun, question: Params) -> Document:
-    """Return 600 lines of a file around `line`, by default its dearest, and the costs of all.
+    """Return 600 lines of a file around `line`, by default its costliest, and the costs of all.
 
     `unreadable` says why there are no lines. `is_changed` says that the file was changed after
     the job was started: what costs may stand elsewhere now.
@@ -175,7 +175,7 @@ def source_document(run: OpenRun, question: Params) -> Document:
     cost = files[file]
     costs = sorted(cost.lines.values(), key=lambda each: each.line)
     costliest = _costliest_line(cost)
-    read = read_source(cost.file, beside=_started_in(run))
+    read = read_source(cost.file, directory=_started_in(run))
     return {
         **loop_costs.head(run, found),
         "file": file,

@@ -59,7 +59,7 @@ def _by(question: Params) -> GroupKey:
 
 
 def _loop(run: OpenRun, question: Params) -> Loop | None:
-    """Return the loop that is asked for; a run without steps still has processes with memory."""
+    """Return the requested loop; a run without steps still has processes with memory."""
     try:
         return run.loop(question)
     except NoAnswer:

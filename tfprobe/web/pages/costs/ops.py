@@ -37,10 +37,10 @@ _NS_PER_S = 1_000_000_000
 
 
 def document(run: OpenRun, question: Params) -> Document:
-    """Return the table and what stands beside it.
+    """Return the table and what is shown with it.
 
     Times are of a mean traced step; `total_ns` is of all of them. `left` are the rows beyond the
-    dearest 2,000.
+    costliest 2,000.
     """
     by = question.one_of("by", ("type", "name"), default="type")
     of_type = question.text("type")
@@ -92,7 +92,7 @@ def _document(
 
 
 def _entries(found: LoopCosts) -> list[OpEntry]:
-    """Return the ops that ran, dearest first."""
+    """Return the ops that ran, costliest first."""
     choice = ViewOptions(max_depth=len(found.sampled.graph.nodes), order_by="micros")
     shown = op(found.sampled, found.costs, choice).entries
     return [each for each in shown if each.own[AT["runs"]]]
@@ -185,7 +185,7 @@ def _devices(found: LoopCosts, devices: Sequence[str]) -> list[Document]:
 
 
 def _treemap(found: LoopCosts, entries: Sequence[OpEntry]) -> list[Document]:
-    """Return the dearest ops with their dearest nodes; `others_ns` are the rest of each."""
+    """Return the costliest ops with their costliest nodes; `others_ns` is the rest of each."""
     costs, steps = found.costs.rows, max(found.steps, 1)
     nodes = found.sampled.graph.nodes
     types = []

@@ -34,7 +34,7 @@ def document(run: OpenRun, question: Params) -> Document:
     """Return the scopes from `at` down, in columns of places, with costs of a mean step.
 
     The path of a place is that of its parent, "/" and its name; that of the first is `at`. It
-    cannot be asked for where `is_whole` is false.
+    cannot be requested if `is_whole` is false.
     """
     by = question.one_of("by", ("scope", "layer"), default="scope")
     metric = question.one_of("metric", tuple(loop_costs.METRICS), default="time")
@@ -70,7 +70,7 @@ def _columns(found: LoopCosts, places: list[TreePlace], at: str) -> Document:
 
 
 def cost_columns(found: LoopCosts, places: list[TreePlace]) -> Document:
-    """Return the columns that all trees have: parents, costs, and what is too small to be told."""
+    """Return the columns that all trees have: parents, costs, and what is too small to be shown."""
     unknown = loop_costs.missing(found)
     totals = [loop_costs.row(found, place.shown.total, unknown) for place in places]
     owns = [loop_costs.row(found, _own(place), unknown) for place in places]
@@ -106,7 +106,7 @@ def _type(found: LoopCosts, place: TreePlace) -> str | None:
     return shown_name(found.sampled.graph.nodes[branch.members[0]].op)
 
 
-# A drawing of more has no room for names. The dearest are drawn, and a few of what is outside.
+# A drawing of more has no room for names. The costliest are drawn, and a few of what is outside.
 MOST_GROUPS = 300
 _MOST_OUTSIDE = 30
 _MOST_EDGES = 1500
@@ -117,7 +117,7 @@ def graph_document(run: OpenRun, question: Params) -> Document:
     """Return groups and edges, which name groups by their place in the list; of a mean step.
 
     A group is an "op", a "scope" that can be entered, or "outside" of `at`. `left` are the
-    cheapest below `at`, which are not told; nor is what never ran, unless `idle=show`.
+    cheapest below `at`, which are not shown; nor is what never ran, unless `idle=show`.
     """
     at = question.text("at").strip("/")
     idle = question.one_of("idle", ("hide", "show"), default="hide")

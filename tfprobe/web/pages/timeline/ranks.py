@@ -341,7 +341,7 @@ def event_document(found: RankTimeline, members: Int64s) -> Document:
     last = int(peers.last[first])
     is_collective = events.kind[first] == SynchronizationKind.COLLECTIVE
     is_known = is_collective and last >= 0 and len(by_start) > 1
-    # Of ranks that are not drawn nobody sees anything, but the last one is named all the same.
+    # Ranks that are not drawn are not shown, but the last one is named all the same.
     in_all = int((peers.group == peers.group[first]).sum())
     return {
         "kind": "collective" if is_collective else "send",

@@ -1,7 +1,7 @@
 """One traced step on a time axis, in as much detail as a browser draws.
 
 Where there are too many slices, neighbours become blocks. Times count in ns from the start of the
-step. Columns of slices stand beside each other, for there
+step. Slices are columns of one table, for there
 are thousands: slice i is `start_ns[i]`, `length_ns[i]` and so on.
 """
 
@@ -41,7 +41,7 @@ SOURCES = "rso"
 CELLS = 240
 # A step laid out takes about 50 bytes a slice: some are kept, for whoever goes back and forth.
 _KEPT = 3
-# What a slice of a trace takes as text of the file for Perfetto, beside its name.
+# What a slice of a trace takes as text of the file for Perfetto, without its name.
 _TRACE_BYTES_A_SLICE = 130
 _NO_TIME = frozenset(NUMBER[name] for name in ("step", "between", "activity", "function_call"))
 
@@ -84,7 +84,7 @@ def further_slices(run: OpenRun) -> Iterator[dict[str, str | int]]:
 
 
 def chosen_capture(run: OpenRun, question: Params) -> Capture:
-    """Return the capture that is asked for. Raises NoAnswer where none is."""
+    """Return the requested capture. Raises NoAnswer if there is none."""
     captures = run.profile.captures
     if not captures:
         raise NoAnswer("No step of this run was traced.")
@@ -92,7 +92,7 @@ def chosen_capture(run: OpenRun, question: Params) -> Capture:
 
 
 def laid_out(run: OpenRun, question: Params) -> StepTracks:
-    """Return the step that is asked for, laid out."""
+    """Return the requested step, laid out."""
     return _kept(run, chosen_capture(run, question))[0]
 
 
@@ -103,7 +103,7 @@ def ids(laid: StepTracks, at: Int64s) -> list[str]:
 
 
 def texts(profile: Profile, laid: StepTracks, at: Int64s) -> list[tuple[str, str]]:
-    """Return of each slice its name, and the type of op or what else is told of it."""
+    """Return of each slice its name, and the type of op or what else is known of it."""
     source, number = laid.slices.source[at], laid.slices.number[at]
     rows, spans = profile.executions, profile.spans
     found: list[tuple[str, str]] = [("", "")] * len(at)
@@ -129,7 +129,7 @@ def cut(text: str) -> str:
 
 
 def _kept(run: OpenRun, capture: Capture) -> tuple[StepTracks, Document]:
-    """Return a step laid out, and what is told of it whatever the window; the last few are kept."""
+    """Return a step laid out, with what is the same for every window; the last few are kept."""
     kept: OrderedDict[int, tuple[StepTracks, Document]] = run.made("timelines", OrderedDict)
     if capture.index not in kept:
         known = run.made("names", lambda: part_names(run.profile.executions))
