@@ -66,9 +66,11 @@ _KERAS = (
     "keras.src.models.sequential",
     "keras.src.callbacks.callback_list",
 )
+_JAX = ("jax", "jax.experimental.pjit", "jax._src.stages", "jax._src.profiler")
 # The modules to patch, and the folder of `frameworks/` that knows each.
 TARGETS = dict.fromkeys(_TENSORFLOW, "tensorflow")
 TARGETS.update(dict.fromkeys(_KERAS, "keras"))
+TARGETS.update(dict.fromkeys(_JAX, "jax"))
 TARGETS.update((home + "." + part, "keras") for home in _KERAS_HOMES for part in _KERAS_PARTS)
 # What a program imports to name its activities; supplied where tfprobe is not installed.
 MARKS = "tfprobe"

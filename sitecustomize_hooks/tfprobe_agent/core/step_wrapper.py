@@ -198,6 +198,7 @@ def finish_trace(loop, traced, result, start_ns, end_ns):
         fed_bytes, result_bytes = traced.sizes(result)
         stored = traced.finish(loop, step, result)
         added_ns = traced.opening_ns + UNPATCHED.monotonic_ns() - end_ns
+        added_ns -= traced.waited_ns
         added_ns -= recorder.steps.words[ONCE_NS] - once_ns  # graphs and code maps are accounted for separately
         if usual_ns is not None:
             added_ns += max(0, end_ns - start_ns - usual_ns)

@@ -11,6 +11,8 @@ KINDS = (
     "predict_on_batch",
     "function",
     "eager",
+    "jit",
+    "compiled",
 )
 
 WORD = 8

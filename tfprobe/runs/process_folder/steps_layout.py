@@ -57,6 +57,8 @@ KINDS: tuple[str, ...] = (
     "predict_on_batch",
     "function",
     "eager",
+    "jit",
+    "compiled",
 )
 
 

@@ -1,0 +1,39 @@
+"""JAX: functions of jax.jit and pmap, ahead-of-time executables, and its profiler."""
+
+import sys
+
+from tfprobe_agent.core.framework import Framework
+
+from . import functions, profiler
+
+_BY_MODULE = {
+    "jax": functions.patch,
+    "jax.experimental.pjit": functions.patch,
+    "jax._src.stages": functions.patch_executables,
+    "jax._src.profiler": profiler.patch,
+}
+
+
+class Jax(Framework):
+    """JAX as the recording sees it."""
+
+    name = "jax"
+
+    def patch(self, name, module):
+        _BY_MODULE[name](module)
+
+    def opens_recording(self, name):
+        return name == "jax"
+
+    def version(self):
+        version = getattr(sys.modules.get("jax"), "__version__", None)
+        return version if isinstance(version, str) else None
+
+    def job_holds_profiler(self):
+        return profiler.job_holds_profiler()
+
+    def forget_parent(self):
+        profiler.forget_parent()
+
+
+FRAMEWORK = Jax()

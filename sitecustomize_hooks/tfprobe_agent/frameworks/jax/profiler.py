@@ -1,0 +1,231 @@
+"""Profiler windows of JAX: one step recorded as an XSpace, given up when the job wants the profiler.
+
+A call only queues its step. So a window waits for the arguments before it opens, and for the result before it ends:
+else it would show what came before, and nothing of the step. The job would have waited later; these waits are not
+counted as the recording's.
+"""
+
+import sys
+import threading
+
+from tfprobe_agent import patching
+from tfprobe_agent.config import foreign_profiler
+from tfprobe_agent.core import tracing
+from tfprobe_agent.core.guard import STATE, failed, never_raise_noting
+from tfprobe_agent.core.recorder import current_recorder
+from tfprobe_agent.imports import place_of
+from tfprobe_agent.interruptions import leave_traceback, let_through
+from tfprobe_agent.unpatched import UNPATCHED
+
+from . import settings
+
+# Where jaxlib defines its profiler: from 0.6 on, and before.
+_HOMES = ("jaxlib._profiler", "jaxlib.xla_extension.profiler", "jaxlib.xla_extension")
+# Before this version of jaxlib each session imports TensorFlow where it is installed, and prints two lines.
+_QUIET = (0, 6)
+_HOST_LEVEL = 2
+
+
+class _Job:
+    """Whether the job's own session is open."""
+
+    is_tracing = False
+
+
+def patch(module):
+    """Give precedence to the job's own profiler calls in jax._src.profiler."""
+    patching.patch_call(module, "start_trace", _around_start)
+    patching.patch_call(module, "stop_trace", _around_stop)
+    patching.patch_call(module, "start_server", _around_start_server)
+
+
+def job_holds_profiler():
+    """Return whether the job has an open trace."""
+    return _Job.is_tracing
+
+
+def forget_parent():
+    """Forget the parent's trace, in a forked child."""
+    _Job.is_tracing = False
+
+
+def trace(loop, why, original, args, kwargs):
+    """Open a window around a call of a method, or decline."""
+    return _opened(loop, Window(original, args, kwargs))
+
+
+trace_function = trace
+
+
+def _opened(loop, window):
+    declined = window.open()
+    if declined is None:
+        return window
+    current_recorder().declined(loop, declined)
+    return None
+
+
+class Window(tracing.TracedStep):
+    """An open profiler session. Whoever takes `session` first, the step's end or the job, ends it."""
+
+    level = "window"
+
+    def __init__(self, call, args, kwargs):
+        tracing.TracedStep.__init__(self, call, args, kwargs)
+        self.session = None
+        self._taking = threading.Lock()
+
+    def open(self):
+        """Start the profiler; return why not, or None when it runs."""
+        if current_recorder().config.trace_level == "software":
+            return "trace level software"
+        if tracing.TRACING.job_server:
+            return "the job runs a profiler server"
+        if foreign_profiler():
+            return "another profiler is attached to this process"
+        module = _module()
+        if module is None:
+            return "no profiler in this version of jaxlib"
+        if settings.jaxlib_version() < _QUIET and "tensorflow" not in sys.modules:
+            return "a profiler session of jaxlib before 0.6 prints to stderr"
+        if not tracing.take(self):
+            return "another step is being traced"
+        declined = "an error"
+        try:
+            declined = self._start(module)
+        finally:
+            if declined is not None:
+                self.abandon()
+        return declined
+
+    def _start(self, module):
+        if tracing.job_holds_profiler():
+            return "the job is profiling"
+        if not self._wait_for((self.args, self.kwargs)):
+            return "an argument of the step is an error"
+        options = module.ProfileOptions()
+        options.host_tracer_level = _HOST_LEVEL
+        options.python_tracer_level = 0
+        options.enable_hlo_proto = True
+        self.session = module.ProfilerSession(options)
+        tracing.TRACING.window = self
+        return None
+
+    def _wait_for(self, values):
+        """Wait until arrays are there; return False if they never will be. What is wrong with them is the job's."""
+        began_ns = UNPATCHED.monotonic_ns()
+        try:
+            sys.modules["jax"].block_until_ready(values)
+            return True
+        except Exception:
+            let_through()
+            return False
+        finally:
+            self.waited_ns += UNPATCHED.monotonic_ns() - began_ns
+
+    def surrender(self):
+        """End the window for the job's sake, keeping nothing; return whether it was open. Any thread may call this."""
+        session = self._take()
+        if session is not None:
+            session.stop()
+        return session is not None
+
+    def _take(self):
+        with self._taking:
+            session, self.session = self.session, None
+            return session
+
+    def finish(self, loop, step, result):
+        try:
+            self._wait_for(result)
+            session = self._take()
+            if session is None:
+                return None
+            data = session.stop()
+        finally:
+            self._close()
+        recorder = current_recorder()
+        name = "%06d-%s-%d.xplane.pb" % (step, loop.kind, loop.index)
+        size = recorder.process_dir.write_file(data, "captures", name)
+        if recorder.process_dir.devices is None:
+            settings.note_devices(recorder)
+        return name, size, None
+
+    def abandon(self):
+        session = self._take()
+        try:
+            if session is not None:
+                session.stop()
+        except Exception:
+            failed("ending a window", tracing_only=STATE.tracing)
+        finally:
+            self._close()
+
+    def write_settings(self):
+        settings.write()
+
+    def _close(self):
+        if tracing.TRACING.window is self:
+            tracing.TRACING.window = None
+        tracing.give_back(self)
+
+
+def _module():
+    for name in _HOMES:
+        module = sys.modules.get(name)
+        if module is not None and hasattr(module, "ProfilerSession") and hasattr(module, "ProfileOptions"):
+            return module
+    return None
+
+
+def _around_start(original):
+    def start_trace(*args, **kwargs):
+        calls, call = tracing.TRACING.job_calls, object()
+        try:
+            try:
+                tracing.job_begins(call)
+            except Exception:
+                failed("making way for the job's profiler")
+            result = original(*args, **kwargs)
+            _Job.is_tracing = True
+            _note_start(sys._getframe(1))
+            return result
+        except BaseException as error:
+            leave_traceback(error)
+            raise
+        finally:
+            calls.discard(call)
+
+    return start_trace
+
+
+def _around_stop(original):
+    def stop_trace(*args, **kwargs):
+        try:
+            return original(*args, **kwargs)
+        except BaseException as error:
+            leave_traceback(error)
+            raise
+        finally:
+            _Job.is_tracing = False
+
+    return stop_trace
+
+
+def _around_start_server(original):
+    def start_server(*args, **kwargs):
+        tracing.TRACING.job_server = True
+        try:
+            return original(*args, **kwargs)
+        except BaseException as error:
+            leave_traceback(error)
+            raise
+
+    return start_server
+
+
+@never_raise_noting
+def _note_start(frame):
+    """Note which line of the job has started its profiler: while that is open no step can be traced."""
+    file, line = place_of(frame)
+    current_recorder().process_dir.event("profiling", file=file, line=line)

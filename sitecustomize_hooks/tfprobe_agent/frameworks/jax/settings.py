@@ -1,0 +1,82 @@
+"""What of JAX's set-up the job's speed depends on, and the devices of the process. JAX is not called for them."""
+
+import re
+import sys
+
+from tfprobe_agent.config import speed_variables
+from tfprobe_agent.core.guard import STATE, failed, never_raise_noting
+from tfprobe_agent.core.recorder import current_recorder
+from tfprobe_agent.interruptions import let_through
+from tfprobe_agent.unpatched import UNPATCHED
+
+_CONFIG = "jax._src.config"
+_BACKENDS = "jax._src.xla_bridge"
+_SETTINGS = (
+    "jax_enable_x64",
+    "jax_default_matmul_precision",
+    "jax_debug_nans",
+    "jax_disable_jit",
+    "jax_threefry_partitionable",
+)
+_LONGEST = 200
+
+
+def jaxlib_version():
+    """Return the first two numbers of jaxlib's version; (0, 0) if it has none."""
+    version = getattr(sys.modules.get("jaxlib"), "__version__", None)
+    numbers = re.match(r"(\d+)\.(\d+)", version if isinstance(version, str) else "")
+    return tuple(map(int, numbers.groups())) if numbers else (0, 0)
+
+
+@never_raise_noting
+def write():
+    """Write the settings event."""
+    began_ns = UNPATCHED.monotonic_ns()
+    recorder = current_recorder()
+    known = {name: _plain(_value(name)) for name in _SETTINGS}
+    cpus = _or_none(lambda: len(UNPATCHED.sched_getaffinity(0)))
+    variables = speed_variables()
+    recorder.process_dir.event(
+        "settings",
+        settings={"cpus": cpus, "xla_flags": variables.get("XLA_FLAGS"), "environment": variables, "jax": known},
+    )
+    recorder.spent_once(UNPATCHED.monotonic_ns() - began_ns)
+
+
+def note_devices(recorder):
+    """Store the devices of the back ends that the job has initialized; this initializes none."""
+    try:
+        backends = getattr(sys.modules.get(_BACKENDS), "_backends", None) or {}
+        devices = [
+            {
+                "name": "/device:%s:%d" % (device.platform.upper(), device.id),
+                "type": device.platform.upper(),
+                "description": str(device.device_kind)[:_LONGEST],
+            }
+            for client in list(backends.values())
+            for device in client.local_devices()
+        ]
+        recorder.process_dir.devices = devices
+        recorder.write_process()
+        recorder.process_dir.event("devices", devices=devices)
+    except Exception:
+        failed("note_devices", tracing_only=STATE.tracing)
+
+
+def _value(name):
+    values = getattr(getattr(sys.modules.get(_CONFIG), "config", None), "values", None) or {}
+    return values.get(name)
+
+
+def _plain(value):
+    if value is None or isinstance(value, (bool, int, float)):
+        return value
+    return str(value)[:_LONGEST]
+
+
+def _or_none(read):
+    try:
+        return read()
+    except Exception:
+        let_through()
+        return None  # a system without it

@@ -1,0 +1,96 @@
+"""Jobs of JAX run as without tfprobe, and all of their steps are counted."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.tf.laboratory import Laboratory, Outcome, as_bare, tfprobe_json
+
+JOBS = Path(__file__).parent / "jobs"
+NAMES = ("forms.py", "training.py", "profiling.py")
+
+
+def outcomes(laboratory: Laboratory, name: str) -> dict[str, Outcome]:
+    """Return the outcomes of a job: bare, with the default budget, and with every step traced."""
+    return laboratory.outcomes(str(JOBS / name))
+
+
+def counts(outcome: Outcome) -> dict[str, int]:
+    """Return the completed steps by name; those of executables by `compiled` and their name."""
+    found: dict[str, int] = {}
+    for loop in outcome.loops:
+        name = f"compiled {loop['name']}" if loop["kind"] == "compiled" else loop["name"]
+        found[name] = found.get(name, 0) + loop["count"]
+    return found
+
+
+def counted(outcome: Outcome) -> dict[str, int]:
+    """Return what the job counted itself."""
+    line = outcome.stdout.decode().splitlines()[-1]
+    known: dict[str, int] = json.loads(line.removeprefix("COUNTS "))
+    return known
+
+
+@pytest.mark.parametrize("way", ["budget", "every"])
+@pytest.mark.parametrize("name", NAMES)
+def test_a_job_prints_and_ends_as_without_a_recording(laboratory, name, way) -> None:
+    """Results bit for bit, names, caches, pickles, copies, threads, and errors while tracing."""
+    found = outcomes(laboratory, name)
+
+    as_bare(found["bare"], found[way])
+    assert found[way].stderr == found["bare"].stderr
+
+
+@pytest.mark.parametrize("way", ["budget", "every"])
+@pytest.mark.parametrize("name", NAMES)
+def test_every_step_is_counted(laboratory, name, way) -> None:
+    """Outermost calls that execute: none while another function is traced."""
+    outcome = outcomes(laboratory, name)[way]
+
+    known = counted(outcome)
+
+    assert {name: count for name, count in counts(outcome).items() if name in known} == known
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_agent_has_no_error(laboratory, name) -> None:
+    """It says so in its log and in an event."""
+    outcome = outcomes(laboratory, name)["every"]
+
+    assert "error in" not in outcome.agent_log
+    assert [event for event in outcome.events if event["event"] in ("error", "aside")] == []
+
+
+def test_the_process_says_which_frameworks_it_uses(laboratory) -> None:
+    """JAX alone: nothing of TensorFlow is loaded for it."""
+    outcome = outcomes(laboratory, "training.py")["budget"]
+
+    (process,) = [json.loads(path.read_text()) for path in outcome.run.glob("*/*/process.json")]
+
+    assert list(process["frameworks"]) == ["jax"]
+    assert process["tensorflow"] is None
+    assert process["devices"][0]["type"] == "CPU"
+
+
+def test_traced_steps_show_the_products_of_the_step(laboratory) -> None:
+    """A capture holds its own step: what came before has ended, what it queued is in it."""
+    if laboratory.tensorflow < (0, 5):
+        pytest.skip("a CPU of jaxlib 0.4 records no op")
+    outcome = outcomes(laboratory, "training.py")["every"]
+
+    document = tfprobe_json("op", str(outcome.run), "--loop", "train_step")
+
+    assert {"dot", "fusion"} <= {op["name"] for op in document["ops"]}
+
+
+def test_the_jobs_own_traces_are_whole_and_no_step_is_traced_beside_them(laboratory) -> None:
+    """They print how many files they wrote; the steps say why they were not traced."""
+    outcome = outcomes(laboratory, "profiling.py")["every"]
+
+    declined = [event["why"] for event in outcome.events if event["event"] == "declined"]
+
+    assert outcome.stdout.decode().splitlines()[:2] == ["files 1", "files 1"]
+    assert "the job is profiling" in declined
