@@ -21,9 +21,9 @@ MAY_BE_SKIPPED = re.compile(
     r"|no pid namespace can be made here"
     r"|this machine has (NVML|no IPv6)"
 )
-# Here a skip means another TensorFlow; `python -m tests.matrix` sees to it that each test runs in
+# Here a skip means another version; `python -m tests.matrix` sees to it that each test runs in
 # one of them.
-_OF_THE_MATRIX = "tests/tf/"
+_OF_THE_MATRIX = ("tests/tf/", "tests/jax/")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -77,8 +77,8 @@ def test_the_process_says_which_frameworks_it_uses(laboratory) -> None:
 
 def test_traced_steps_show_the_products_of_the_step(laboratory) -> None:
     """A capture holds its own step: what came before has ended, what it queued is in it."""
-    if laboratory.tensorflow < (0, 5):
-        pytest.skip("a CPU of jaxlib 0.4 records no op")
+    if laboratory.tensorflow < (0, 6):
+        pytest.skip("a session of jaxlib before 0.6 prints to stderr: none is opened")
     outcome = outcomes(laboratory, "training.py")["every"]
 
     document = tfprobe_json("op", str(outcome.run), "--loop", "train_step")
@@ -88,6 +88,8 @@ def test_traced_steps_show_the_products_of_the_step(laboratory) -> None:
 
 def test_the_jobs_own_traces_are_whole_and_no_step_is_traced_beside_them(laboratory) -> None:
     """They print how many files they wrote; the steps say why they were not traced."""
+    if laboratory.tensorflow < (0, 6):
+        pytest.skip("a session of jaxlib before 0.6 prints to stderr: none is opened")
     outcome = outcomes(laboratory, "profiling.py")["every"]
 
     declined = [event["why"] for event in outcome.events if event["event"] == "declined"]

@@ -1,4 +1,4 @@
-"""Run tests/tf in the cells of the matrix and print one table: `python -m tests.matrix [CELL...]`.
+"""Run tests/tf or tests/jax in the cells of the matrix and print one table: `python -m tests.matrix [CELL...]`.
 
 Exits 1 if a test failed, or if CI=true and a required cell could not be run.
 """
@@ -20,7 +20,6 @@ from tests.matrix.cells import CELLS, FURTHER, Cell
 from tests.matrix.environments import Unavailable, prepare
 
 ROOT = Path(__file__).resolve().parents[2]
-TESTS = "tests/tf"
 
 # Far above the few minutes a cell takes; a hang must not eat the time of the others.
 CELL_TIMEOUT_S = 1500
@@ -31,7 +30,7 @@ class Result:
     """What one cell came to."""
 
     cell: Cell
-    tensorflow: str = "-"
+    version: str = "-"
     passed: set[str] = field(default_factory=set)
     failed: list[str] = field(default_factory=list)
     # Why, by test.
@@ -71,16 +70,16 @@ def run(cell: Cell, environment: Future[Path]) -> Result:
         result.unavailable = str(error)
         return result
     started = time.monotonic()
-    result.tensorflow = _tensorflow(python)
+    result.version = _version(python, cell.packages)
     with tempfile.TemporaryDirectory() as folder:
         outcome = Path(folder) / "outcome.xml"
         command = [
             sys.executable,
             "-m",
             "pytest",
-            TESTS,
+            cell.tests,
             "-q",
-            # Jobs spend half their time importing TensorFlow, one thread each.
+            # Jobs spend half their time importing their framework, one thread each.
             "-n",
             "2",
             # Tests of one job stay together: it is run once, for all of them.
@@ -88,7 +87,7 @@ def run(cell: Cell, environment: Future[Path]) -> Result:
             "--tb=short",
             f"--junitxml={outcome}",
         ]
-        command += [f"--ignore={TESTS}/{name}" for name in FURTHER if name not in cell.more]
+        command += [f"--ignore={cell.tests}/{name}" for name in FURTHER if name not in cell.more]
         env = {**os.environ, "TFPROBE_TEST_PYTHON": str(python)}
         try:
             done = subprocess.run(
@@ -112,13 +111,13 @@ def run(cell: Cell, environment: Future[Path]) -> Result:
 def show(results: list[Result]) -> None:
     """Print one line for each cell, then what failed and what was skipped, with why."""
     print(
-        f"\n{'cell':16}{'python':8}{'tensorflow':12}{'passed':>7}{'failed':>7}{'skipped':>8}{'s':>6}"
+        f"\n{'cell':16}{'python':8}{'framework':12}{'passed':>7}{'failed':>7}{'skipped':>8}{'s':>6}"
     )
     for result in results:
         cell, skipped = result.cell, len(result.skipped)
         counts = f"{len(result.passed):7}{len(result.failed):7}{skipped:8}{result.seconds:6.0f}"
         note = f"  not run: {result.unavailable}" if result.unavailable else ""
-        print(f"{cell.name:16}{cell.python:8}{result.tensorflow:12}{counts}{note}")
+        print(f"{cell.name:16}{cell.python:8}{result.version:12}{counts}{note}")
     for result in results:
         for test in result.failed:
             print(f"failed in {result.cell.name}: {test}")
@@ -163,10 +162,10 @@ def verdict(result: Result) -> str:
     return f"{len(result.failed)} failed" if result.failed else "passed"
 
 
-def _tensorflow(python: Path) -> str:
+def _version(python: Path, packages: tuple[str, ...]) -> str:
     freeze = [str(python), "-m", "pip", "freeze", "--disable-pip-version-check"]
     lines = subprocess.run(freeze, capture_output=True, text=True).stdout.split()
-    names = ("tensorflow==", "tensorflow-cpu==", "tensorflow_cpu==")
+    names = tuple(f"{package}==" for package in packages)
     return next((line.split("==")[1] for line in lines if line.startswith(names)), "-")
 
 

@@ -1,4 +1,4 @@
-"""The cells of the matrix: which Python, which TensorFlow, and whether a change needs it green."""
+"""The cells of the matrix: which Python, which framework, and whether a change needs it green."""
 
 from __future__ import annotations
 
@@ -18,6 +18,9 @@ class Cell(NamedTuple):
     required: bool = False
     first: tuple[str, ...] = ()
     more: tuple[str, ...] = ()
+    # The folder of tests, and the packages of which one is the framework.
+    tests: str = "tests/tf"
+    packages: tuple[str, ...] = ("tensorflow", "tensorflow-cpu", "tensorflow_cpu")
 
 
 # What tfprobe's Python interface needs beside TensorFlow, which brings numpy and protobuf.
@@ -99,5 +102,21 @@ CELLS = (
         ("tensorflow-cpu==2.21.*", "tensorboard", INTERFACE),
         required=True,
         more=ENDINGS + EXAMPLES,
+    ),
+    Cell(
+        "jax0.4-py3.10",
+        "3.10",
+        ("jax==0.4.30", "jaxlib==0.4.30", "numpy<2", "flax", "optax", "cloudpickle"),
+        required=True,
+        tests="tests/jax",
+        packages=("jax",),
+    ),
+    Cell(
+        "jax0.12-py3.13",
+        "3.13",
+        ("jax==0.12.*", "flax", "optax", "cloudpickle"),
+        required=True,
+        tests="tests/jax",
+        packages=("jax",),
     ),
 )

@@ -1,4 +1,4 @@
-"""Call compiled functions in every form that JAX has, and print what each gave and how often it ran."""
+"""Call compiled functions in every form that JAX has; print what each gave and how often it ran."""
 
 import copy
 import json
@@ -108,7 +108,9 @@ print("wrapped", isinstance(decorated, jax.stages.Wrapped), callable(decorated))
 print("names", decorated.__name__, decorated.__doc__, decorated.__module__, decorated.__qualname__)
 print("cache", decorated._cache_size(), static._cache_size())
 print("shape", jax.eval_shape(decorated, x), jax.make_jaxpr(decorated)(x))
-print("is", decorated == decorated, weakref.ref(decorated)() is decorated, {decorated: 1}[decorated])
+print(
+    "is", decorated == decorated, weakref.ref(decorated)() is decorated, {decorated: 1}[decorated]
+)
 try:
     import cloudpickle
 except ImportError:

@@ -1,11 +1,10 @@
-"""Train a network with flax and optax; print the losses bit for bit and how many steps there were."""
+"""Train a network with flax and optax; print the losses bit for bit, and how many steps ran."""
 
 import json
 import threading
 
 import flax.linen as nn
 import jax
-import jax.numpy as jnp
 import numpy as np
 import optax
 

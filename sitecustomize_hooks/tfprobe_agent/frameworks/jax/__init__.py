@@ -4,7 +4,7 @@ import sys
 
 from tfprobe_agent.core.framework import Framework
 
-from . import functions, profiler
+from . import functions, profiler, settings
 
 _BY_MODULE = {
     "jax": functions.patch,
@@ -32,8 +32,9 @@ class Jax(Framework):
     def job_holds_profiler(self):
         return profiler.job_holds_profiler()
 
-    def forget_parent(self):
-        profiler.forget_parent()
+    def finish(self, recorder):
+        if recorder.process_dir.devices is None:
+            settings.note_devices(recorder)  # no step was traced
 
 
 FRAMEWORK = Jax()

@@ -11,7 +11,7 @@ import threading
 from tfprobe_agent import patching
 from tfprobe_agent.config import foreign_profiler
 from tfprobe_agent.core import tracing
-from tfprobe_agent.core.guard import STATE, failed, never_raise_noting
+from tfprobe_agent.core.guard import failed, never_raise_noting
 from tfprobe_agent.core.recorder import current_recorder
 from tfprobe_agent.imports import place_of
 from tfprobe_agent.interruptions import leave_traceback, let_through
@@ -24,29 +24,24 @@ _HOMES = ("jaxlib._profiler", "jaxlib.xla_extension.profiler", "jaxlib.xla_exten
 # Before this version of jaxlib each session imports TensorFlow where it is installed, and prints two lines.
 _QUIET = (0, 6)
 _HOST_LEVEL = 2
-
-
-class _Job:
-    """Whether the job's own session is open."""
-
-    is_tracing = False
+_PROFILER = "jax._src.profiler"
 
 
 def patch(module):
-    """Give precedence to the job's own profiler calls in jax._src.profiler."""
-    patching.patch_call(module, "start_trace", _around_start)
-    patching.patch_call(module, "stop_trace", _around_stop)
+    """Give precedence to the job's own profiler calls in jax._src.profiler; its class of sessions is from 0.12 on."""
+    session = module.__dict__.get("ProfileSession")
+    if session is not None:
+        patching.patch_call(session, "start", _around_start)
+    else:
+        patching.patch_call(module, "start_trace", _around_start)
     patching.patch_call(module, "start_server", _around_start_server)
 
 
 def job_holds_profiler():
-    """Return whether the job has an open trace."""
-    return _Job.is_tracing
-
-
-def forget_parent():
-    """Forget the parent's trace, in a forked child."""
-    _Job.is_tracing = False
+    """Return whether the job has an open session, or collects profiles for the compiler."""
+    state = getattr(sys.modules.get(_PROFILER), "_profile_state", None)
+    is_open = any(getattr(state, name, None) is not None for name in ("session", "profile_session"))
+    return is_open or bool(settings.value("jax_enable_pgle"))
 
 
 def trace(loop, why, original, args, kwargs):
@@ -127,7 +122,7 @@ class Window(tracing.TracedStep):
         """End the window for the job's sake, keeping nothing; return whether it was open. Any thread may call this."""
         session = self._take()
         if session is not None:
-            session.stop()
+            _stopped(session)
         return session is not None
 
     def _take(self):
@@ -141,9 +136,11 @@ class Window(tracing.TracedStep):
             session = self._take()
             if session is None:
                 return None
-            data = session.stop()
+            data = _stopped(session)
         finally:
             self._close()
+        if data is None:
+            return None
         recorder = current_recorder()
         name = "%06d-%s-%d.xplane.pb" % (step, loop.kind, loop.index)
         size = recorder.process_dir.write_file(data, "captures", name)
@@ -152,14 +149,8 @@ class Window(tracing.TracedStep):
         return name, size, None
 
     def abandon(self):
-        session = self._take()
-        try:
-            if session is not None:
-                session.stop()
-        except Exception:
-            failed("ending a window", tracing_only=STATE.tracing)
-        finally:
-            self._close()
+        self.surrender()
+        self._close()
 
     def write_settings(self):
         settings.write()
@@ -168,6 +159,15 @@ class Window(tracing.TracedStep):
         if tracing.TRACING.window is self:
             tracing.TRACING.window = None
         tracing.give_back(self)
+
+
+def _stopped(session):
+    """End a session and return its XSpace; None if another session of this process keeps it from having one."""
+    try:
+        return session.stop()
+    except Exception:
+        let_through()
+        return None
 
 
 def _module():
@@ -187,7 +187,6 @@ def _around_start(original):
             except Exception:
                 failed("making way for the job's profiler")
             result = original(*args, **kwargs)
-            _Job.is_tracing = True
             _note_start(sys._getframe(1))
             return result
         except BaseException as error:
@@ -197,19 +196,6 @@ def _around_start(original):
             calls.discard(call)
 
     return start_trace
-
-
-def _around_stop(original):
-    def stop_trace(*args, **kwargs):
-        try:
-            return original(*args, **kwargs)
-        except BaseException as error:
-            leave_traceback(error)
-            raise
-        finally:
-            _Job.is_tracing = False
-
-    return stop_trace
 
 
 def _around_start_server(original):

@@ -33,7 +33,7 @@ def write():
     """Write the settings event."""
     began_ns = UNPATCHED.monotonic_ns()
     recorder = current_recorder()
-    known = {name: _plain(_value(name)) for name in _SETTINGS}
+    known = {name: _plain(value(name)) for name in _SETTINGS}
     cpus = _or_none(lambda: len(UNPATCHED.sched_getaffinity(0)))
     variables = speed_variables()
     recorder.process_dir.event(
@@ -63,7 +63,8 @@ def note_devices(recorder):
         failed("note_devices", tracing_only=STATE.tracing)
 
 
-def _value(name):
+def value(name):
+    """Return one of JAX's options as the program has set it; None if it is not known."""
     values = getattr(getattr(sys.modules.get(_CONFIG), "config", None), "values", None) or {}
     return values.get(name)
 
