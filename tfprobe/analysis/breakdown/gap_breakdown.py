@@ -12,7 +12,14 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from tfprobe.analysis.breakdown.gap_calls import OwnTime, Usual, added_ns, own_times, usual_gaps
+from tfprobe.analysis.breakdown.gap_calls import (
+    OwnTime,
+    Usual,
+    added_ns,
+    is_asynchronous,
+    own_times,
+    usual_gaps,
+)
 from tfprobe.analysis.breakdown.step_parts import Part
 from tfprobe.errors import Missing
 from tfprobe.profile.activities import Gap
@@ -59,10 +66,11 @@ class GapBreakdown:
 
 
 def divide_gap(gap: Gap, *, has_accelerator: bool, usual: Usual | None = None) -> GapBreakdown:
-    """Return the parts of a gap. Without an accelerator, reading a value waits for nothing.
+    """Return the parts of a gap. Reading a value waits for an accelerator, and in JAX for the step.
 
     With `usual`, a gap that watching made several times longer counts with its usual length.
     """
+    has_accelerator = has_accelerator or is_asynchronous(gap)
     parts: dict[Part, int] = {}
     times_ns: dict[tuple[Part, str, str, int], int] = {}
     for own in own_times(gap, usual):
@@ -92,6 +100,31 @@ def resize_gap(gap: GapBreakdown, duration_ns: int) -> GapBreakdown:
     return GapBreakdown(duration_ns, {part: ns for part, ns in parts.items() if ns}, causes)
 
 
+def _after_kernels(gap: GapBreakdown, late_ns: int) -> GapBreakdown:
+    """Return what is left of a gap without the `late_ns` in which kernels of the step still ran.
+
+    That time is part of the step; what waited for the step in the gap was the same time.
+    """
+    waited_ns = gap.parts.get(Part.SYNC_WAIT, 0)
+    left_ns = max(gap.duration_ns - late_ns, 0)
+    if not waited_ns or not late_ns:
+        return resize_gap(gap, left_ns)
+    kept_ns = max(waited_ns - late_ns, 0)
+    parts = {**gap.parts, Part.SYNC_WAIT: kept_ns}
+    causes = (
+        replace(cause, duration_ns=cause.duration_ns * kept_ns // waited_ns)
+        if cause.part is Part.SYNC_WAIT
+        else cause
+        for cause in gap.causes
+    )
+    rest = GapBreakdown(
+        gap.duration_ns - waited_ns + kept_ns,
+        {part: ns for part, ns in parts.items() if ns},
+        tuple(cause for cause in causes if cause.duration_ns),
+    )
+    return resize_gap(rest, left_ns)
+
+
 def _part(own: OwnTime, *, has_accelerator: bool) -> Part:
     """Return the part of a call's own time; without an accelerator, reading a value is no wait."""
     if own.part is not Part.SYNC_WAIT or has_accelerator:
@@ -116,7 +149,7 @@ class WatchedGaps:
         While late kernels ran, the thread was already on its way to the next step.
         """
         gap = divide_gap(self.by_step[step], has_accelerator=has_accelerator, usual=self.usual)
-        return resize_gap(gap, max(int(gap.duration_ns * self.scale) - late_ns, 0))
+        return _after_kernels(resize_gap(gap, int(gap.duration_ns * self.scale)), late_ns)
 
 
 def watched_gaps(

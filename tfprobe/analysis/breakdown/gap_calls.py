@@ -51,6 +51,13 @@ _KNOWN: tuple[tuple[Part, re.Pattern[str], re.Pattern[str]], ...] = tuple(
         ),
         (Part.SYNC_WAIT, r"", r"EagerTensor\._numpy|_numpy_internal"),
         (
+            Part.SYNC_WAIT,
+            r"/jax/_src/(array|api)\.py$",
+            r"^(__(float|int|bool|array|index|complex|format|str|repr)__|_?value|item|tolist"
+            r"|block_until_ready|device_get)$",
+        ),
+        (Part.FEED, r"/jax/_src/(api|dispatch)\.py$", r"^_?device_put"),
+        (
             Part.INPUT_WAIT,
             r"tensorflow(_core)?/python/data/|multi_device_iterator|distribute/input_lib",
             r"^(__next__|next|get_next|_?next_internal|get_next_as_optional)$",
@@ -160,6 +167,11 @@ def own_times(gap: Gap, usual: Usual | None = None) -> Iterator[OwnTime]:
         if shown not in described:
             described[shown] = _described(gap.calls, shown, total_ns)
         yield OwnTime(index, part, *described[shown], own_ns, in_callback)
+
+
+def is_asynchronous(gap: Gap) -> bool:
+    """Return whether the step before the gap may still run in it: JAX only queues a step."""
+    return any("/jax/_src/" in call.file for call in gap.calls)
 
 
 def added_ns(gap: Gap, usual: Usual | None) -> int:
