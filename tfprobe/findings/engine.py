@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 
+from tfprobe.analysis.core.main_loop import ASYNCHRONOUS, QUEUED
 from tfprobe.analysis.core.releases import Release, in_names_of
 from tfprobe.errors import Missing
 from tfprobe.findings.collect import analyse
@@ -78,7 +79,12 @@ def advise(
 
 
 def judge(run: RunAnalysis, thresholds: Thresholds = DEFAULTS) -> Advice:
-    """Return the advice that the rules give on a run."""
+    """Return the advice that the rules give on a run.
+
+    They compare steps, whose lengths are not known of loops that only queue them.
+    """
+    queued = [loop for loop in run.loops if loop.timing.kind in ASYNCHRONOUS]
+    run = replace(run, loops=tuple(loop for loop in run.loops if loop not in queued))
     pytorch = {loop.subject for loop in run.loops if loop.is_pytorch}
     releases = {process.subject: process.release for process in run.processes}
     releases |= {loop.subject: loop.process.release for loop in run.loops}
@@ -87,7 +93,7 @@ def judge(run: RunAnalysis, thresholds: Thresholds = DEFAULTS) -> Advice:
     }
     analyses |= {loop.subject: loop for loop in run.loops}
     findings: list[Finding] = []
-    unchecked: list[Unchecked] = []
+    unchecked = [Unchecked("steps_of_jax", QUEUED.reason)] if queued else []
     for rule in RULES:
         verdicts = list(rule.check(run, thresholds))
         found = [

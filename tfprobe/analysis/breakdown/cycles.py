@@ -25,6 +25,7 @@ from tfprobe.analysis.breakdown.step_parts import (
     part_names,
 )
 from tfprobe.analysis.core.intervals import Intervals
+from tfprobe.analysis.core.main_loop import ASYNCHRONOUS, QUEUED, is_asynchronous
 from tfprobe.errors import Missing
 from tfprobe.profile.activities import Activity
 from tfprobe.profile.profile import Capture, Loop, Profile
@@ -148,7 +149,7 @@ class LoopParts:
 def parts_by_loop(profile: Profile) -> tuple[LoopParts, ...]:
     """Return the parts of each loop with traced steps, the loop with the most time first."""
     loops = {(loop.process, loop.index): loop for loop in profile.loops}
-    gaps = watched_gaps(profile, loops)
+    gaps = _gaps_of_synchronous(profile, loops)
     by_loop: dict[tuple[int, int], list[tuple[StepParts, int]]] = {}
     for step, late_ns in _of_steps(profile, gaps):
         by_loop.setdefault(_key(step.capture), []).append((step, late_ns))
@@ -160,6 +161,16 @@ def parts_by_loop(profile: Profile) -> tuple[LoopParts, ...]:
         for key, steps in by_loop.items()
     ]
     return tuple(sorted(parts, key=lambda part: -part.weight_ns))
+
+
+def _gaps_of_synchronous(
+    profile: Profile, loops: Mapping[tuple[int, int], Loop]
+) -> dict[tuple[int, int], WatchedGaps]:
+    """Return the watched gaps of loops whose calls last as long as their steps."""
+    gaps = watched_gaps(profile, loops)
+    return {
+        key: of for key, of in gaps.items() if key not in loops or not is_asynchronous(loops[key])
+    }
 
 
 def _others(
@@ -196,8 +207,11 @@ def _of_steps(
     )
     found = step_breakdown.divide_steps(steps, part_names(profile.executions))
     return tuple(
-        (_step(capture, step, own, gaps.get(_key(capture))), step.late_ns)
-        for capture, step, own in zip(profile.captures, found, traced, strict=True)
+        (
+            _step(capture, step, own, gaps.get(_key(capture)), is_queued=kind in ASYNCHRONOUS),
+            step.late_ns,
+        )
+        for capture, step, own, kind in zip(profile.captures, found, traced, kinds, strict=True)
     )
 
 
@@ -206,9 +220,16 @@ def _key(capture: Capture) -> tuple[int, int]:
 
 
 def _step(
-    capture: Capture, step: StepBreakdown, traced: Sequence[Activity], gaps: WatchedGaps | None
+    capture: Capture,
+    step: StepBreakdown,
+    traced: Sequence[Activity],
+    gaps: WatchedGaps | None,
+    *,
+    is_queued: bool,
 ) -> StepParts:
-    between_ns: int | Missing = Missing("the usual time after this step was not watched")
+    between_ns: int | Missing = (
+        QUEUED if is_queued else Missing("the usual time after this step was not watched")
+    )
     after = GapBreakdown(0, {}, ())
     if gaps is not None and capture.step in gaps.by_step:
         has_accelerator = bool(set(ON_DEVICE) & set(step.parts))

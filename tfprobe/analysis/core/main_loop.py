@@ -5,10 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from tfprobe.errors import Missing
 from tfprobe.profile.profile import Loop
 
 # TensorFlow 1 fills its queues from threads of its own, which run such ops.
 RUNNER_THREAD = "QueueRunnerThread"
+# Kinds of JAX: a call queues its step and returns before the step has run.
+ASYNCHRONOUS = frozenset({"jit", "compiled"})
+QUEUED = Missing(
+    "calls of JAX only queue their step: how the time between calls divides is not known yet"
+)
 _ENQUEUES = re.compile(r"_enqueue(_?many)?(_\d+)?\Z", re.IGNORECASE)
 
 
@@ -38,6 +44,11 @@ def fills_queue(loop: Loop) -> bool:
     Where the job started the thread itself, the ops that it runs say so.
     """
     return loop.thread.startswith(RUNNER_THREAD) or bool(_ENQUEUES.search(loop.name))
+
+
+def is_asynchronous(loop: Loop) -> bool:
+    """Say whether a call of the loop may return before its step has run."""
+    return loop.kind in ASYNCHRONOUS
 
 
 def _repeated_ns(loop: Loop) -> int:
