@@ -96,8 +96,18 @@ for _ in range(4):
     show("compiled", compiled(x))
 ran("compiled decorated", 4)
 
-parallel = jax.pmap(lambda x: x + 1)
-show("pmap", parallel(jnp.ones((1, 3))))
+
+def plus_one(x):
+    return x + 1
+
+
+parallel = jax.pmap(plus_one)
+for _ in range(3):
+    show("pmap", parallel(jnp.ones((1, 3))))
+ran("plus_one", 3)
+parallel_named = jax.pmap(plus_one, "devices")
+show("pmap over an axis", parallel_named(jnp.ones((1, 3))))
+ran("plus_one")
 
 try:
     failing(x)
@@ -117,6 +127,10 @@ except ImportError:
     pass
 else:
     show("pickled", pickle.loads(cloudpickle.dumps(decorated))(x))
+    try:
+        show("pickled pmap", pickle.loads(cloudpickle.dumps(parallel))(jnp.ones((1, 3))))
+    except TypeError as error:
+        print("pickled pmap", error)
 show("copied", copy.copy(decorated)(x))
 decorated.clear_cache()
 print("cleared", decorated._cache_size())

@@ -10,6 +10,7 @@ import inspect
 import sys
 import types
 import weakref
+from _operator import getitem
 
 from tfprobe_agent import patching
 from tfprobe_agent.core import step_wrapper
@@ -22,7 +23,6 @@ from tfprobe_agent.interruptions import leave_traceback, let_through
 from . import profiler
 
 _CORE = "jax._src.core"
-_FUNCTION = "PjitFunction"  # what jit and pmap return, in all versions
 _LONGEST_NAME = 160
 
 
@@ -65,9 +65,9 @@ def _around_maker(original):
             leave_traceback(error)
             raise
         try:
-            if type(made).__name__ == _FUNCTION:
+            if _is_compiled(made):
                 return CompiledFunction(made)
-            if inspect.isfunction(made) or type(made) is functools.partial:
+            if callable(made):
                 return _decorator(made)
         except Exception:
             failed("wrapping a compiled function")
@@ -87,12 +87,17 @@ def _decorator(original):
             leave_traceback(error)
             raise
         try:
-            return CompiledFunction(made) if type(made).__name__ == _FUNCTION else made
+            return CompiledFunction(made) if _is_compiled(made) else made
         except Exception:
             failed("wrapping a compiled function")
         return made
 
     return decorate
+
+
+def _is_compiled(made):
+    """Return whether jit or pmap returned a compiled function; its type differs from version to version."""
+    return callable(made) and hasattr(made, "lower") and type(made) is not CompiledFunction
 
 
 def _inner(name):
@@ -136,11 +141,11 @@ class CompiledFunction:
         return repr(self._tfprobe_function)
 
     def __reduce_ex__(self, protocol):
-        # A copy and a pickle are those of the function: whoever loads one need not be recorded.
-        return self._tfprobe_function.__reduce_ex__(protocol)
+        # A pickle is that of the function: whoever loads it need not be recorded.
+        return getitem, ((self._tfprobe_function,), 0)
 
-    def __reduce__(self):
-        return self._tfprobe_function.__reduce__()
+    def __copy__(self):
+        return sys.modules["copy"].copy(self._tfprobe_function)
 
     __class__ = property(lambda self: type(self._tfprobe_function))
     __doc__ = _inner("__doc__")
