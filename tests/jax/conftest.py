@@ -35,6 +35,7 @@ def laboratory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Laboratory]
         text=True,
     )
     version = tuple(int(part) for part in answer.stdout.split(".")[:2])
-    laboratory = Laboratory(python, version, tmp_path_factory.mktemp("jax"))
+    folder = tmp_path_factory.mktemp("jax")
+    laboratory = Laboratory(python, version, folder, ("--experimental", "jax"))
     yield laboratory
     laboratory.close()

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.tf.laboratory import Laboratory, Outcome, as_bare, tfprobe_json
+from tests.tf.laboratory import Laboratory, Outcome, Started, as_bare, tfprobe_json
 
 JOBS = Path(__file__).parent / "jobs"
 NAMES = ("forms.py", "training.py", "profiling.py")
@@ -96,3 +96,19 @@ def test_the_jobs_own_traces_are_whole_and_no_step_is_traced_beside_them(laborat
 
     assert outcome.stdout.decode().splitlines()[:2] == ["files 1", "files 1"]
     assert "the job is profiling" in declined
+
+
+def test_nothing_is_recorded_unless_asked_for(laboratory) -> None:
+    """Reading recordings of JAX is not finished."""
+    job = Started(
+        laboratory.python,
+        laboratory.folder / "unasked",
+        str(JOBS / "profiling.py"),
+        record=[],
+        env={},
+    )
+
+    outcome = job.outcome()
+
+    assert outcome.status == 0
+    assert list(outcome.run.glob("*/*/process.json")) == []

@@ -1,4 +1,6 @@
-"""Run tests/tf or tests/jax in the cells of the matrix and print one table: `python -m tests.matrix [CELL...]`.
+"""Run tests/tf or tests/jax in the cells of the matrix, and print one table.
+
+`python -m tests.matrix [CELL...]` runs the named cells, or all.
 
 Exits 1 if a test failed, or if CI=true and a required cell could not be run.
 """

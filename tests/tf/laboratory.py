@@ -173,11 +173,21 @@ class Laboratory:
     for every test.
     """
 
-    def __init__(self, python: str, tensorflow: tuple[int, ...], folder: Path) -> None:
-        """Use the interpreter `python`, which has this TensorFlow, and folders below `folder`."""
+    def __init__(
+        self,
+        python: str,
+        tensorflow: tuple[int, ...],
+        folder: Path,
+        options: tuple[str, ...] = (),
+    ) -> None:
+        """Use the interpreter `python`, which has this TensorFlow, and folders below `folder`.
+
+        `options` are those of every recording.
+        """
+        self._options = list(options)
         self.python = python
         self.tensorflow = tensorflow
-        self._folder = folder
+        self.folder = folder
         self._count = 0
         self._started: list[Started] = []
         self._outcomes: dict[tuple[str, ...], dict[str, Outcome]] = {}
@@ -191,7 +201,8 @@ class Laboratory:
     ) -> Started:
         """Start one job process."""
         self._count += 1
-        folder = self._folder / f"{self._count:03d}"
+        folder = self.folder / f"{self._count:03d}"
+        record = None if record is None else [*self._options, *record]
         job = Started(self.python, folder, script, *args, record=record, env=env or {})
         self._started.append(job)
         return job
