@@ -17,6 +17,8 @@ from tfprobe.profile.graph import TracedLoop
 from tfprobe.profile.profile import Profile, titled
 
 TOP = 3
+# In place of a rule: loops that no rule can judge, because their calls only queue steps.
+QUEUED_LOOPS = "queued_loops"
 UNKNOWN_RELEASE = Missing("it is not of a single process")
 # The gain of these parts is a share of the time of the whole process.
 _NOT_OF_A_LOOP = frozenset(
@@ -93,7 +95,7 @@ def judge(run: RunAnalysis, thresholds: Thresholds = DEFAULTS) -> Advice:
     }
     analyses |= {loop.subject: loop for loop in run.loops}
     findings: list[Finding] = []
-    unchecked = [Unchecked("steps_of_jax", QUEUED.reason)] if queued else []
+    unchecked = [Unchecked(QUEUED_LOOPS, QUEUED.reason)] if queued else []
     for rule in RULES:
         verdicts = list(rule.check(run, thresholds))
         found = [

@@ -214,3 +214,14 @@ def test_a_finding_without_a_line_says_where_its_steps_run() -> None:
 
     assert sampled.evidence[-1] == Evidence("its steps run at", source="train.py:19")
     assert both.evidence[-1] == Evidence("its steps run at", source="train.py:20")
+
+
+@pytest.mark.parametrize("kind", ["jit", "compiled"])
+def test_loops_whose_calls_only_queue_steps_are_not_judged(kind: str) -> None:
+    """What is slow about them is not known, so nothing is suggested, and the reason is given."""
+    slow = loop(parts=parts(input_wait=0.5), timing=timing(kind=kind, retraces=5, retrace_ns=MS))
+
+    advice = _judge(slow)
+
+    assert [each for each in advice.findings if each.subject == slow.subject] == []
+    assert [each.rule for each in advice.unchecked][:1] == [engine.QUEUED_LOOPS]

@@ -13,7 +13,7 @@ RUNNER_THREAD = "QueueRunnerThread"
 # Kinds of JAX: a call queues its step and returns before the step has run.
 ASYNCHRONOUS = frozenset({"jit", "compiled"})
 QUEUED = Missing(
-    "calls of JAX only queue their step: how the time between calls divides is not known yet"
+    "calls of JAX only queue a step; what the time between calls goes to is not worked out yet"
 )
 _ENQUEUES = re.compile(r"_enqueue(_?many)?(_\d+)?\Z", re.IGNORECASE)
 

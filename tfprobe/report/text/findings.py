@@ -9,7 +9,7 @@ from rich.padding import Padding
 from rich.text import Text
 
 from tfprobe.errors import Missing
-from tfprobe.findings.engine import Advice
+from tfprobe.findings.engine import QUEUED_LOOPS, Advice
 from tfprobe.findings.finding import Evidence, Finding, Severity, Subject
 from tfprobe.printable import printable
 from tfprobe.profile.profile import titled
@@ -89,6 +89,9 @@ def _finding(finding: Finding) -> Iterator[RenderableType]:
 
 def _summary(advice: Advice) -> str:
     count = len(advice.findings)
+    queued = next((rule for rule in advice.unchecked if rule.rule == QUEUED_LOOPS), None)
+    if not count and queued is not None:
+        return f"Loops of JAX are not judged: {queued.reason}."
     if not count:
         return "No optimization was found."
     facts = ["1 finding" if count == 1 else f"{count} findings"]

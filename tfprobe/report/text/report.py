@@ -8,12 +8,13 @@ from collections.abc import Iterator, Sequence
 from rich.console import RenderableType
 
 from tfprobe.analysis.breakdown.cycles import Breakdown
+from tfprobe.analysis.core.main_loop import is_asynchronous
 from tfprobe.analysis.core.no_data_reasons import SERVER_ROLE
 from tfprobe.analysis.ops.op_stats import OpTable
 from tfprobe.analysis.steps.recent_steps import Overhead
 from tfprobe.analysis.system import endings
 from tfprobe.errors import Missing
-from tfprobe.findings.engine import Advice
+from tfprobe.findings.engine import QUEUED_LOOPS, Advice
 from tfprobe.findings.finding import Severity
 from tfprobe.report.documents.process_groups import (
     FEW,
@@ -144,6 +145,10 @@ def _loops(loops: tuple[LoopReport, ...], width: int) -> Iterator[RenderableType
     ]
     rows = [_loop(item, show_raised) for item in loops[:TOP_LOOPS]]
     yield page.table(columns, rows, width=width)
+    if any(is_asynchronous(item.loop) for item in loops):
+        yield page.paragraph(
+            "Times of jit and compiled are those of calls, which only queue a step."
+        )
     hidden = loops[TOP_LOOPS:]
     if hidden:
         time = numbers.duration(sum(item.loop.times.sum_ns for item in hidden))
@@ -197,7 +202,10 @@ def _findings(advice: Advice) -> Iterator[RenderableType]:
     for finding in matter[:TOP_FINDINGS]:
         yield from finding_summary(finding)
     hidden = len(advice.findings) - len(matter[:TOP_FINDINGS])
-    if not matter:
+    queued = next((rule for rule in advice.unchecked if rule.rule == QUEUED_LOOPS), None)
+    if queued is not None:
+        yield page.paragraph(f"Loops of JAX are not judged: {queued.reason}.")
+    elif not matter:
         yield page.paragraph("No significant optimization was found.")
     if hidden:
         more = "finding" if hidden == 1 else "findings"

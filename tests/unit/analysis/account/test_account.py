@@ -13,6 +13,7 @@ from tests.support.profiles import HOOKS, process, profile, timed_loop
 from tests.support.rundir import MONO_NS, UNIX_NS
 from tfprobe.analysis.account.account import Account, merge_accounts, process_accounts
 from tfprobe.analysis.account.categories import Category
+from tfprobe.analysis.core.main_loop import QUEUED
 from tfprobe.errors import Missing
 from tfprobe.profile.activities import Activity, Call, Gap
 from tfprobe.profile.profile import Loop, RecentSteps
@@ -348,3 +349,15 @@ def test_what_an_estimator_does_before_its_steps_is_preparation():
     ] == (pytest.approx(3.0))
     assert found.setups == (2, 3 * S)
     assert found.prepared_ns == 10 * S
+
+
+def test_calls_that_only_queue_steps_have_no_account() -> None:
+    """The time between them is the steps' or the program's; nothing says which yet."""
+    loop = replace(timed_loop([MS] * 50, 20 * MS), kind="jit")
+    one = process(
+        unix_minus_monotonic_ns=SHIFT_NS, hooks=replace(NO_COST, wall_ns=60 * S), exec_ns=UNIX_NS
+    )
+
+    (found,) = process_accounts(profile(loops=[loop], processes=[one]))
+
+    assert found == QUEUED
