@@ -13,8 +13,6 @@ from .core.resource_samples import PAUSES
 from .interruptions import let_through
 from .unpatched import UNPATCHED
 
-# Recorded only where the user asks for it: reading such recordings is not finished.
-_EXPERIMENTAL = frozenset(("jax",))
 # Option of prctl that allows a process that is not the parent to read this one.
 _PR_SET_PTRACER = 0x59616D61
 
@@ -25,11 +23,8 @@ _unarmed = threading.Lock()  # acquired once, by the thread that installs the ho
 def module_ready(name, module, boot):
     """Patch a target module that has just been imported."""
     began_ns = UNPATCHED.monotonic_ns()
-    folder = TARGETS[name]
-    if folder in _EXPERIMENTAL and folder not in config.read_config(boot).experimental:
-        return
     _arm(boot)
-    known = framework.load(folder)
+    known = framework.load(TARGETS[name])
     known.patch(name, module)
     if known.opens_recording(name):
         recorder.current_recorder()
