@@ -34,6 +34,7 @@ ENTRY_POINTS = frozenset(
         "core.guard:failed",
         "core.guard:never_raise.guarded",
         "core.guard:never_raise_noting.guarded",
+        "frameworks.tensorflow.__init__:_around_server.start",
         "frameworks.keras.models:_adopting.around.make",
         "frameworks.keras.models:_execution_function.make",
         "frameworks.keras.models:_in_phase.around.method",
@@ -79,7 +80,8 @@ def build(boot: Path, *, trace_level: str = "full") -> list[str]:
         tree = ast.parse(source.read_text())
         # The module that decides whose an error is calls no other, and runs only together with
         # `failed`.
-        if source.stem not in ("__init__", "interruptions"):
+        has_functions = any(isinstance(node, ast.FunctionDef) for node in ast.walk(tree))
+        if has_functions and source.stem != "interruptions":
             _Plant(".".join(path.with_suffix("").parts), names).visit(tree)
             at = 1 if ast.get_docstring(tree) is not None else 0
             tree.body.insert(at, ast.parse("from tfprobe_agent import faults as _faults").body[0])

@@ -262,7 +262,7 @@ class Recorder:
         if tracing.is_given_back(EXIT_WAIT_S):
             never_raise_tracing(self.process_dir.remove_windows)()
         for known in list(framework.LOADED):
-            known.finish(self)
+            never_raise_noting(known.finish)(self)
         self.steps.put(ACTIVE_WORD, UNPATCHED.monotonic_ns())
         self.steps.note_exit()
         self.steps.put(STATE_WORD, FINISHED)
