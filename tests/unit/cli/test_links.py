@@ -265,12 +265,12 @@ def test_the_answer_to_a_request_is_not_waited_for_in_a_pipe(run: Path, private:
     (events,) = run.glob("node7/*/events.jsonl")
     events.unlink()
     os.mkfifo(events)
-    assert EventTail(events).listen(1) == RequestEvents()
+    assert EventTail(events).read(1) == RequestEvents()
 
     events.unlink()
     events.symlink_to(private / "key.json")
-    hearing = EventTail(events)
+    tail = EventTail(events)
     with (private / "key.json").open("a") as file:
         file.write('{"event": "request", "request": 2, "superseded": 1}\n')
 
-    assert hearing.listen(1) == RequestEvents()
+    assert tail.read(1) == RequestEvents()

@@ -25,7 +25,7 @@ from tfprobe.analysis.breakdown.step_parts import (
     part_names,
 )
 from tfprobe.analysis.core.intervals import Intervals
-from tfprobe.analysis.core.main_loop import ASYNCHRONOUS, QUEUED, is_asynchronous
+from tfprobe.analysis.core.main_loop import ASYNCHRONOUS, QUEUED
 from tfprobe.errors import Missing
 from tfprobe.profile.activities import Activity
 from tfprobe.profile.profile import Capture, Loop, Profile
@@ -169,7 +169,9 @@ def _gaps_of_synchronous(
     """Return the watched gaps of loops whose calls last as long as their steps."""
     gaps = watched_gaps(profile, loops)
     return {
-        key: of for key, of in gaps.items() if key not in loops or not is_asynchronous(loops[key])
+        key: of
+        for key, of in gaps.items()
+        if key not in loops or loops[key].kind not in ASYNCHRONOUS
     }
 
 

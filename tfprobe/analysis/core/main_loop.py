@@ -46,10 +46,5 @@ def fills_queue(loop: Loop) -> bool:
     return loop.thread.startswith(RUNNER_THREAD) or bool(_ENQUEUES.search(loop.name))
 
 
-def is_asynchronous(loop: Loop) -> bool:
-    """Say whether a call of the loop may return before its step has run."""
-    return loop.kind in ASYNCHRONOUS
-
-
 def _repeated_ns(loop: Loop) -> int:
     return loop.times.sum_ns - loop.times.max_ns if loop.times.count else 0

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from rich.console import RenderableType
 
 from tfprobe.analysis.breakdown.cycles import Breakdown
-from tfprobe.analysis.core.main_loop import is_asynchronous
+from tfprobe.analysis.core.main_loop import ASYNCHRONOUS
 from tfprobe.analysis.core.no_data_reasons import SERVER_ROLE
 from tfprobe.analysis.ops.op_stats import OpTable
 from tfprobe.analysis.steps.recent_steps import Overhead
@@ -145,7 +145,7 @@ def _loops(loops: tuple[LoopReport, ...], width: int) -> Iterator[RenderableType
     ]
     rows = [_loop(item, show_raised) for item in loops[:TOP_LOOPS]]
     yield page.table(columns, rows, width=width)
-    if any(is_asynchronous(item.loop) for item in loops):
+    if any(item.loop.kind in ASYNCHRONOUS for item in loops):
         yield page.paragraph(
             "Times of jit and compiled are those of calls, which only queue a step."
         )
