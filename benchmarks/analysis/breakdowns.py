@@ -19,7 +19,8 @@ ROOT = Path(__file__).resolve().parents[2]
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(ROOT), str(HERE)]
 
-from run import JOBS, _tensorflow, _xprof_python  # noqa: E402
+import recordings  # noqa: E402
+from run import JOBS, _tensorflow  # noqa: E402
 
 from tests.support.captures import Ref, TraceEvent  # noqa: E402
 from tests.support.gpu_traces import call, copy, gpu_trace, kernel  # noqa: E402
@@ -97,7 +98,7 @@ def _xprof(path: Path) -> dict[str, Any]:
     """Ask xprof in a folder of its own: it keeps its answers beside the trace."""
     with tempfile.TemporaryDirectory() as folder:
         copied = shutil.copy(path, Path(folder) / "host.xplane.pb")
-        command = [_xprof_python(), str(JOBS / "xprof_steps.py"), str(copied)]
+        command = [recordings.xprof_python(), str(JOBS / "xprof_steps.py"), str(copied)]
         done = subprocess.run(command, capture_output=True, check=True, text=True)
     found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return found
