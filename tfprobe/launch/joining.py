@@ -1,7 +1,7 @@
-"""Make the run that several launches share, or join it. No locks: a rename decides who was first.
+"""Create or join the run that several launches share. No locks: a rename decides who was first.
 
-A launch prepares all of it beside its place and renames it there; renaming onto a directory that is
-there fails, on file servers too, and then somebody else was first.
+Each launch prepares a directory next to the final path and renames it there. Renaming onto an
+existing directory fails, also on file servers, and means that another launch was first.
 """
 
 from __future__ import annotations
@@ -24,26 +24,26 @@ from tfprobe.runs.layout import TEMPORARY_PREFIX, RunFolder
 from tfprobe.runs.manifests import Launches, read_run
 from tfprobe.runs.safe_files import content_of
 
-# Ranks of one job start together, but an image may have to be fetched first, or a node to boot.
-# Later, a run is joined only while it is seen to run.
+# The ranks of a job start together, but an image may have to be fetched or a node booted first.
+# After this time, a run is joined only if it is known to be running.
 OPEN_NS = 10 * 60 * 1_000_000_000
-# What a launch is asked to record takes some hundred bytes; chosen steps may be many.
+# The requested settings of a launch take a few hundred bytes; a list of steps may be long.
 _MOST_BYTES = 1 << 24
 # Runs of one name, one after the other.
 _MOST_OF_A_NAME = 1000
 
 
 class OtherSettings(Exception):
-    """The shared run traces other steps than this launch should."""
+    """The shared run traces other steps than this launch requests."""
 
 
 def enter(output: Path, agreed: Agreed, config: Mapping[str, Any]) -> RunFolder:
-    """Return the run of that name, complete but for run.json: the first that is open, or a new one.
+    """Return the run of that name, complete except for run.json: the first open one, or a new one.
 
-    Runs of earlier jobs of that name stay what they are; the next is called NAME-2, and so on. One
-    is an earlier job's when it is over, or when this launch's rank is in it already.
+    Runs of earlier jobs of that name are not changed; the next is called NAME-2, and so on. A run
+    belongs to an earlier job if it is over, or if it already contains this launch's rank.
 
-    Raises OtherSettings, and OSError, leaving nothing.
+    Raises OtherSettings and OSError, leaving nothing behind.
     """
     for number in range(1, _MOST_OF_A_NAME):
         folder = RunFolder(output / (agreed.name if number == 1 else f"{agreed.name}-{number}"))
@@ -56,7 +56,7 @@ def enter(output: Path, agreed: Agreed, config: Mapping[str, Any]) -> RunFolder:
 
 
 def publish(folder: RunFolder, manifest: Mapping[str, Any]) -> None:
-    """Write run.json, or the record of a further launch if there is one. Raises OSError."""
+    """Write run.json, or a launch record if it already exists. Raises OSError."""
     content = (json.dumps(manifest, indent=1) + "\n").encode()
     if _write_once(folder.manifest, content):
         return
@@ -69,7 +69,7 @@ def publish(folder: RunFolder, manifest: Mapping[str, Any]) -> None:
 
 
 def is_running(folder: RunFolder) -> bool:
-    """Say whether anything of a run is known to run on this machine."""
+    """Return whether any part of a run is known to be running on this machine."""
     from tfprobe.runs.catalogue import glance
     from tfprobe.runs.liveness import LIVE, this_machine
 
@@ -77,7 +77,7 @@ def is_running(folder: RunFolder) -> bool:
 
 
 def _make(folder: RunFolder, config: Mapping[str, Any]) -> bool:
-    """Make a run at that place; False where another launch was faster."""
+    """Create the run at that path; return False if another launch was faster."""
     name = f"{TEMPORARY_PREFIX}{os.urandom(4).hex()}-{folder.id}"
     unfinished = RunFolder(folder.root.with_name(name))
     run_directory.make_directory(unfinished.root)
@@ -93,15 +93,15 @@ def _make(folder: RunFolder, config: Mapping[str, Any]) -> bool:
 
 
 def _is_open(folder: RunFolder, agreed: Agreed) -> bool:
-    """Say whether a launch of this rank belongs to that run, and not to a later job of its name."""
+    """Return whether this rank's launch belongs to that run and not to a later job of its name."""
     if not folder.is_run() or not _is_ours(folder):
-        return False  # a file, or somebody's directory
+        return False  # a file, or another user's directory
     if agreed.rank and any(agreed.rank in claims for claims in _claims(folder)):
         return False
     now_ns = time.time_ns()
     if now_ns - _last_launch_ns(folder) < OPEN_NS:
-        return True  # before all processes are looked at: a thousand ranks may start at once
-    # Imported here: steps.bin is read with numpy, whose import takes as long as a launch.
+        return True  # before scanning all processes: a thousand ranks may start at once
+    # Imported here: steps.bin is read with numpy, and importing that takes as long as a launch.
     from tfprobe.runs.catalogue import glance
     from tfprobe.runs.liveness import LIVE, UNKNOWN, this_machine
 
@@ -112,10 +112,10 @@ def _is_open(folder: RunFolder, agreed: Agreed) -> bool:
 
 
 def _is_ours(folder: RunFolder) -> bool:
-    """Say whether a run is this user's: the job runs what lies in its boot/.
+    """Return whether a run belongs to this user: the job executes the code in its boot/.
 
-    A file server may give all files to one user; then a new directory is of the same. A link is no
-    run: it may lead elsewhere while the job loads code by this path.
+    A file server may map all files to one user; then a new directory has the same owner. A link is
+    not accepted as a run: its target could change while the job loads code through it.
     """
     owner = ownership.owner(folder.root)
     if folder.root.is_symlink():
@@ -124,7 +124,7 @@ def _is_ours(folder: RunFolder) -> bool:
 
 
 def _claims(folder: RunFolder) -> Iterator[tuple[tuple[str, ...], ...]]:
-    """Yield what each launch so far would say its rank is, without and with its command."""
+    """Yield the possible rank identities of each launch so far, without and with its command."""
     launches = [*Launches(folder).known()]
     try:
         launches.append(read_run(folder.manifest))
@@ -136,7 +136,7 @@ def _claims(folder: RunFolder) -> Iterator[tuple[tuple[str, ...], ...]]:
 
 
 def _last_launch_ns(folder: RunFolder) -> int:
-    """Return when the newest launch wrote itself down; run.json is there a moment after boot/."""
+    """Return when the newest launch recorded itself; run.json follows boot/ within a moment."""
     return max(_modified_ns(folder), default=0)
 
 
@@ -154,7 +154,7 @@ def _check(folder: RunFolder, config: Mapping[str, Any]) -> None:
 
 
 def _write_once(path: Path, content: bytes) -> bool:
-    """Write a file that is not there yet, whole; False where it is."""
+    """Write a new file atomically; return False if it already exists."""
     unfinished = path.with_name(f"{TEMPORARY_PREFIX}{os.urandom(4).hex()}-{path.name}")
     descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:
@@ -166,15 +166,15 @@ def _write_once(path: Path, content: bytes) -> bool:
     except OSError:
         if os.path.lexists(path):
             return False
-        os.rename(unfinished, path)  # no links here: of two that are as fast the second stays
+        os.rename(unfinished, path)  # no links here: if two are equally fast, the second stays
     finally:
         unfinished.unlink(missing_ok=True)
     return True
 
 
-# Slurm numbers the batch script and interactive shells from here on: nothing in them is a task.
+# Slurm numbers the batch script and interactive shells from here on: they are not tasks.
 _FIRST_SPECIAL_STEP = 0xFFFFFFF0
-# What differs from rank to rank of a job.
+# Variables that differ between the ranks of a job.
 _RANKS = (
     "TF_CONFIG",
     "HOROVOD_RANK",
@@ -190,26 +190,26 @@ Variables = Mapping[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Agreed:
-    """The name of a run that several launches share, and what identifies this launch."""
+    """The name of a run that several launches share, and the identity of this launch."""
 
     name: str
     rank: tuple[str, ...]
 
 
 def agree(join: str | None, environment: Variables, command: Sequence[str]) -> Agreed | None:
-    """Return the run to share: that of the given name, or of the job that a launcher names."""
+    """Return the run to share: the given name, or that of the launcher's job."""
     rank = rank_of(secrets.recorded_environment(environment))
     if join is None:
         name = _job_name(environment)
         return None if name is None else Agreed(name, rank)
     if join == OFF:
         return None
-    # With a name given, one rank may start several commands, such as a server and its worker.
+    # With an explicit name, one rank may start several commands, such as a server and its worker.
     return Agreed(join, (*rank, *agent_files.mask_arguments(command)) if rank else ())
 
 
 def rank_of(environment: Variables) -> tuple[str, ...]:
-    """Return what differs between the ranks of a job, as it is stored; nothing where no rank is."""
+    """Return what differs between the ranks of a job, as it is stored; empty without a rank."""
     parts = [f"{name}={environment[name]}" for name in _RANKS if name in environment]
     if _step(environment) is not None and "SLURM_PROCID" in environment:
         parts.append(f"SLURM_PROCID={environment['SLURM_PROCID']}")
@@ -217,7 +217,7 @@ def rank_of(environment: Variables) -> tuple[str, ...]:
 
 
 def _job_name(environment: Variables) -> str | None:
-    """Return a name made of the launcher's id of the job; of two launchers the inner one's."""
+    """Return a name based on the launcher's job id; with two launchers, on the inner one's."""
     get = environment.get
     if get("HOROVOD_GLOO_RENDEZVOUS_PORT") and _many(get("HOROVOD_SIZE")):
         return _name("horovod", environment, _HOROVOD)
@@ -233,10 +233,10 @@ def _job_name(environment: Variables) -> str | None:
 
 
 _HOROVOD = ("HOROVOD_GLOO_RENDEZVOUS_ADDR", "HOROVOD_GLOO_RENDEZVOUS_PORT")
-# Random, and new with every job. Where it is not, a number made of the launcher's host and pid.
+# Random and new for every job; otherwise a number made of the launcher's host and pid.
 _OPEN_MPI = ("OMPI_MCA_orte_precondition_transports",)
 _PMIX = ("PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid")
-# A job that is queued again keeps its number, and a cluster begins anew with its numbers one day.
+# A requeued job keeps its number, and a cluster eventually reuses its numbers.
 _SLURM = (
     "SLURM_JOB_ID",
     "SLURM_STEP_ID",
@@ -250,7 +250,7 @@ def _name(kind: str, environment: Variables, by: Sequence[str]) -> str | None:
     parts = [f"{name}={environment[name]}" for name in by if environment.get(name)]
     if not parts:
         return None
-    # Imported here: every job waits for the imports of this module, and most have no launcher.
+    # Imported here: every job waits for this module's imports, and most have no launcher.
     import hashlib
 
     digest = hashlib.sha256("\0".join(parts).encode(errors="surrogateescape")).hexdigest()[:10]

@@ -1,6 +1,6 @@
-"""Whose files may decide what a job runs: this user's and root's, and nobody else may write them.
+"""Check that only this user and root can write the files that decide what a job runs.
 
-A tfprobe.toml chooses the output directory, and the job loads code from below that.
+A tfprobe.toml chooses the output directory, and the job loads code from below it.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ _ROOT = 0
 
 
 def file_problem(path: str, facts: os.stat_result, environment: Mapping[str, str]) -> str | None:
-    """Say why a settings file, opened with these facts, is not to be trusted; None if it is.
+    """Return why a settings file, opened with these facts, is not to be trusted; None if it is.
 
-    A link counts as much as what it leads to: who owns it chooses where it leads.
+    A link matters as much as its target: whoever owns it chooses where it leads.
     """
     owners = {os.lstat(path).st_uid, facts.st_uid} - trusted(environment)
     if owners and not _is_mapped(Path(path).parent, owners):
@@ -27,10 +27,10 @@ def file_problem(path: str, facts: os.stat_result, environment: Mapping[str, str
 
 
 def directory_problem(directory: str, environment: Mapping[str, str]) -> str | None:
-    """Say why the directory of all runs is not to be trusted; None if it is.
+    """Return why the directory of all runs is not to be trusted; None if it is.
 
-    Who owns the directories above is not looked at: a container's root works below directories of
-    a host's user, and whoever owns the place of a program can change the program itself.
+    The owners of its parent directories are not checked: a container's root works below directories
+    of a user of the host, and whoever owns the location of a program can change the program itself.
     """
     ours = trusted(environment)
     real = Path(os.path.realpath(directory))
@@ -45,7 +45,7 @@ def directory_problem(directory: str, environment: Mapping[str, str]) -> str | N
 
 
 def writable_by_others(directory: str) -> Path | None:
-    """Return the directory, or one above it, in which other users can replace what is there."""
+    """Return the directory, or a parent of it, whose entries other users can replace."""
     real = Path(os.path.realpath(directory))
     for path in (real, *real.parents):
         facts = os.stat(path)
@@ -55,7 +55,7 @@ def writable_by_others(directory: str) -> Path | None:
 
 
 def trusted(environment: Mapping[str, str]) -> set[int]:
-    """Return the users whose files are as good as ours: also of who has become root by sudo."""
+    """Return the users whose files are trusted like ours, including who became root by sudo."""
     user = os.geteuid()
     before = environment.get("SUDO_UID", "")
     is_sudo = user == _ROOT and before.isascii() and before.isdigit() and len(before) < 11
@@ -63,14 +63,14 @@ def trusted(environment: Mapping[str, str]) -> set[int]:
 
 
 def owner(path: Path) -> int:
-    """Return who owns what is at a path; of a link, the link itself. Raises OSError."""
+    """Return the owner of a path; for a link, of the link itself. Raises OSError."""
     return path.lstat().st_uid
 
 
 def owner_of_new(directory: Path) -> int:
-    """Return who owns what this user makes there: a file server may give all files to one user.
+    """Return the owner of what this user creates there: a file server may map all users to one.
 
-    Raises OSError where nothing can be made.
+    Raises OSError if nothing can be created.
     """
     place = directory / f"{TEMPORARY_PREFIX}{os.urandom(4).hex()}"
     place.mkdir(0o700)
@@ -81,7 +81,7 @@ def owner_of_new(directory: Path) -> int:
 
 
 def _is_mapped(directory: Path, owners: set[int]) -> bool:
-    """Say whether these are who a file server takes this user for."""
+    """Return whether a file server maps this user to one of these owners."""
     try:
         return owners == {owner_of_new(directory)}
     except OSError:
@@ -95,7 +95,7 @@ def _others_write(facts: os.stat_result) -> bool:
 
 
 def _is_private_group(number: int) -> bool:
-    """Say whether a group is of this user alone, as most systems make one for each user."""
+    """Return whether this user is the only member of a group; most systems create one per user."""
     import grp
     import pwd
 

@@ -1,4 +1,4 @@
-"""Which variables of a stranger's environment may be stored."""
+"""Decide which environment variables of a job may be stored."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from tfprobe.runs.agent_files import MASK, is_secret, mask_text
 
-# Stored: what shapes how TensorFlow runs, and which worker this is. All else is private.
+# Stored: what affects how TensorFlow runs, and which worker this is. Everything else is private.
 ALLOWED_NAMES = frozenset(
     {
         "CUDA_DEVICE_ORDER",
@@ -54,7 +54,7 @@ ALLOWED_PREFIXES = ("TF_", "TFPROBE_")
 
 
 def recorded_environment(environment: Mapping[str, str]) -> dict[str, str]:
-    """Pick the variables that explain how TensorFlow ran; never one that may hold a secret."""
+    """Return the variables that explain how TensorFlow ran, never one that may hold a secret."""
     return {
         name: value
         for name, value in sorted(environment.items())
@@ -63,7 +63,7 @@ def recorded_environment(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def masked(values: Mapping[str, str]) -> dict[str, str]:
-    """Mask what looks secret among named values that somebody chose to store."""
+    """Mask values that look like secrets among variables that the user chose to store."""
     return {name: MASK if is_secret(name) else mask_text(value) for name, value in values.items()}
 
 

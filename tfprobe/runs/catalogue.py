@@ -1,4 +1,4 @@
-"""Find runs: all below a directory, newest first, or the one a person named."""
+"""Find runs: all runs in a directory, newest first, or the one that a user named."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ from tfprobe.runs.process_folder.steps_layout import Header, StepsGlance, read_g
 
 @dataclass(frozen=True, slots=True)
 class RunEntry:
-    """One run at a glance, with its files; `line` is what those see of it who know no files.
+    """A summary of one run, with its files; `line` is the same without file system details.
 
-    `launches` are those after the first, where several share it.
+    `launches` are the launches after the first, if several launches share the run.
 
-    `exits` is how launches ended, as far as a launcher stayed; `why_unknown` says why nobody here
-    can tell its state.
+    `exits` is how launches ended, for launchers that waited for their job; `why_unknown` says why
+    the state cannot be determined on this machine.
     """
 
     folder: RunFolder
@@ -61,7 +61,7 @@ class RunEntry:
 
     @property
     def hosts(self) -> tuple[str, ...]:
-        """Where it ran: the launcher's host first, then those of its processes."""
+        """The hosts it ran on: the launcher's first, then those of its processes."""
         launchers = [each.host for each in _known(self.manifest, self.launches)]
         return tuple(
             dict.fromkeys((*launchers, *(process.folder.host for process in self.processes)))
@@ -69,7 +69,7 @@ class RunEntry:
 
     @property
     def active_unix_ns(self) -> int | Missing:
-        """The last sign of life: when a process of it last wrote, or it was launched."""
+        """The last sign of life: the latest write of any of its processes, or else its launch."""
         signs = (process.active_unix_ns for process in self.processes)
         known = [sign for sign in signs if not isinstance(sign, Missing)]
         known = known or [each.started_unix_ns for each in _known(self.manifest, self.launches)]
@@ -77,7 +77,7 @@ class RunEntry:
 
     @property
     def line(self) -> RunLine:
-        """Return what a listing shows of the run, its size not measured."""
+        """Return what a listing shows of the run, without its size."""
         facts = self.manifest
         known = None if isinstance(facts, Missing) else facts
         lost = facts if isinstance(facts, Missing) else Missing("run.json does not say")
@@ -99,12 +99,12 @@ class RunEntry:
 
 
 def measured(run: RunLine) -> RunLine:
-    """Return the line of a run with what the run occupies on disk."""
+    """Return the line of a run with its size on disk."""
     return replace(run, size_bytes=disk_bytes(Path(run.directory)))
 
 
 def list_runs(directory: Path, here: Machine) -> tuple[RunEntry, ...]:
-    """Return the runs in `directory`, or the run it is itself, newest first."""
+    """Return the runs in `directory`, or `directory` itself if it is a run, newest first."""
     seen = (glance(run, here) for run in _unsorted(directory))
     entries = [entry for entry in seen if not _is_gone(entry)]
     return tuple(
@@ -115,7 +115,7 @@ def list_runs(directory: Path, here: Machine) -> tuple[RunEntry, ...]:
 def find_run(wanted: str, output: Path) -> RunFolder:
     """Resolve a directory, a run id or `latest` in the output directory.
 
-    Raises UnreadableInput when it names nothing, NoAnswer when there is no run at all.
+    Raises UnreadableInput if the name matches nothing, NoAnswer if there is no run at all.
     """
     if wanted == LATEST:
         return _latest(output)
@@ -134,9 +134,9 @@ def find_run(wanted: str, output: Path) -> RunFolder:
 
 
 def find_runs(wanted: str, output: Path) -> tuple[RunFolder, ...]:
-    """Resolve what `find_run` resolves; of a directory of runs return all, the oldest first.
+    """Resolve what `find_run` resolves; for a directory of runs return all of them, oldest first.
 
-    Raises what `find_run` raises.
+    Raises the same errors as `find_run`.
     """
     if wanted != LATEST and not RunFolder(Path(wanted)).is_run():
         is_id = RunFolder(output / wanted).is_run()
@@ -147,12 +147,12 @@ def find_runs(wanted: str, output: Path) -> tuple[RunFolder, ...]:
 
 
 def _is_gone(entry: RunEntry) -> bool:
-    """Say whether a run was removed while it was looked at."""
+    """Return whether a run was removed while it was being read."""
     return isinstance(entry.manifest, Missing) and not os.path.isdir(entry.folder.root)
 
 
 def glance(run: RunFolder, here: Machine) -> RunEntry:
-    """Read what a listing shows of one run; whatever is corrupt becomes Missing."""
+    """Read what a listing shows of one run; corrupt parts become Missing."""
     launches = Launches(run)
     processes = tuple(_process(folder, here) for folder in run.processes())
     return run_entry(run, _run_manifest(run), processes, launches.known(), launches.exits(), here)
@@ -166,7 +166,7 @@ def run_entry(
     exits: tuple[LaunchExit, ...],
     here: Machine,
 ) -> RunEntry:
-    """Return a run with its state, which follows from all that is given."""
+    """Return a run with its state, which is derived from the arguments."""
     known = _known(manifest, launches)
     state = run_state(known, processes, exits, here)
     why = why_unknown(known, processes, here) if state == UNKNOWN else ""
@@ -174,14 +174,14 @@ def run_entry(
 
 
 def has_ended(entry: RunEntry, here: Machine) -> bool:
-    """Say whether a run is known to be over; of one on another machine that may never be known."""
+    """Return whether a run is known to have ended; on another machine this may stay unknown."""
     if entry.state in ENDED or isinstance(entry.manifest, Missing):
         return entry.state in ENDED
     if not all(
         process.state in ENDED or ended_unread(process, here) for process in entry.processes
     ):
         return False
-    # Nothing tells how it ended, and who would have started something is gone.
+    # Nothing records how it ended, and the launcher, which could have started a process, is gone.
     known = _known(entry.manifest, entry.launches)
     return all(launcher_state(each, here) == KILLED for each in known)
 
@@ -201,7 +201,7 @@ def _latest(output: Path) -> RunFolder:
 
 
 def _folders(directory: Path) -> tuple[RunFolder, ...]:
-    """Return the runs in a directory, or the one it is, newest first."""
+    """Return the runs in a directory, or the directory itself if it is a run, newest first."""
     found = _unsorted(directory)
     return tuple(sorted(found, key=lambda run: _started(run, _run_manifest(run)), reverse=True))
 
@@ -221,7 +221,7 @@ def _started(run: RunFolder, manifest: RunManifest | Missing) -> tuple[int, str]
     try:
         return run.root.stat().st_mtime_ns, run.id
     except OSError:
-        return 0, run.id  # removed meanwhile
+        return 0, run.id  # removed since it was listed
 
 
 def _run_manifest(run: RunFolder) -> RunManifest | Missing:
@@ -241,7 +241,7 @@ def _process(folder: ProcessFolder, here: Machine) -> ProcessEntry:
     known = None if isinstance(manifest, Missing) else manifest
     state = ended_process(folder, _header(glance), known, here)
     if state not in LIVE and may_say_more(_header(glance)):
-        # It may have noted its end between the two looks.
+        # It may have recorded its end between the two reads.
         glance = _steps_glance(folder)
         state = ended_process(folder, _header(glance), known, here)
     header = glance if isinstance(glance, Missing) else glance.header
@@ -265,9 +265,10 @@ def _header(glance: StepsGlance | Missing) -> Header | None:
 def _active(
     manifest: ProcessManifest | Missing, glance: StepsGlance | Missing, here: Machine
 ) -> int | Missing:
-    """Return when it ended, or the latest that its files say: the header may be 1024 steps old.
+    """Return when it ended, else the latest time in its files: the header may be 1024 steps old.
 
-    Of a process of this boot that is by the wall clock of now, whatever it showed meanwhile.
+    For a process of this boot the time is on the wall clock as it is set now, even if the clock was
+    set in the meantime.
     """
     if isinstance(glance, Missing):
         return NO_SIGN if isinstance(manifest, Missing) else manifest.started_unix_ns

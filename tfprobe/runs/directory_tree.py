@@ -1,4 +1,4 @@
-"""Copy, delete and measure directory trees of recordings. Follows no link."""
+"""Copy, delete and measure the directory trees of recordings. Follows no links."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from pathlib import Path
 from tfprobe.runs.layout import TEMPORARY_PREFIX
 
 _CHUNK_BYTES = 1 << 20
-# A process folder has two levels; what lies deeper than this is nothing of ours.
+# A process folder has two levels; anything deeper than this is not ours.
 _DEEPEST = 20
-# What a file system says that cannot tell where a file has holes.
+# The errors of file systems that cannot report the holes of a file.
 _CANNOT_TELL = (errno.EINVAL, errno.EOPNOTSUPP, errno.ENOTSUP)
 
 
 def files_below(root: Path) -> Iterator[tuple[Path, os.stat_result]]:
-    """Yield the regular files below a directory, without temporary ones. Raises OSError."""
+    """Yield the regular files below a directory except temporary ones. Raises OSError."""
     yield from _files(root, 0)
 
 
 def copy_tree(source: Path, target: Path, watch: Callable[[int], None]) -> None:
-    """Copy what `files_below` finds to a new directory, private; `told` the bytes of each file.
+    """Copy what `files_below` yields to a new private directory; `watch` gets each file's bytes.
 
     Raises OSError; what has been copied by then stays.
     """
@@ -38,13 +38,13 @@ def copy_tree(source: Path, target: Path, watch: Callable[[int], None]) -> None:
 
 
 class SourceFailed(OSError):
-    """What is to be copied cannot be read."""
+    """A file that is to be copied cannot be read."""
 
 
 def copy_file(source: Path, target: Path) -> None:
-    """Copy a regular file to a new one, private, with its time and its holes.
+    """Copy a regular file to a new private one, keeping its modification time and its holes.
 
-    Raises OSError, which is SourceFailed where the source cannot be read.
+    Raises OSError; SourceFailed if the source cannot be read.
     """
     with _reading():
         reader = os.open(source, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -74,14 +74,14 @@ def _files(directory: Path, depth: int) -> Iterator[tuple[Path, os.stat_result]]
 
 
 def _make_directories(root: Path, below: Path) -> None:
-    """Make the directories below a root, never that itself: if it has gone, so has what it held."""
+    """Create the directories below a root but never the root itself, which may be removed."""
     for part in below.parts:
         root /= part
         root.mkdir(mode=0o700, exist_ok=True)
 
 
 def _copy_data(reader: int, writer: int, size: int) -> None:
-    # steps.bin is as long as all the steps it could hold, and mostly holes.
+    # steps.bin is sized for all the steps it could hold, and consists mostly of holes.
     os.ftruncate(writer, size)
     for start, end in _stretches(reader, size):
         at = start
@@ -89,7 +89,7 @@ def _copy_data(reader: int, writer: int, size: int) -> None:
             with _reading():
                 chunk = os.pread(reader, min(_CHUNK_BYTES, end - at), at)
             if not chunk:
-                return  # it became shorter meanwhile
+                return  # the file was truncated in the meantime
             _write_all(writer, chunk, at)
             at += len(chunk)
 
@@ -103,7 +103,7 @@ def _reading() -> Iterator[None]:
 
 
 def _stretches(reader: int, size: int) -> Iterator[tuple[int, int]]:
-    """Yield from where to where a file may have data. Raises OSError."""
+    """Yield the ranges of a file that may contain data. Raises OSError."""
     at = 0
     while at < size:
         try:
@@ -127,24 +127,24 @@ def _write_all(writer: int, data: bytes, at: int) -> None:
         view, at = view[written:], at + written
 
 
-# A run has six levels; each takes a descriptor while it is deleted.
+# A run has six levels; each takes a file descriptor while it is being deleted.
 DEEPEST = 100
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 @dataclass(frozen=True, slots=True)
 class Deletion:
-    """What a deletion gave back, and the first thing that stood in its way, if any did."""
+    """The bytes that a deletion freed, and its first problem, if any."""
 
     freed_bytes: int
     problem: str | None
 
 
 def delete(path: Path) -> Deletion:
-    """Delete a file, or a directory with all in it; what is gone already is no problem.
+    """Delete a file, or a directory with all its contents; what is already gone is not a problem.
 
-    Every step starts at an open directory and follows no link, whoever moves things meanwhile; what
-    another file system is mounted on stays.
+    Every operation is relative to an open directory and follows no links, even if somebody moves
+    files meanwhile. Mount points of other file systems are not removed.
     """
     tally = _Tally()
     try:
@@ -162,19 +162,19 @@ class _Level:
 
 
 class _Tally:
-    """What was freed so far, and the first problem."""
+    """The bytes freed so far, and the first problem."""
 
     def __init__(self) -> None:
         self.freed_bytes = 0
         self.problem: str | None = None
 
     def freed(self, facts: os.stat_result) -> None:
-        """Count what was unlinked: of a file with further names nothing was freed."""
+        """Count an unlinked file; one with further hard links freed nothing."""
         if stat.S_ISDIR(facts.st_mode) or facts.st_nlink == 1:
             self.freed_bytes += facts.st_blocks * BLOCK_BYTES
 
     def stopped(self, name: str, why: OSError | str) -> None:
-        """Keep the first thing that could not be deleted."""
+        """Record the problem if it is the first."""
         if isinstance(why, FileNotFoundError):
             return
         text = why if isinstance(why, str) else (why.strerror or str(why))
@@ -214,10 +214,10 @@ BLOCK_BYTES = 512
 
 
 def disk_bytes(root: Path) -> int:
-    """Return the bytes that a directory and all in it occupy: of a sparse file what is allocated.
+    """Return the disk space that a directory tree occupies, counting allocated blocks only.
 
-    Links are not followed, a file of several names counts once, and what vanishes meanwhile or is
-    closed to this user does not count.
+    Links are not followed, a file with several names counts once, and files that vanish during the
+    scan or that this user may not access are left out.
     """
     seen: set[tuple[int, int]] = set()
     waiting = [os.fspath(root)]
@@ -242,7 +242,7 @@ def _entries(directory: str) -> Iterator[tuple[str, os.stat_result]]:
                 if facts is not None:
                     yield entry.path, facts
     except OSError:
-        return  # vanished, or not ours to read
+        return  # vanished, or not readable by this user
 
 
 def _facts(entry: os.DirEntry[str]) -> os.stat_result | None:

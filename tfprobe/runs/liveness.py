@@ -1,4 +1,4 @@
-"""Decide from files and /proc whether a process or a run still runs, or how it ended.
+"""Determine from files and /proc whether a process or a run is running, or how it ended.
 
 A process of this boot is identified by its pid and its start ticks, never by the wall clock, which
 may be set while the job runs.
@@ -25,20 +25,20 @@ from tfprobe.runs.process_folder.steps_layout import (
 )
 
 RUNNING = "running"
-# There, and held by a signal such as SIGSTOP or by a debugger: it will go on when it is let.
+# Exists, but suspended by a signal such as SIGSTOP or by a debugger; it may be continued.
 STOPPED = "stopped"
 FINISHED = "finished"
-# By an exception that nobody caught, or with another exit status than 0.
+# By an uncaught exception, or with an exit status other than 0.
 FAILED = "failed"
-# By a signal that another process of the job sent, as Pool.terminate and Popen.kill do.
+# By a signal from another process of the job, as Pool.terminate and Popen.kill send.
 TERMINATED = "terminated"
-# By another program, which goes on in the same process: os.exec*.
+# By another program, which continues in the same process: os.exec*.
 REPLACED = "replaced"
 KILLED = "killed"
 UNKNOWN = "unknown"
 STATES = (RUNNING, STOPPED, FINISHED, FAILED, TERMINATED, REPLACED, KILLED, UNKNOWN)
 ENDED = (FINISHED, FAILED, TERMINATED, REPLACED, KILLED)
-# Of a process or run that is there: its files may grow.
+# States of a process or run that exists: its files may grow.
 LIVE = (RUNNING, STOPPED)
 
 NANOSECONDS = 1_000_000_000
@@ -47,7 +47,7 @@ NO_SIGN = Missing("neither run.json nor a process says when it was")
 
 @dataclass(frozen=True, slots=True)
 class ProcessEntry:
-    """One process at a glance. `active_unix_ns` is its last sign of life that is on disk."""
+    """A summary of one process. `active_unix_ns` is its last sign of life on disk."""
 
     folder: ProcessFolder
     manifest: ProcessManifest | Missing
@@ -59,27 +59,29 @@ class ProcessEntry:
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """The machine this code runs on, as far as it tells which pids it can look up."""
+    """The machine this code runs on, as far as it determines which pids can be looked up."""
 
     host: str
     boot_id: str | None
     proc: Path = PROC
     pid_namespace: str | None = None
-    # Now, of its two clocks. Somebody may set the one, and nobody the other.
+    # The current time of both clocks. The wall clock can be set, the monotonic clock cannot.
     unix_minus_monotonic_ns: int | None = field(default=None, compare=False)
 
     def look_up(self, pid: int) -> ProcEntry | None:
-        """Return what there is to see of a process; None when there is none, or its zombie."""
+        """Return the /proc entry of a process; None if it does not exist or is a zombie."""
         return look_up(pid, self.proc)
 
     def started_ticks(self, pid: int) -> int | None:
-        """Return field 22 of /proc/PID/stat, or None when there is no such process."""
+        """Return field 22 of /proc/PID/stat, or None if the process does not exist."""
         seen = self.look_up(pid)
         return None if seen is None else seen.started_ticks
 
     def clock_was_set_by_ns(self, header: Header, boot_id: str | None) -> int | None:
-        """Return how far the wall clock is ahead of what a process of this boot knew; 0 where that
-        may be the reading of two clocks one after the other, None of a process of another boot.
+        """Return how far the wall clock has been set ahead since a process of this boot started.
+
+        0 if the difference may come from reading the two clocks one after the other; None for a
+        process of another boot.
         """
         now_ns = self.unix_minus_monotonic_ns
         if now_ns is None or boot_id is None or boot_id != self.boot_id:
@@ -88,7 +90,7 @@ class Machine:
         return ahead_ns if abs(ahead_ns) >= CLOCK_WAS_SET_NS else 0
 
     def knows(self, host: str, boot_id: str | None, pid_namespace: str | None = None) -> bool:
-        """Say whether a pid noted on that host, boot and namespace can be looked up here."""
+        """Return whether a pid recorded on that host, boot and namespace can be looked up here."""
         return host == self.host and not (
             _differ(boot_id, self.boot_id) or _differ(pid_namespace, self.pid_namespace)
         )
@@ -103,9 +105,10 @@ def this_machine() -> Machine:
 def process_state(header: Header | None, manifest: ProcessManifest | None, here: Machine) -> str:
     """Return running, stopped, finished, failed, replaced, killed or unknown.
 
-    killed means gone without a note of its own: by a signal or with its machine; whether that was
-    the job's own doing only the run can tell: see `catalogue`. Without a header nothing tells how
-    one that is gone ended. What a profiler service recorded is finished, whatever its process does.
+    killed means that the process is gone and did not record its end: it was ended by a signal or
+    with its machine. Whether the job did that itself is known only for the run as a whole: see
+    `catalogue`. Without a header the end of a process that is gone is unknown. What a profiler
+    service recorded is finished, whatever its process does.
     """
     if manifest is not None and manifest.service is not None:
         return FINISHED
@@ -123,7 +126,7 @@ def process_state(header: Header | None, manifest: ProcessManifest | None, here:
 
 
 def is_gone(manifest: ProcessManifest, here: Machine) -> bool:
-    """Say whether a process is known to be over, however it ended."""
+    """Return whether a process is known to have ended, in whatever way."""
     if not here.knows(manifest.host, manifest.boot_id, manifest.pid_namespace):
         return _ended_by_reboot(manifest, here)
     seen = here.look_up(manifest.pid)
@@ -131,10 +134,10 @@ def is_gone(manifest: ProcessManifest, here: Machine) -> bool:
 
 
 def launcher_state(run: RunManifest, here: Machine) -> str:
-    """Return running or stopped while the job's first process is there, killed when it is gone.
+    """Return running or stopped while the job's first process exists, killed once it is gone.
 
-    unknown where nobody can tell: another machine, or a pid that is there and may be another's. A
-    run that `tfprobe capture` wrote is finished: the pid in it is tfprobe's own.
+    unknown if this cannot be determined: on another machine, or if the pid may have been reused. A
+    run that `tfprobe capture` wrote is finished: its pid is tfprobe's own.
     """
     if run.services:
         return FINISHED
@@ -149,18 +152,18 @@ def launcher_state(run: RunManifest, here: Machine) -> str:
 
 
 def where_it_ran(manifest: ProcessManifest | RunManifest, here: Machine) -> str:
-    """Say where a process is, or was, that cannot be looked up here."""
+    """Describe where a process that cannot be looked up here runs or ran."""
     if manifest.host != here.host:
         return f"on {manifest.host or 'a host without a name'}, which cannot be inspected from here"
     return f"in another container or boot of {manifest.host}"
 
 
 def _noted_end(header: Header) -> str | None:
-    """Return how it ended by its own word; None of one that has noted no end."""
+    """Return how a process ended according to its header; None if it recorded no end."""
     if header.ending is EndingRecord.REPLACED:
         return REPLACED
     if header.ending is EndingRecord.NOT_NOTED and header.exit_status is None:
-        # Of recordings that have no more than that.
+        # For recordings that contain no more than that.
         return FINISHED if header.state is AgentState.FINISHED else None
     if header.exit_status is not None:
         return FAILED if header.exit_status else FINISHED
@@ -168,14 +171,15 @@ def _noted_end(header: Header) -> str | None:
 
 
 def may_say_more(header: Header | None) -> bool:
-    """Say whether a process that is gone may have noted more of its end than was read before."""
+    """Return whether a process that is gone may have recorded more of its end since the read."""
     return header is not None and (_is_leaving(header) or _noted_end(header) is None)
 
 
 def _is_leaving(header: Header | None) -> bool:
-    """Say whether one that noted its end may be there still: its status is to come, or not its own.
+    """Return whether a process that recorded its end may still exist.
 
-    A fork of C code that calls exit() stores its status in its parent's memory.
+    Its status may be about to be written, or not be its own: a fork of C code that calls exit()
+    stores its status in its parent's memory.
     """
     if header is None or header.ending is EndingRecord.REPLACED:
         return False
@@ -185,10 +189,11 @@ def _is_leaving(header: Header | None) -> bool:
 
 
 def _ended_by_reboot(manifest: ProcessManifest | RunManifest, here: Machine) -> bool:
-    """Say whether it is of an earlier boot of this machine.
+    """Return whether it belongs to an earlier boot of this machine.
 
-    Containers on several machines may have one name: what started after our boot, and in another,
-    is elsewhere. A clock that was set makes this unknown, never a running process killed.
+    Containers on several machines may share a name: whatever started after our boot, and in another
+    boot, is elsewhere. If the clock was set, the state becomes unknown; a running process is never
+    reported as killed.
     """
     if manifest.host != here.host or not _differ(manifest.boot_id, here.boot_id):
         return False
@@ -201,9 +206,9 @@ def _differ(noted: str | None, here: str | None) -> bool:
 
 
 def main_process(manifest: RunManifest, processes: tuple[ProcessEntry, ...]) -> ProcessEntry | None:
-    """Return the job's first process, where that was recorded; of its programs the last.
+    """Return the job's first process if it was recorded; of its programs, the last.
 
-    A program that replaces itself (os.exec) goes on under the same pid, since the same tick.
+    A program that replaces itself (os.exec) keeps its pid and start ticks.
     """
     found: ProcessEntry | None = None
     latest_ns = -1
@@ -217,7 +222,7 @@ def main_process(manifest: RunManifest, processes: tuple[ProcessEntry, ...]) -> 
 
 
 def is_of_launch(facts: ProcessManifest, launch: RunManifest) -> bool:
-    """Say whether a process is the first of a launch, or a program that took its place."""
+    """Return whether a process is the first of a launch, or a program that replaced it."""
     ticks = (facts.pid_started_ticks, launch.pid_started_ticks)
     return (facts.host, facts.pid) == (launch.host, launch.pid) and (
         None in ticks or ticks[0] == ticks[1]
@@ -227,7 +232,7 @@ def is_of_launch(facts: ProcessManifest, launch: RunManifest) -> bool:
 def ended_process(
     folder: ProcessFolder, header: Header | None, manifest: ProcessManifest | None, here: Machine
 ) -> str:
-    """Return the state of a process; of one that a signal of its own job ended, terminated."""
+    """Return the state of a process; terminated if a signal from its own job ended it."""
     state = process_state(header, manifest, here)
     if state == KILLED and manifest is not None:
         sent = signal_to(manifest, header, signals_around(folder))
@@ -241,10 +246,10 @@ def run_state(
     exits: tuple[LaunchExit, ...],
     here: Machine,
 ) -> str:
-    """Return the main process's state where it is known, else what the others allow to say.
+    """Return the main process's state if it is known, else what the other processes imply.
 
-    A run runs while any process of it does, and is stopped when all that are there are: of a shell
-    that waits for a stopped process, the process says more. Of several launches, each has a main
+    A run is running while any of its processes is, and stopped if all that exist are: if a shell
+    waits for a stopped process, that process decides. With several launches, each has a main
     process, and the worst of their ends counts.
     """
     live = {process.state for process in processes}.intersection(LIVE)
@@ -261,16 +266,16 @@ def run_state(
 def _main_end(
     launch: RunManifest, processes: tuple[ProcessEntry, ...], exits: tuple[LaunchExit, ...]
 ) -> str | None:
-    """Return how the first process of a launch ended; None where nothing tells.
+    """Return how the first process of a launch ended; None if unknown.
 
-    Nothing does of one whose last recorded program replaced itself by one that was not recorded.
+    It is unknown if its last recorded program was replaced by one that was not recorded.
     """
     main = main_process(launch, processes)
     seen = [each for each in exits if (each.host, each.pid) == (launch.host, launch.pid)]
     if not seen:
         return None if main is None or main.state == REPLACED else main.state
     if seen[-1].signal is not None:
-        # Python ends itself by SIGINT after a KeyboardInterrupt that nobody caught.
+        # Python ends itself with SIGINT after an uncaught KeyboardInterrupt.
         return FAILED if main is not None and main.state == FAILED else KILLED
     return FAILED if seen[-1].status else FINISHED
 
@@ -278,9 +283,10 @@ def _main_end(
 def _end_of_others(processes: tuple[ProcessEntry, ...]) -> str:
     """Return how a job ended whose first process, such as a shell, was not recorded.
 
-    It ended well if the process that ended last did, which is what a shell's status says; else as
-    the first did that did not. Processes that others of them started count for these. How one ended
-    that replaced itself by another program is not known by the first.
+    The job ended well if the process that ended last did, because a shell returns that status;
+    otherwise the first process that did not end well decides. Processes that other recorded
+    processes started are left out. The recorded program of a process does not show how the process
+    ended if another program replaced it.
     """
     states = {process.state for process in processes}
     if UNKNOWN in states or states <= {REPLACED}:
@@ -294,7 +300,7 @@ def _end_of_others(processes: tuple[ProcessEntry, ...]) -> str:
 
 
 def _by_end(processes: Sequence[ProcessEntry]) -> list[ProcessEntry]:
-    """Sort processes by their ends: those of one boot by the clock that nobody can set."""
+    """Sort processes by their ends; within one boot, by the clock that cannot be set."""
     manifests = [each.manifest for each in processes]
     boots = {None if isinstance(manifest, Missing) else manifest.boot_id for manifest in manifests}
     is_one_boot = len(boots) == 1 and None not in boots
@@ -336,7 +342,7 @@ def why_unknown(
 
 
 def ended_unread(process: ProcessEntry, here: Machine) -> bool:
-    """Say whether a process is over, and what it noted of its end cannot be read."""
+    """Return whether a process has ended, but its record of that cannot be read."""
     facts = process.manifest
     if isinstance(facts, Missing) or process.state != UNKNOWN:
         return False

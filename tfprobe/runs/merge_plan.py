@@ -1,4 +1,4 @@
-"""Decide what a merge of runs copies, under which names, and what a person should know of it."""
+"""Decide what a merge of runs copies, under which names, and what the user should know."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from tfprobe.runs.manifests import RankRecord
 
 _NOT_COPIED = ("derived", "report")
 _NAMED_LINKS = 5
-# What makes a process the one it is, wherever its folder lies.
+# Identifies a process wherever its folder is.
 Identity = tuple[object, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class MergePart:
-    """One process to copy, and the name that its folder gets."""
+    """One process to copy, and the name of its folder in the merged run."""
 
     folder: ProcessFolder
     name: str
@@ -33,7 +33,7 @@ class MergePart:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What a merge does. `notes` are what a person should know of it, a sentence each."""
+    """What a merge does. `notes` are sentences for the user."""
 
     target: RunFolder
     extends: bool
@@ -47,10 +47,10 @@ class Plan:
 
 
 def plan(directories: Sequence[Path], target: Path, here: Machine) -> Plan:
-    """Find out what is to be copied where.
+    """Determine what is to be copied, and where.
 
-    Raises UnreadableInput for a directory without runs, NoAnswer for a run that is running and
-    where nothing is left to merge, UsageError for a target that is there and no merged run.
+    Raises UnreadableInput for a directory without runs, NoAnswer for a run that is still running or
+    if nothing is left to merge, UsageError for a target that exists and is not a merged run.
     """
     into = glance(RunFolder(target), here)
     extends = _extends(into)
@@ -81,7 +81,7 @@ def _extends(into: RunEntry) -> bool:
 
 
 def _check_place(target: RunFolder) -> None:
-    """Refuse a place where no command would find the run again."""
+    """Refuse a target where no command would find the run again."""
     why = None
     if target.id == LATEST or target.id.startswith(TEMPORARY_PREFIX):
         why = f"{target.id} is no name of a run"
@@ -95,7 +95,7 @@ def _check_place(target: RunFolder) -> None:
 
 
 def _sources(directories: Sequence[Path], into: RunFolder, here: Machine) -> Iterator[RunEntry]:
-    """Yield each run once, and never the one that is being made."""
+    """Yield each run once, except the one that is being written."""
     seen = {os.path.realpath(into.root)}
     for directory in directories:
         found = list_runs(directory, here) if os.path.isdir(directory) else ()
@@ -112,7 +112,7 @@ def _sources(directories: Sequence[Path], into: RunFolder, here: Machine) -> Ite
 def _parts(
     sources: Sequence[RunEntry], there: Sequence[ProcessEntry]
 ) -> tuple[tuple[MergePart, ...], list[str]]:
-    """Choose a folder for each process that is not there yet. Raises OSError."""
+    """Choose a folder name for each process that has not been merged yet. Raises OSError."""
     known = {_identity(process): process.folder for process in there}
     copied = {_look(process.folder): process.folder for process in there if _is_nameless(process)}
     taken = {(folder.host, folder.name) for folder in known.values()}
@@ -121,7 +121,7 @@ def _parts(
     for process in (process for source in sources for process in source.processes):
         folder, who = process.folder, _identity(process)
         if not safe_files.is_directory(folder.root.parents[1], folder.root):
-            continue  # `_links` tells of it
+            continue  # reported by `_links`
         size_bytes = _size_bytes(folder)
         if _is_nameless(process) and (copy := copied.get(_look(folder))) is not None:
             known.setdefault(who, copy)
@@ -141,7 +141,7 @@ def _parts(
 
 
 def _links(run: RunFolder) -> Iterator[str]:
-    """Yield a sentence about the links in a run: what they lead to is none of it."""
+    """Yield a sentence if a run contains links: their targets are not merged."""
     found: list[str] = []
     for place, folders, files in os.walk(run.root):
         below = Path(place).relative_to(run.root)
@@ -166,12 +166,12 @@ def _renamed(process: ProcessEntry, name: str) -> str:
 
 
 def _identity(process: ProcessEntry) -> Identity:
-    """Return what tells a process from all others, hosts of equal names among them."""
+    """Return what distinguishes a process from all others, even on hosts of the same name."""
     facts, folder = process.manifest, process.folder
     if isinstance(facts, Missing):
         header = process.header
         if isinstance(header, Missing):
-            # Nothing in it says which process it is: no two folders are taken for one.
+            # Nothing in it identifies the process: no two such folders count as the same.
             return (os.path.realpath(folder.root),)
         return folder.host, folder.name, (header.pid, header.moment_unix_ns)
     service = None if facts.service is None else facts.service.address
@@ -198,9 +198,9 @@ def _free_name(folder: ProcessFolder, taken: set[tuple[str, str]]) -> str:
 
 
 def _claims(runs: Sequence[RunEntry]) -> Iterator[str]:
-    """Yield a sentence for each rank that several processes say they are.
+    """Yield a sentence for each rank that several processes claim.
 
-    The children of a process inherit its variables and with them its rank: they do not count.
+    The children of a process inherit its variables, and with them its rank: they do not count.
     """
     known: dict[Identity, tuple[ProcessFolder, Identity, RankRecord | None]] = {}
     for process in (process for run in runs for process in run.processes):

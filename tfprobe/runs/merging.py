@@ -1,4 +1,4 @@
-"""Carry out a merge of runs: a copy of their processes, in which nothing is changed."""
+"""Carry out a merge of runs: copy their processes unchanged."""
 
 from __future__ import annotations
 
@@ -24,26 +24,26 @@ Watch = Callable[[int, int], None]
 
 @contextmanager
 def alone(target: Path) -> Iterator[None]:
-    """Wait for whoever extends a run, and keep others out: from before `plan` until it is done.
+    """Lock a run that is extended, from before `plan` to the end of the merge.
 
-    Where there is no run to extend yet, nobody is waited for.
+    A target that does not exist yet needs no lock.
     """
     with ExitStack() as stack:
-        # What is not there is new; all else that cannot be opened `plan` refuses.
+        # A missing target is new; `plan` refuses one that cannot be opened for another reason.
         with suppress(OSError):
             descriptor = os.open(target, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
             stack.callback(os.close, descriptor)
-            # Raises where the file system has no locks, such as NFS for directories: go on without.
+            # File systems without locks, such as NFS for directories, raise: continue without one.
             fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield
 
 
 def merge(plan: Plan, watch: Watch) -> None:
-    """Copy. A new run is there whole or not at all; one that is extended gets whole processes.
+    """Copy. A new run appears whole or not at all; an existing one is extended by whole processes.
 
-    Plan and merge while `alone`. `watch(done, all)` is told the bytes.
+    Call `plan` and `merge` within `alone`. `watch(done, all)` gets numbers of bytes.
 
-    Raises UsageError when it cannot be written, UnreadableInput when a source cannot be read.
+    Raises UsageError if the target cannot be written, UnreadableInput if a source cannot be read.
     """
     try:
         if plan.extends:
@@ -109,7 +109,7 @@ def _copy_process(part: MergePart, into: RunFolder, copied: Callable[[int], None
 
 
 def _add_launches(source: RunFolder, into: RunFolder) -> None:
-    """Keep each run.json, and the further launches of its run, as launches of this one."""
+    """Keep each source's run.json and its launch records as launch records of the merged run."""
     further = [path for path in children(source.launches) if path.suffix == ".json"]
     names = ((source.manifest, f"{source.id}-run.json"), *((path, path.name) for path in further))
     with safe_files.directory(into.root, into.launches, make=True) as launches:
@@ -120,7 +120,7 @@ def _add_launches(source: RunFolder, into: RunFolder) -> None:
 
 
 def _add_launch(path: Path, place: Path) -> None:
-    """Copy a record; where its name is another's, under one that only the same content has."""
+    """Copy a record; if another record has its name, choose the name by its content."""
     try:
         content = safe_files.content(path.parent, path)
     except OSError as exc:
@@ -133,9 +133,9 @@ def _add_launch(path: Path, place: Path) -> None:
 
 
 def _content(root: Path, path: Path) -> bytes | None:
-    """Return what is in a file; None where there is none, or a link.
+    """Return the content of a file; None if it does not exist or is a link.
 
-    Raises UnreadableInput where a disk or a file server fails.
+    Raises UnreadableInput if the disk or file server fails.
     """
     try:
         return safe_files.content(root, path)
@@ -157,7 +157,7 @@ def _add_machines(source: RunFolder, into: RunFolder) -> None:
 
 
 def _add_lines(run: RunFolder, source: Path, into: RunFolder, target: Path) -> None:
-    """Append the lines that are not there yet: a run may have been merged before."""
+    """Append the lines that are not there yet: the run may have been merged before."""
     content = _content(run.root, source)
     if content is None:
         return  # absent, as in most runs
@@ -171,7 +171,7 @@ def _add_lines(run: RunFolder, source: Path, into: RunFolder, target: Path) -> N
 
 def _copy_config(sources: Sequence[RunEntry], into: RunFolder) -> None:
     with safe_files.directory(into.root, into.boot, make=True):
-        pass  # a reader knows a run by it
+        pass  # readers recognize a run by this file
     for source in sources:
         config = _content(source.folder.root, source.folder.config)
         if config is not None:
@@ -180,7 +180,7 @@ def _copy_config(sources: Sequence[RunEntry], into: RunFolder) -> None:
 
 
 def _manifest(plan: Plan) -> dict[str, Any]:
-    """Return run.json: what the launch that was first wrote, and what has been merged."""
+    """Return run.json: that of the earliest launch, plus what has been merged."""
     first = plan.target if plan.extends else _first(plan.sources)
     document = _document(first)
     merged = [*_names(document.get("merged")), *(source.folder.id for source in plan.sources)]
@@ -205,11 +205,11 @@ def _document(run: RunFolder) -> dict[str, Any]:
         document = json.loads(safe_files.content(run.root, run.manifest).decode("utf-8", "replace"))
     except (OSError, ValueError, RecursionError):
         document = None
-    # Of runs that have all lost it: what a reader needs, and nothing made up.
+    # No source has a run.json: write what readers need and invent nothing.
     lost = {"schema": "tfprobe.run/1", "command": [], "pid": 0, "started_unix_ns": 0}
     return document if isinstance(document, dict) else lost
 
 
 def _unfinished(path: Path) -> Path:
-    """Return a name that readers ignore, and that no other command has."""
+    """Return a name that readers ignore and that no other command uses."""
     return path.with_name(f"{TEMPORARY_PREFIX}{os.urandom(4).hex()}-{path.name}")

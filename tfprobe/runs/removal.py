@@ -1,4 +1,4 @@
-"""Remove runs: out of sight by one rename, looked at once more, then deleted."""
+"""Remove runs: hide each with a rename, check its processes once more, then delete it."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ from tfprobe.runs.liveness import (
 )
 from tfprobe.runs.manifests import RunManifest
 
-# What is still being written is younger by far.
+# Files that are still being written are far younger than this.
 STALE_NS = 24 * 3600 * 1_000_000_000
 _LONGEST_NAME_BYTES = 255
-# Looking at all processes takes a tenth of a second where there are thousands.
+# Scanning all processes takes a tenth of a second on a machine with thousands of them.
 _AT_ONCE = 32
 
 
 @dataclass(frozen=True, slots=True)
 class Removal:
-    """What became of one run: gone with `freed_bytes`, or why it is still there or part of it."""
+    """The outcome for one run: removed, with `freed_bytes`, or why all or part of it remains."""
 
     folder: RunFolder
     freed_bytes: int
@@ -43,14 +43,15 @@ class Removal:
 
 
 def named_run(wanted: str, output: Path) -> RunFolder:
-    """Resolve a run's directory or id, and nothing that might mean another run tomorrow.
+    """Resolve a run's directory or id, but no name that could refer to another run tomorrow.
 
-    A link stays a link. Raises NoAnswer for `latest`, UnreadableInput for what is no run.
+    Links are not resolved. Raises NoAnswer for `latest` and UnreadableInput for anything that is
+    not a run.
     """
     if wanted == LATEST:
         hint = "`tfprobe ls --limit 1` tells it."
         raise NoAnswer("`latest` may be another run by now; name the one you mean.", hint=hint)
-    # Made absolute: the last name of `.` or `run/` is not that of the directory.
+    # Made absolute: the last component of `.` or `run/` is not the directory's name.
     places = [Path(os.path.abspath(wanted))] if wanted else []
     if wanted and os.sep not in wanted:
         places.append(Path(os.path.abspath(output / wanted)))
@@ -65,10 +66,10 @@ def named_run(wanted: str, output: Path) -> RunFolder:
 
 
 def remove(runs: Sequence[RunFolder], here: Machine, *, force: bool) -> tuple[Removal, ...]:
-    """Remove runs, each or none of it; `force` takes those whose state nobody here can tell.
+    """Remove each run as a whole or not at all; `force` includes runs whose state is unknown here.
 
-    A job may start a process at any moment. So a run is renamed first, after which none can open
-    it any more, and put back if one is there by then.
+    A job may start a process at any moment. Each run is therefore renamed first, so that no process
+    can open it any more, and renamed back if a process already uses it.
     """
     done: list[Removal] = []
     for at in range(0, len(runs), _AT_ONCE):
@@ -79,9 +80,9 @@ def remove(runs: Sequence[RunFolder], here: Machine, *, force: bool) -> tuple[Re
 def leftovers(
     directory: Path, ended: Sequence[RunFolder], here: Machine, now_unix_ns: int
 ) -> tuple[Path, ...]:
-    """Return what killed programs left: half-removed runs, and stale temporary files.
+    """Return what killed programs left behind: half-removed runs and stale temporary files.
 
-    The latter only in runs that have ended, and in the directory itself.
+    Temporary files count only in `directory` itself and in runs that have ended.
     """
     users = boot_users(here.proc)
     halves = [path for path in children(directory) if path.name.startswith(REMOVING_PREFIX)]
@@ -92,7 +93,7 @@ def leftovers(
 
 
 def _remove_some(runs: Sequence[RunFolder], here: Machine, *, force: bool) -> list[Removal]:
-    """Remove runs with two looks at all processes; an interrupt puts back what is whole."""
+    """Remove runs, scanning all processes twice; after an interrupt, restore intact runs."""
     users = boot_users(here.proc)
     hidden: list[tuple[RunFolder, Path]] = []
     done: list[Removal] = []
@@ -113,7 +114,7 @@ def _remove_some(runs: Sequence[RunFolder], here: Machine, *, force: bool) -> li
 
 
 def _hide(run: RunFolder, here: Machine, users: Users, *, force: bool) -> Path | str:
-    """Rename a run out of sight; return its place there, or why it stays."""
+    """Rename a run to a hidden name; return its new path, or why it cannot be removed."""
     blocker = hold(glance(run, here), here, users, time.time_ns())
     if blocker is not None and not (force and blocker.may_be_forced):
         return blocker.why
@@ -136,7 +137,7 @@ def _finish(run: RunFolder, place: Path, here: Machine, users: Users) -> Removal
 
 
 def _put_back(run: RunFolder, place: Path, why: str) -> str:
-    """Give a run its name again; return why it stays, and where if not there."""
+    """Restore the name of a run; return why it was not removed, and where it is if that fails."""
     try:
         os.rename(place, run.root)
     except OSError as exc:
@@ -145,13 +146,13 @@ def _put_back(run: RunFolder, place: Path, why: str) -> str:
 
 
 def _hidden_name(run_id: str) -> str:
-    """Return a name that readers ignore and that tells the run's own."""
+    """Return a name that readers ignore and that contains the run's own."""
     name = f"{REMOVING_PREFIX}{os.urandom(3).hex()}-{run_id}"
     return os.fsdecode(os.fsencode(name)[:_LONGEST_NAME_BYTES])
 
 
 def _may_go(half: Path, here: Machine, users: Users) -> bool:
-    """Say whether a half-removed run may be finished: none may have looked at it once hidden."""
+    """Return whether a half-removed run can be deleted: no process uses it, and it is ours."""
     if half.is_symlink() or not half.is_dir():
         return False
     if os.geteuid() not in (0, half.lstat().st_uid):
@@ -180,19 +181,19 @@ def _is_stale(path: Path, now_unix_ns: int) -> bool:
         return False
 
 
-# Between making the directory and writing run.json the launcher takes a fraction of a second.
+# The launcher needs a fraction of a second between creating the directory and run.json.
 STARTING_NS = 60 * NANOSECONDS
 _PATH_VARIABLE = b"PYTHONPATH="
 
-# Boot directory -> who has it on its path, in words.
+# Boot directory -> a description of the process that has it on its path.
 Users = Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
 class RemovalBlocker:
-    """Why a run may not be removed, in words that follow its name.
+    """Why a run must not be removed, as a phrase that follows the run's name.
 
-    `may_be_forced` where nobody here can tell whether it runs: its owner may know.
+    `may_be_forced` is set if it is unknown here whether the run is running: its owner may know.
     """
 
     why: str
@@ -200,7 +201,7 @@ class RemovalBlocker:
 
 
 def hold(entry: RunEntry, here: Machine, users: Users, now_unix_ns: int) -> RemovalBlocker | None:
-    """Return what forbids to remove a run, or None: it has ended, is ours, and is whole."""
+    """Return why a run must not be removed; None if it has ended, is ours and is complete."""
     return (
         _as_a_place(entry.folder)
         or blocking_process(entry, users, entry.folder.boot)
@@ -209,7 +210,7 @@ def hold(entry: RunEntry, here: Machine, users: Users, now_unix_ns: int) -> Remo
 
 
 def blocking_process(entry: RunEntry, users: Users, boot: Path) -> RemovalBlocker | None:
-    """Return who still writes to a run, or may begin to: a process with its boot directory."""
+    """Return the process that writes to a run or may start to: one with its boot directory."""
     if entry.state in LIVE:
         return RemovalBlocker(f"is {entry.state}")
     user = users.get(os.path.realpath(boot))
@@ -217,9 +218,9 @@ def blocking_process(entry: RunEntry, users: Users, boot: Path) -> RemovalBlocke
 
 
 def boot_users(proc: Path) -> Users:
-    """Return which boot directories are on the PYTHONPATH of a process that we may look into.
+    """Return the boot directories on the PYTHONPATH of every process that we may inspect.
 
-    Children of a job inherit it, so it finds those which have not imported TensorFlow yet.
+    Child processes inherit the variable, so this includes those without TensorFlow imported yet.
     """
     found: dict[str, str] = {}
     for folder in children(proc):
@@ -244,7 +245,7 @@ def _as_a_place(folder: RunFolder) -> RemovalBlocker | None:
 
 
 def _unknown(entry: RunEntry, here: Machine, now_unix_ns: int) -> RemovalBlocker | None:
-    """Return why nobody here can tell whether it has ended."""
+    """Return why it is unknown here whether the run has ended."""
     for process in entry.processes:
         if process.state == UNKNOWN and not ended_unread(process, here):
             where = f"{process.folder.host}/{process.folder.name}"
@@ -293,7 +294,7 @@ def _boots(process: Path) -> Iterator[str]:
     try:
         variables = (process / "environ").read_bytes().split(b"\0")
     except OSError:
-        return  # it ended, or is another user's
+        return  # it has ended, or belongs to another user
     for variable in variables:
         if variable.startswith(_PATH_VARIABLE):
             entries = os.fsdecode(variable[len(_PATH_VARIABLE) :]).split(os.pathsep)

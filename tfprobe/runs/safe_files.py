@@ -1,8 +1,8 @@
-"""Reach what lies in a directory that a stranger may have made: no link in it is followed.
+"""Access files in directories that another user may have created, without following links.
 
-The directory itself was named by a person, and may be a link. Below it each name is opened from the
-directory before it, so that nobody can put a link in between. A file that is written takes its name
-when it is whole: a link, a pipe or a device of that name is replaced and never written to.
+A user named the directory itself, which may be a link. Below it each name is opened relative to its
+parent directory, so that nobody can insert a link. A file gets its name once it is completely
+written: a link, pipe or device of that name is replaced and never written to.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from typing import BinaryIO
 
 from tfprobe.runs.layout import TEMPORARY_PREFIX
 
-# No message of protobuf is longer, and captures and graphs are such messages.
+# No protobuf message is longer, and captures and graphs are protobuf messages.
 MOST_BYTES = (1 << 31) - 1
-# What follows the beginning of a file the system reads ahead by itself.
+# The system reads ahead by itself after the beginning of a file.
 _BEGINNING_BYTES = 4 << 20
 
 
 def content_of(path: Path, *, most_bytes: int = MOST_BYTES) -> bytes:
-    """Return what is in a regular file of at most `most_bytes`.
+    """Return the content of a regular file of at most `most_bytes`.
 
-    Raises OSError for all else, a name that no file can have among it.
+    Raises OSError for anything else, including names that no file can have.
     """
     descriptor = _opened(path)
     try:
@@ -37,16 +37,16 @@ def content_of(path: Path, *, most_bytes: int = MOST_BYTES) -> bytes:
         if found.st_size > most_bytes:
             raise OSError(errno.EFBIG, f"it has more than {most_bytes:,} bytes")
         with os.fdopen(descriptor, "rb", closefd=False) as file:
-            # Room for all that may come would be made first; a size of 0 tells nothing, in /proc.
+            # read(n) allocates n bytes up front; in /proc a size of 0 means nothing.
             return file.read(found.st_size or most_bytes)
     finally:
         os.close(descriptor)
 
 
 def foresee(path: Path) -> None:
-    """Let the system read the beginning of a file while we do something else, if it can.
+    """Have the system read the beginning of a file in the background, if it can.
 
-    Whatever is wrong with the file is told by who reads it.
+    Errors are ignored here: the actual read will report them.
     """
     if not hasattr(os, "posix_fadvise"):
         return
@@ -57,14 +57,14 @@ def foresee(path: Path) -> None:
     try:
         os.posix_fadvise(descriptor, 0, _BEGINNING_BYTES, os.POSIX_FADV_WILLNEED)
     except OSError:
-        pass  # a pipe, or a file system that cannot
+        pass  # a pipe, or a file system without readahead
     finally:
         os.close(descriptor)
 
 
 def _opened(path: Path) -> int:
     try:
-        # Opening a pipe would wait for whoever writes to it.
+        # Opening a pipe would block until somebody opens it for writing.
         return os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except ValueError as exc:
         raise OSError(errno.ENOENT, "no file has such a name") from exc
@@ -73,7 +73,7 @@ def _opened(path: Path) -> int:
 _ROOT = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _BELOW = _ROOT | os.O_NOFOLLOW
 _FILE = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
-# Paths below such a name start at the open directory, whatever its own path leads to by now.
+# Paths below this one start at the open directory, wherever its own path leads by now.
 _OPEN = Path("/proc/self/fd")
 
 
@@ -81,11 +81,11 @@ _OPEN = Path("/proc/self/fd")
 def directory(
     root: Path, path: Path, *, make: bool = False, private: bool = True
 ) -> Iterator[Path]:
-    """Give a path that stands for the directory `path` at or below `root` while it is open.
+    """Yield a path that refers to the directory `path`, at or below `root`, while it is open.
 
-    With `make`, what is missing below `root` is made; `root` must be there.
+    With `make`, missing directories below `root` are created; `root` must exist.
 
-    Raises OSError, also where a link is in the way.
+    Raises OSError, also if a link is in the way.
     """
     names = path.relative_to(root).parts
     if ".." in names:
@@ -106,9 +106,10 @@ def directory(
 def opened(root: Path, path: Path, flags: int = os.O_RDONLY) -> int:
     """Open a regular file below `root`; return its descriptor.
 
-    One to be written may have no further name, which could be that of a file elsewhere.
+    A file that is opened for writing must have no further hard link, which could be a file
+    elsewhere.
 
-    Raises OSError for all else; nothing waits for a pipe.
+    Raises OSError for anything else; never blocks on a pipe.
     """
     with directory(root, path.parent) as place:
         try:
@@ -129,12 +130,12 @@ def opened(root: Path, path: Path, flags: int = os.O_RDONLY) -> int:
 
 
 def path_of(descriptor: int) -> Path:
-    """Return a path that leads to an open file, and to no other one, while it is open."""
+    """Return a path that refers to exactly this open file while it is open."""
     return _OPEN / str(descriptor)
 
 
 def content(root: Path, path: Path, *, most_bytes: int = MOST_BYTES) -> bytes:
-    """Return what is in a regular file below `root` of at most `most_bytes`. Raises OSError."""
+    """Return the content of a regular file of at most `most_bytes` below `root`. Raises OSError."""
     descriptor = opened(root, path)
     try:
         return content_of(path_of(descriptor), most_bytes=most_bytes)
@@ -143,7 +144,7 @@ def content(root: Path, path: Path, *, most_bytes: int = MOST_BYTES) -> bytes:
 
 
 def is_file(root: Path, path: Path) -> bool:
-    """Say whether a path is that of a regular file below `root`, with no link on the way to it."""
+    """Return whether a path is a regular file below `root`, with no link on the way to it."""
     try:
         with directory(root, path.parent) as place:
             return stat.S_ISREG(os.lstat(place / path.name).st_mode)
@@ -152,7 +153,7 @@ def is_file(root: Path, path: Path) -> bool:
 
 
 def is_directory(root: Path, path: Path) -> bool:
-    """Say whether a path is that of a directory below `root`, with no link on the way to it."""
+    """Return whether a path is a directory below `root`, with no link on the way to it."""
     try:
         with directory(root, path):
             return True
@@ -161,7 +162,7 @@ def is_directory(root: Path, path: Path) -> bool:
 
 
 def write(root: Path, path: Path, content: bytes, *, private: bool = True) -> None:
-    """Write a file below `root`, whole or not at all, and what is missing above it.
+    """Write a file below `root` atomically, creating missing parent directories.
 
     Raises OSError.
     """
@@ -173,16 +174,16 @@ def write(root: Path, path: Path, content: bytes, *, private: bool = True) -> No
 
 
 def unlink(root: Path, path: Path) -> None:
-    """Remove a file below `root`, if it is there. Raises OSError."""
+    """Remove a file below `root` if it exists. Raises OSError."""
     with directory(root, path.parent) as place:
         (place / path.name).unlink(missing_ok=True)
 
 
 @contextmanager
 def replacing(path: Path, mode: int = 0o666) -> Iterator[BinaryIO]:
-    """Give a new file that takes its name when it is whole; after an error nothing is left of it.
+    """Yield a new file that gets its name once it is complete; on error nothing is left of it.
 
-    Nobody can guess where it is meanwhile, and put a link there. Raises OSError.
+    Its temporary name cannot be guessed, so nobody can place a link there. Raises OSError.
     """
     unfinished = temporary(path)
     descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _FILE, mode)
@@ -195,7 +196,7 @@ def replacing(path: Path, mode: int = 0o666) -> Iterator[BinaryIO]:
 
 
 def temporary(path: Path) -> Path:
-    """Return a name beside a path that readers ignore, and that nobody can guess."""
+    """Return a name in the same directory that readers ignore and that nobody can guess."""
     return path.with_name(f"{TEMPORARY_PREFIX}{secrets.token_hex(8)}")
 
 
@@ -207,9 +208,9 @@ def _make(parent: int, name: str, *, private: bool) -> None:
 
 
 def _entered(parent: int, name: str) -> int:
-    """Open a directory by its name in another one."""
+    """Open a directory by its name in another directory."""
     try:
         return os.open(name, _BELOW, dir_fd=parent)
     except NotADirectoryError as exc:
-        # What Linux says of a link to a directory, too.
+        # Linux reports this for a link to a directory, too.
         raise NotADirectoryError(exc.errno, "it is a link, or no directory", name) from exc

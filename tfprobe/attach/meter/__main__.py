@@ -1,4 +1,4 @@
-"""Meter a job: `python -m tfprobe.attach.meter RUN HOST PID`. Says nothing, whatever happens."""
+"""Meter a job: `python -m tfprobe.attach.meter RUN HOST PID`. Never prints anything."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tfprobe.runs.layout import RunFolder
 
 
 def main(arguments: list[str]) -> int:
-    """Sample until the job has ended; at once where there is no accelerator."""
+    """Sample until the job has ended; return at once if there is no accelerator."""
     run, host, pid = arguments
     folder = RunFolder(Path(run))
     accelerators = find_accelerators()
@@ -19,7 +19,7 @@ def main(arguments: list[str]) -> int:
     try:
         sample_until_end(Job(folder, host, int(pid)), accelerators, folder.machine(host))
     except OSError:
-        return 1  # a full disk, a run directory that somebody removed: nobody is there to be told
+        return 1  # a full disk or a removed run directory: there is nowhere to report it
     return 0
 
 

@@ -1,4 +1,4 @@
-"""Write what accelerators do once a second, until the job has ended. Costs next to nothing."""
+"""Sample accelerators once a second until the job has ended. Costs next to nothing."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from tfprobe.runs.proc import PROC, started_ticks
 from tfprobe.runs.safe_files import content_of
 
 PAUSE_S = 1.0
-# How soon the end of a job is seen.
+# The time within which the end of a job is noticed.
 LOOK_S = 0.25
-# A job of days has this many samples, then as many at twice the distance, and so on.
+# A job of days gets this many samples, then as many at twice the interval, and so on.
 SAMPLES_AT_A_PAUSE = 1000
-# Of one CPU: if queries to the driver cost more, there are fewer.
+# Share of one CPU: if driver queries cost more, they become less frequent.
 MOST_CPU_RATIO = 0.004
 
 
 class Accelerator(Protocol):
-    """Something to sample."""
+    """A device that can be sampled."""
 
     def sample(self) -> dict[str, Any]:
-        """Return one device of a line of machine/<host>.jsonl. Any: numbers, texts, None."""
+        """Return one device of a line of machine/<host>.jsonl. Any: numbers, strings, None."""
 
 
 def sample_until_end(job: Job, accelerators: Sequence[Accelerator], path: Path) -> None:
-    """Append a line now, then one a second; the last within a second of the job's end."""
+    """Append a line now, then one per second; the last within a second of the job's end."""
     file = _open(path)
     taken = 0
     while job.is_running() and job.has_run_directory():
@@ -65,10 +65,10 @@ def _wait(job: Job, pause_s: float) -> None:
 
 
 class Job:
-    """The processes of a run on this host. A process is its pid and when it started."""
+    """The processes of a run on this host. A process is its pid and its start time."""
 
     def __init__(self, folder: RunFolder, host: str, pid: int, proc: Path = PROC) -> None:
-        """Begin with the job's first process, which must be there."""
+        """Start with the job's first process, which must exist."""
         self._folder = folder
         self._host = host
         self._proc = proc
@@ -77,11 +77,11 @@ class Job:
         self._seen: set[str] = set()
 
     def has_run_directory(self) -> bool:
-        """Say whether there is still something to write into."""
+        """Return whether the run directory still exists."""
         return os.path.isdir(self._folder.root)
 
     def is_running(self) -> bool:
-        """Say whether any known process lives. Cheap: a small file for each."""
+        """Return whether any known process is alive. Cheap: reads one small file per process."""
         self._alive = {
             pid: ticks
             for pid, ticks in self._alive.items()
@@ -90,7 +90,7 @@ class Job:
         return bool(self._alive)
 
     def look_for_more(self) -> None:
-        """Get to know the processes that have been recorded since."""
+        """Add the processes that have been recorded since."""
         for process in self._folder.processes_of(self._host):
             if process.name not in self._seen and os.path.exists(process.manifest):
                 self._seen.add(process.name)
@@ -106,7 +106,7 @@ class Job:
             self._alive[pid] = ticks
 
 
-# Bits of nvmlClocksEventReasons, nvml.h. That the device idles (bit 0) holds no clock down.
+# Bits of nvmlClocksEventReasons, nvml.h. Idling (bit 0) does not throttle any clock.
 _REASONS = (
     (0x002, "applications clocks setting"),
     (0x004, "power cap"),
@@ -117,14 +117,14 @@ _REASONS = (
     (0x080, "hardware power brake"),
     (0x100, "display clocks setting"),
 )
-# What older drivers call it, and newer ones.
+# The function's names in older and newer drivers.
 _CLOCK_REASONS = (
     "nvmlDeviceGetCurrentClocksThrottleReasons",
     "nvmlDeviceGetCurrentClocksEventReasons",
 )
 _TEMPERATURE = ("nvmlDeviceGetTemperature", "nvmlDeviceGetTemperatureV")
 _MHZ = 1_000_000
-# NVML counts PCIe traffic in KB a second.
+# NVML counts PCIe traffic in KB per second.
 _KB = 1000
 
 
@@ -132,14 +132,14 @@ class NvmlDevice:
     """One accelerator. Any: nvidia-ml-py has no types."""
 
     def __init__(self, library: Any, index: int) -> None:
-        """Ask once for what does not change."""
+        """Query everything that does not change, once."""
         self._library = library
         self._index = index
         self._handle = library.nvmlDeviceGetHandleByIndex(index)
         self._name = _text(self._ask("nvmlDeviceGetName"))
 
     def sample(self) -> dict[str, Any]:
-        """Return what it does now: one device of a line of machine/<host>.jsonl."""
+        """Return the current state: one device of a line of machine/<host>.jsonl."""
         library = self._library
         utilization = self._ask("nvmlDeviceGetUtilizationRates")
         memory = self._ask("nvmlDeviceGetMemoryInfo")
@@ -174,12 +174,12 @@ class NvmlDevice:
         try:
             return getattr(self._library, function)(self._handle, *arguments)
         except Exception:
-            # NVMLError of a device, driver or container that does not provide it.
+            # NVMLError: this device, driver or container does not provide it.
             return None
 
 
 def find_accelerators(load: Callable[[], Any] | None = None) -> list[NvmlDevice]:
-    """Return the accelerators of this machine; none where NVML or its Python module is absent."""
+    """Return this machine's accelerators; none if NVML or its Python module is missing."""
     try:
         library = (load or _load)()
         library.nvmlInit()
@@ -199,7 +199,7 @@ def _device(library: Any, index: int) -> NvmlDevice | None:
     try:
         return NvmlDevice(library, index)
     except Exception:
-        # Lost, or closed to this container.
+        # Lost, or not accessible from this container.
         return None
 
 

@@ -1,5 +1,5 @@
-"""A process beside a job that has py-spy read the Python stacks of the job's processes.
+"""A separate process that runs py-spy to read the Python stacks of the job's processes.
 
-It is ours, not the job's: it has none of the job's files, descriptors, terminal or process group,
-and ends when the job has. `tfprobe.launch.sidecars` starts it for `tfprobe run --stacks`.
+It is ours, not the job's: it shares none of the job's files, descriptors, terminal or process
+group, and ends when the job ends. `tfprobe.launch.sidecars` starts it for `tfprobe run --stacks`.
 """

@@ -21,7 +21,7 @@ def main(arguments: list[str]) -> int:
     try:
         sample_until_end(folder, processes, pyspy)
     except OSError:
-        return 1  # a full disk, a run directory that somebody removed: nobody is there to be told
+        return 1  # a full disk or a removed run directory: there is nowhere to report it
     return 0
 
 

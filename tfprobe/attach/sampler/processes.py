@@ -13,15 +13,15 @@ from tfprobe.runs.proc import PROC, parent, started_ticks
 from tfprobe.runs.process_folder.events import interpreter_log
 from tfprobe.runs.safe_files import content_of
 
-# A process and its ancestors: no job is deeper.
+# Limit on the number of ancestors of a process: no job nests deeper.
 _MOST_ANCESTORS = 64
 
 
 @dataclass(frozen=True, slots=True)
 class JobInterpreter:
-    """A Python interpreter of the job: its pid, when the pid started, and when Python did.
+    """A Python interpreter of the job: its pid, when the pid started, and when Python started.
 
-    A process that replaces itself by exec is another interpreter of the same pid and ticks.
+    A process that replaces itself by exec becomes another interpreter with the same pid and ticks.
     """
 
     pid: int
@@ -31,7 +31,7 @@ class JobInterpreter:
 
 @dataclass(frozen=True, slots=True)
 class _Recorded:
-    """What the manifest of a process folder says."""
+    """The contents of a process folder's manifest."""
 
     folder: ProcessFolder
     pid: int
@@ -46,7 +46,7 @@ class JobProcesses:
     def __init__(
         self, run: RunFolder, host: str, pid: int, *, is_shared: bool, proc: Path = PROC
     ) -> None:
-        """Begin with the job's first process. Of a shared run only what it started is its own."""
+        """Start with the job's first process; of a shared run, include only its descendants."""
         self.run = run
         self._host = host
         self._proc = proc
@@ -55,33 +55,33 @@ class JobProcesses:
         self._log = interpreter_log(run.interpreters)
         self._ours = {pid}
         self._recorded: dict[str, _Recorded] = {}
-        # When the interpreters of a process started.
+        # The start times of each process's interpreters.
         self._since: dict[tuple[int, int], list[int]] = {}
         self._forks: list[_Recorded] = []
         self._others: set[int] = set()
 
     def first_is_running(self) -> bool:
-        """Say whether the first process of the job exists."""
+        """Return whether the first process of the job exists."""
         pid, ticks = self._first
         return ticks is not None and started_ticks(pid, self._proc) == ticks
 
     def is_running(self, interpreter: JobInterpreter) -> bool:
-        """Say whether the process of an interpreter exists."""
+        """Return whether the process of an interpreter exists."""
         return started_ticks(interpreter.pid, self._proc) == interpreter.started_ticks
 
     def count_of_others(self) -> int:
-        """Return about how many interpreters of other launches this host has."""
+        """Return roughly how many interpreters of other launches run on this host."""
         self._others = {pid for pid in self._others if started_ticks(pid, self._proc) is not None}
         return len(self._others)
 
     def new_interpreters(self) -> Iterator[JobInterpreter]:
-        """Yield those that have started since the last call."""
+        """Yield the interpreters that have started since the last call."""
         for line in self._log.read().things:
             if line.host == self._host:
                 yield from self._met(line.pid, line.started_unix_ns)
 
     def new_forks(self) -> Iterator[JobInterpreter]:
-        """Yield forked children that have got a folder since the last call."""
+        """Yield the forked children that got a folder since the last call."""
         self._look_for_folders()
         forks, self._forks = self._forks, []
         for fork in forks:
@@ -89,13 +89,13 @@ class JobProcesses:
                 yield from self._met(fork.pid, fork.started_unix_ns)
 
     def folder_of(self, interpreter: JobInterpreter) -> ProcessFolder | None:
-        """Return the folder that an interpreter records into, None while it has none."""
+        """Return the folder that an interpreter records into; None if it has none yet."""
         self._look_for_folders()
         key = (interpreter.pid, interpreter.started_ticks)
         for recorded in self._recorded.values():
             if (recorded.pid, recorded.started_ticks) == key:
                 started_ns = recorded.started_unix_ns
-                # The interpreter records both moments while it starts.
+                # The interpreter records both times while it starts.
                 nearest = min(self._since[key], key=lambda since_ns: abs(since_ns - started_ns))
                 if nearest == interpreter.since_unix_ns:
                     return recorded.folder
@@ -128,7 +128,7 @@ class JobProcesses:
                 recorded = _recorded(folder)
                 if recorded is not None:
                     self._recorded[folder.name] = recorded
-                    # No interpreter starts in a fork: only its folder shows it.
+                    # No interpreter starts in a fork: only its folder reveals it.
                     self._forks += [recorded] if recorded.is_fork else []
 
 
@@ -143,4 +143,4 @@ def _recorded(folder: ProcessFolder) -> _Recorded | None:
             is_fork=document.get("interpreter_pid", document["pid"]) != document["pid"],
         )
     except (OSError, ValueError, LookupError, TypeError):
-        return None  # not whole, of another version, or of another pid namespace
+        return None  # incomplete, of another version, or of another pid namespace

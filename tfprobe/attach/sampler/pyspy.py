@@ -1,4 +1,4 @@
-"""Run one `py-spy record` on a process, and place what it read on the monotonic clock."""
+"""Run one `py-spy record` on a process, and place its samples on the monotonic clock."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from collections.abc import Iterator, Sequence
 from tfprobe.attach.sampler.stack_file import Chunk, Read, StackTrace, ThreadReads, parse
 from tfprobe.runs.proc import PROC
 
-# Should this process be killed, the reader ends by itself.
+# If this process is killed, py-spy ends by itself.
 _LONGEST_S = 300
 _PR_SET_PDEATHSIG = 1
 _COUNTS = re.compile(rb"Samples: (\d+) Errors: (\d+)")
 _BEGUN = b"Sampling process"
-# What py-spy says right before it takes the time of the trace's end.
+# What py-spy prints right before it reads the end time of the trace.
 _ENDING = b"Stopped sampling"
 _LONGEST_PROBLEM = 300
 _LIBC = ctypes.CDLL(None)
 
 
 class PySpy:
-    """A running py-spy. It never stops the process it reads, nor holds it up."""
+    """A running py-spy. It never pauses the process it reads."""
 
     def __init__(self, program: str, pid: int, rate_per_s: int) -> None:
-        """Start it. Raises OSError."""
+        """Start py-spy. Raises OSError."""
         self.rate_per_s = rate_per_s
         self._pid = pid
         self._said = b""
@@ -56,16 +56,16 @@ class PySpy:
 
     @property
     def messages(self) -> int:
-        """Return the descriptor to wait for: it can be read when py-spy says something or ends."""
+        """Return the descriptor to poll: it becomes readable when py-spy prints or ends."""
         return self._messages
 
     @property
     def sampling_ns(self) -> int | None:
-        """Return since when it reads stacks, None before."""
+        """Return since when py-spy has been reading stacks; None if it has not begun."""
         return self._sampling_ns
 
     def listen(self) -> bool:
-        """Read what it says; return False once it has ended and was waited for."""
+        """Read py-spy's output; return False once it has ended and been waited for."""
         now_ns = time.monotonic_ns()
         try:
             news = os.read(self._messages, 65536)
@@ -84,7 +84,7 @@ class PySpy:
         return False
 
     def look_at_threads(self) -> None:
-        """Note which threads there are: py-spy shows the last stack of one that has ended."""
+        """Record which threads exist: py-spy keeps reporting the last stack of an ended thread."""
         try:
             threads = os.listdir(PROC / str(self._pid) / "task")
         except OSError:
@@ -93,25 +93,25 @@ class PySpy:
         self._threads_seen.update((int(thread), now_ns) for thread in threads)
 
     def stop(self) -> None:
-        """Ask it to write what it has and to end."""
+        """Ask py-spy to write its samples and exit."""
         if self._process.returncode is None:
             self._process.send_signal(signal.SIGINT)
 
     def kill(self) -> None:
-        """End it at once; what it has is lost."""
+        """Kill py-spy; its samples are lost."""
         if self._process.returncode is None:
             self._process.kill()
             self._process.wait()
         self.close()
 
     def close(self) -> None:
-        """Let go of its output."""
+        """Close py-spy's output."""
         assert self._process.stdout is not None
         self._process.stdout.close()
         os.close(self._output)
 
     def chunk(self) -> Chunk | str:
-        """Return what it read, or why it read nothing. It must have ended."""
+        """Return the samples, or why there are none. py-spy must have ended."""
         size = os.fstat(self._output).st_size
         if self._process.returncode or not size or self._sampling_ns is None:
             return self._problem()
@@ -135,7 +135,7 @@ class PySpy:
         )
 
     def _zero_ns(self, trace: StackTrace) -> int:
-        """Return when the clock of the trace was 0: between its start and its first message."""
+        """Return when the trace's clock was 0: between py-spy's start and its first message."""
         assert self._sampling_ns is not None
         if self._ending_ns is None:
             return self._sampling_ns
@@ -161,7 +161,7 @@ class PySpy:
 
 
 def _from(threads: Sequence[ThreadReads], first_us: int) -> Iterator[ThreadReads]:
-    """Count the time of all reads from the first one."""
+    """Shift the times of all reads so that they start at the first one."""
     for thread in threads:
         reads = [Read(read.at_us - first_us, read.stack) for read in thread.reads]
         yield ThreadReads(thread.id, thread.name, reads)

@@ -12,55 +12,56 @@ from tfprobe.attach.sampler.pyspy import PySpy
 from tfprobe.attach.sampler.stack_file import Chunk, StackFile
 from tfprobe.runs.layout import RunFolder
 
-# How soon a new process and the end of the job are seen.
+# The time within which a new process or the end of the job is noticed.
 POLL_S = 0.2
-# Samples a second of one process: reading a deep stack takes 0.7 ms of a CPU.
+# Samples per second of one process: reading a deep stack takes 0.7 ms of CPU time.
 MOST_RATE_PER_S = 20
-# Of the machine's CPUs, for all readers together.
+# Share of the machine's CPUs, for all readers together.
 MOST_CPU_RATIO = 0.01
-# Of one CPU, on a machine of many.
+# Share of one CPU, on a machine with many.
 MOST_CPUS = 0.1
-# After so long half the rate, after twice as long a quarter, and so on: a job of days stays small.
+# After this time half the rate, after twice as long a quarter, and so on: days of samples stay
+# small.
 FULL_RATE_S = 1800
-# A reader writes at its end: what a kill loses is short at first, when all is new.
+# A reader writes when it ends: chunks are short at first, so that a kill loses little early on.
 CHUNKS_S = (5, 20, 60)
-# Chunks of a process that has no folder yet: an hour of them.
+# Chunks of a process that has no folder yet: one hour of them.
 MOST_WAITING = 64
-# A process that starts is not ready to be read; one that cannot be read three times never is.
+# A starting process cannot be read yet; after three failures it never will be.
 ATTEMPTS = 3
 RETRY_S = 0.5
-# Readers of processes that have ended have written all after so long.
+# The readers of ended processes have written everything after this time.
 LAST_WORDS_S = 3.0
 
 
 @dataclass(slots=True)
 class Target:
-    """An interpreter that is sampled, and its progress."""
+    """An interpreter that is being sampled, and its progress."""
 
     interpreter: JobInterpreter
     began_s: float
     is_replaced: bool = False
     reader: PySpy | None = None
-    # What takes over from the reader, and what it took over from.
+    # The reader that takes over from the current one, and the one before it.
     next_reader: PySpy | None = None
     ending: list[PySpy] = field(default_factory=list)
     chunks: int = 0
     failures: int = 0
     retry_s: float = 0.0
-    # Ratio by which its rate is lower because its stacks are dear to read.
+    # Factor by which its rate is reduced because its stacks are expensive to read.
     thrift: float = 1.0
     waiting: list[Chunk | str] = field(default_factory=list)
     file: StackFile | None = None
 
     @property
     def readers(self) -> list[PySpy]:
-        """Return all that run."""
+        """Return all running readers."""
         running = [self.reader, self.next_reader, *self.ending]
         return [each for each in running if each is not None]
 
 
 def sample_until_end(run: RunFolder, processes: JobProcesses, program: str) -> None:
-    """Write the stacks of each process into its folder; end within seconds of the job's end."""
+    """Write the stacks of each process to its folder; return within seconds of the job's end."""
     sampling = _Sampling(run, processes, program)
     try:
         while sampling.turn():
@@ -92,7 +93,7 @@ class _Sampling:
         return bool(self._targets) or self._processes.first_is_running()
 
     def wait(self, pause_s: float) -> None:
-        """Sleep until a reader says something, at most this long."""
+        """Sleep until a reader prints something, but no longer than this."""
         by_descriptor = {
             reader.messages: (target, reader)
             for target in self._targets
@@ -105,7 +106,7 @@ class _Sampling:
                 self._ended(target, reader)
 
     def finish(self) -> None:
-        """Write what the last readers have."""
+        """Write the samples of the last readers."""
         deadline_s = time.monotonic() + LAST_WORDS_S
         for target in self._targets:
             for reader in target.readers:
@@ -116,14 +117,14 @@ class _Sampling:
             self._write(target)
 
     def kill(self) -> None:
-        """Leave no process behind."""
+        """Kill all readers."""
         for target in self._targets:
             for reader in target.readers:
                 reader.kill()
 
     def _meet(self) -> None:
         news = list(self._processes.new_interpreters())
-        # A look at all folders costs more than one at the list of interpreters.
+        # Scanning all folders costs more than reading the list of interpreters.
         if self._turns % 5 == 0:
             news += self._processes.new_forks()
         for interpreter in news:
@@ -133,7 +134,7 @@ class _Sampling:
             self._targets.append(Target(interpreter, time.monotonic()))
 
     def _end(self, target: Target) -> None:
-        """End what reads an interpreter that another one has replaced."""
+        """Stop the readers of an interpreter that another one has replaced."""
         target.is_replaced = True
         target.failures = ATTEMPTS
         for reader in target.readers:
@@ -159,7 +160,7 @@ class _Sampling:
             self._take_over(target)
 
     def _take_over(self, target: Target) -> None:
-        """Let the next reader go on, and the one before it write what it has up to here."""
+        """Switch to the next reader, and have the previous one write its samples up to here."""
         assert target.reader is not None
         assert target.next_reader is not None
         target.ending.append(target.reader)
@@ -185,7 +186,7 @@ class _Sampling:
         return max(1, round(rate))
 
     def _ended(self, target: Target, reader: PySpy) -> None:
-        """Take what a reader has; begin anew where it ended by itself and the process has not."""
+        """Collect a reader's samples; start another if it ended by itself before its process."""
         chunk = reader.chunk()
         reader.close()
         target.ending = [each for each in target.ending if each is not reader]
@@ -225,7 +226,7 @@ class _Sampling:
         target.waiting = []
 
     def _is_kept(self, target: Target) -> bool:
-        """Say whether there is anything left to do for a process; let go of its file if not."""
+        """Return whether a process still needs work; if not, close its file."""
         if target.readers or self._processes.is_running(target.interpreter):
             return True
         self._write(target)
@@ -235,11 +236,11 @@ class _Sampling:
 
 
 def _thrift(before: float, chunk: Chunk, count: int) -> float:
-    """Return the factor that lowers a rate so that reading stays within its budget."""
+    """Return the factor that reduces a rate so that reading stays within its budget."""
     lasted_ns = max(chunk.end_ns - chunk.start_ns, 1)
     allowed_cpus = min(MOST_CPU_RATIO * len(os.sched_getaffinity(0)), MOST_CPUS) / max(count, 1)
     used_cpus = chunk.cost_ns / lasted_ns
-    # The first chunks are short, and what a reader's start costs stands against little time.
+    # The first chunks are short, so the startup cost of a reader weighs heavily in them.
     if lasted_ns < CHUNKS_S[1] * 1e9 or not used_cpus:
         return before
     return min(1.0, max(0.05, before * allowed_cpus / used_cpus))

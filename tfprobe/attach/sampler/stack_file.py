@@ -1,4 +1,4 @@
-"""Append what was sampled of a process to its stacks.jsonl, each frame and call path once."""
+"""Append the samples of a process to its stacks.jsonl, each frame and call path once."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 from tfprobe.profile.activities import SampledFrame
 from tfprobe.runs import safe_files
 
-# A day takes about 2 MB: no job fills a disk by its stacks.
+# A day takes about 2 MB: stacks never fill a disk.
 MOST_BYTES = 32 << 20
-# Generated code may have a function for each call; beyond these a stack ends at what is known.
+# Generated code may have a function per call; beyond this, stacks end at the last known frame.
 MOST_FRAMES = 100_000
 MOST_NODES = 400_000
 
@@ -33,10 +33,10 @@ class Chunk:
 
 
 class StackFile:
-    """A file that is being written. It is bounded: what comes after it is full is dropped."""
+    """A file being written. Its size is bounded: once it is full, further samples are dropped."""
 
     def __init__(self, run: Path, path: Path) -> None:
-        """Open it. Raises OSError."""
+        """Open the file. Raises OSError."""
         self._file = safe_files.opened(run, path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
         self._bytes = os.fstat(self._file).st_size
         self._frames: dict[SampledFrame, int] = {}
@@ -48,7 +48,7 @@ class StackFile:
             return
         frames_from, nodes_from = len(self._frames), len(self._nodes)
         threads = [self._thread(thread) for thread in chunk.threads]
-        # Dictionaries keep their order: new entries are at the end.
+        # Dictionaries keep insertion order: new entries are at the end.
         self._write(
             {
                 "start_ns": chunk.start_ns,
@@ -66,11 +66,11 @@ class StackFile:
         )
 
     def note(self, at_ns: int, problem: str) -> None:
-        """Write why there are no stacks from here on. Raises OSError."""
+        """Record why there are no stacks from here on. Raises OSError."""
         self._write({"at_ns": at_ns, "problem": problem})
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         os.close(self._file)
 
     def _thread(self, thread: ThreadReads) -> list[Any]:
@@ -104,14 +104,14 @@ class StackFile:
         self._bytes += len(line)
 
 
-# The outermost frame that `--threads` adds; of Python 3.10 and older it has the pthread.
+# The outermost frame that `--threads` adds; on Python 3.10 and older it contains the pthread id.
 _THREAD = re.compile(r"thread \((0[xX][0-9A-Fa-f]+|\d+)\)(?:: (.*))?", re.DOTALL)
-# What is deeper is cut: a recursion of a million calls would fill the file.
+# Deeper stacks are cut: a recursion of a million calls would fill the file.
 CHROME_TRACE_MOST_FRAMES = 200
 
 
 class Read(NamedTuple):
-    """A stack from when it was first read, outermost frame first; None where no Python runs."""
+    """A stack and when it was first read, outermost frame first; None if no Python code runs."""
 
     at_us: int
     stack: tuple[SampledFrame, ...] | None
@@ -119,7 +119,7 @@ class Read(NamedTuple):
 
 @dataclass(slots=True)
 class ThreadReads:
-    """The stacks of a thread in the order of time."""
+    """The stacks of a thread in chronological order."""
 
     id: int
     name: str
@@ -127,14 +127,14 @@ class ThreadReads:
 
 
 class StackTrace(NamedTuple):
-    """What py-spy wrote: threads, and the moment of its end, on a clock of its own."""
+    """What py-spy wrote: threads, and the time of its end, on py-spy's own clock."""
 
     threads: list[ThreadReads]
     end_us: int
 
 
 def parse(content: bytes) -> StackTrace:
-    """Take a trace apart. Raises ValueError where it is none."""
+    """Parse a trace. Raises ValueError if it is not one."""
     try:
         by_thread: dict[int, list[dict[str, Any]]] = {}
         for event in json.loads(content):

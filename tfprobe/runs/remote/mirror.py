@@ -1,4 +1,4 @@
-"""Mirror runs of a remote storage: only what changed is fetched, and what is gone goes."""
+"""Mirror runs of remote storage: fetch only changed files, and remove files that are gone."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tfprobe.runs.directory_tree import disk_bytes
 from tfprobe.runs.layout import PROCESS_MANIFEST, RUN_MANIFEST, STEPS_FILE, TEMPORARY_PREFIX
 from tfprobe.runs.remote.storage import AT_ONCE, RemoteFile, Storage, is_plain
 
-# All mirrors together; the one that was used longest ago goes first.
+# For all mirrors together; the least recently used one is removed first.
 MOST_BYTES = 20_000_000_000
 MOST_AGE_S = 30 * 24 * 3600
 _INDEX = ".index-"
@@ -28,14 +28,14 @@ _LOCK = ".lock"
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """A file of a mirror as it was when it was fetched."""
+    """The state of a mirrored file when it was fetched."""
 
     size_bytes: int | None
     stamp: str | None
 
 
 def place_of(cache: Path, directory_url: str) -> Path:
-    """Return the directory of the mirrors of all runs below a URL; make it. Raises OSError."""
+    """Create and return the directory for the mirrors of all runs below a URL. Raises OSError."""
     digest = hashlib.sha256(directory_url.rstrip("/").encode(errors="surrogateescape")).hexdigest()
     cache.mkdir(parents=True, exist_ok=True)
     place = cache
@@ -47,7 +47,7 @@ def place_of(cache: Path, directory_url: str) -> Path:
 
 @contextmanager
 def locked(place: Path) -> Iterator[None]:
-    """Let one program at a time bring mirrors up to date."""
+    """Let one program at a time update mirrors."""
     descriptor = os.open(place / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
@@ -57,7 +57,7 @@ def locked(place: Path) -> Iterator[None]:
 
 
 def read_index(place: Path, run_id: str) -> dict[str, Known]:
-    """Return what is known of the files of a mirror; nothing where that was lost."""
+    """Return what is known of the files of a mirror; nothing if the index was lost."""
     try:
         document = json.loads((place / f"{_INDEX}{run_id}").read_bytes())
         return {name: Known(size, stamp) for name, (size, stamp) in document.items()}
@@ -66,7 +66,7 @@ def read_index(place: Path, run_id: str) -> dict[str, Known]:
 
 
 def write_index(place: Path, run_id: str, files: dict[str, Known]) -> None:
-    """Write down what a mirror holds, and that it was used now. Raises OSError."""
+    """Record the contents of a mirror, and that it was used now. Raises OSError."""
     path = place / f"{_INDEX}{run_id}"
     unfinished = path.with_name(TEMPORARY_PREFIX + path.name)
     document = {name: [known.size_bytes, known.stamp] for name, known in files.items()}
@@ -83,12 +83,12 @@ def forget(place: Path, run_id: str) -> None:
 
 
 def mirrors_in(place: Path) -> list[str]:
-    """Return the runs that have a mirror there."""
+    """Return the ids of the runs that are mirrored there."""
     return [path.name.removeprefix(_INDEX) for path in place.glob(f"{_INDEX}*")]
 
 
 def make_room(cache: Path, used: Path) -> None:
-    """Remove mirrors that were not used for long, and the oldest of too many; none in `used`."""
+    """Remove mirrors unused for long, and the oldest if there are too many; keep `used`."""
     root, now_s = cache / "tfprobe" / "remote", time.time()
     found = [
         (index.stat().st_mtime, index.parent, index.name.removeprefix(_INDEX))
@@ -105,23 +105,23 @@ def make_room(cache: Path, used: Path) -> None:
 Watch = Callable[[int, int], None]
 
 _CHUNK_BYTES = 1 << 16
-# From this size on the zeros of a file are worth leaving out: steps.bin is mostly holes.
+# From this size on it pays to leave out a file's zeros: steps.bin consists mostly of holes.
 _SPARSE_BYTES = 1 << 20
 _GLANCE = (RUN_MANIFEST, PROCESS_MANIFEST, STEPS_FILE)
 _LEFT_OUT = ("derived", "report")
 _BOOT_FILES = ("boot/config.json", "boot/interpreters.tsv", "boot/signals.tsv")
-# Written once, whole: where a storage tells no more than their size, that is enough.
+# Written once, as a whole: equal sizes suffice if a storage reports nothing else.
 _CONSTANT = ("captures", "graphs", "code")
 
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """Which files of a run are wanted."""
+    """Which files of a run are needed."""
 
     glance_only: bool
 
     def enters(self, directory: str) -> bool:
-        """Say whether anything that is wanted may be in a directory, by its name in the run."""
+        """Return whether a directory, named relative to the run, may contain needed files."""
         parts = directory.split("/")
         if parts[0] in _LEFT_OUT or any(part.startswith(".") for part in parts):
             return False
@@ -130,7 +130,7 @@ class Scope:
         return not self.glance_only or len(parts) <= 2
 
     def wants(self, name: str) -> bool:
-        """Say whether a file is wanted, by its name in the run."""
+        """Return whether a file, named relative to the run, is needed."""
         parts = name.split("/")
         if not self.enters("/".join(parts[:-1])) or parts[-1].startswith("."):
             return False
@@ -143,7 +143,7 @@ WHOLE, GLANCE = Scope(False), Scope(True)
 
 
 def fetched_run(url: str, cache_home: Path, watch: Watch) -> Path:
-    """Return the mirror of the run at a URL, or of the newest of the runs there.
+    """Return the mirror of the run at a URL, or of the newest run there.
 
     Raises UnreadableInput, NoAnswer and UsageError.
     """
@@ -159,7 +159,7 @@ def fetched_run(url: str, cache_home: Path, watch: Watch) -> Path:
 
 
 def fetched_directory(url: str, cache_home: Path, scope: Scope, watch: Watch) -> Path:
-    """Return a mirror of all runs in the directory at a URL, or of the one run that is there."""
+    """Return a mirror of all runs in the directory at a URL, or of the single run there."""
     url = url.rstrip("/")
     storage = Storage(url)
     if _is_run(storage):
@@ -176,7 +176,7 @@ def _is_run(storage: Storage) -> bool:
 
 
 def _runs_in(storage: Storage) -> dict[str, int]:
-    """Return the runs of a directory and when each began. A push that has not ended is none yet."""
+    """Return the runs of a directory and when each began, except those still being pushed."""
     names = [name for name in storage.listed().directories if not name.startswith(".")]
     with ThreadPoolExecutor(AT_ONCE) as pool:
         manifests = pool.map(lambda name: storage.read(f"{name}/{RUN_MANIFEST}"), names)
@@ -206,7 +206,7 @@ def _started_ns(manifest: bytes) -> int:
 def _mirrored(
     cache_home: Path, directory_url: str, runs: Mapping[str, Storage], scope: Scope, watch: Watch
 ) -> Path:
-    """Bring the mirrors of these runs up to date; return the directory they are in."""
+    """Update the mirrors of these runs; return the directory that contains them."""
     try:
         place = place_of(cache_home, directory_url)
         with locked(place):
@@ -242,7 +242,7 @@ def _update(place: Path, run_id: str, storage: Storage, scope: Scope, watch: Wat
 
 
 def _is_same(path: Path, known: Known | None, file: RemoteFile) -> bool:
-    """Say whether a file need not be fetched again."""
+    """Return whether a file need not be fetched again."""
     if known is None or not path.is_file() or known.size_bytes != file.size_bytes:
         return False
     if file.stamp is None:
@@ -271,7 +271,7 @@ def _fetch(
 
 
 def _make_directories(directory: Path, root: Path) -> None:
-    """Make a directory and those above it, each private."""
+    """Create a directory and its parents, each private."""
     for part in reversed([directory, *directory.parents]):
         if part.is_relative_to(root):
             part.mkdir(mode=0o700, exist_ok=True)
@@ -295,7 +295,7 @@ def _fetch_file(path: Path, storage: Storage, file: RemoteFile) -> bool:
 
 
 def _leave_out_zeros(path: Path) -> None:
-    """Write a file anew with holes where it has zeros."""
+    """Rewrite a file with holes in place of its zeros."""
     sparse = path.with_name(f"{path.name}~")
     with path.open("rb") as reader, sparse.open("wb") as writer:
         os.fchmod(writer.fileno(), 0o600)

@@ -1,4 +1,4 @@
-"""Copy a run into a storage, so that it is a run there only when all of it has arrived."""
+"""Copy a run to a storage, where readers see it as a run only once all of it has arrived."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Watch = Callable[[int, int], None]
 
 _LEFT_OUT = ("boot", "derived", "report")
 _KEPT = ("boot/config.json", "boot/interpreters.tsv", "boot/signals.tsv")
-# Written once, whole: in the folder of one process, what has the same name and size is the same.
+# Written once, as a whole: in one process's folder, equal name and size mean equal content.
 _CONSTANT = ("captures", "graphs", "code")
 _WHO = ("host", "pid", "started_unix_ns")
 _ELSEWHERE = "Push to another directory."
@@ -34,7 +34,7 @@ _ELSEWHERE = "Push to another directory."
 
 @dataclass(frozen=True, slots=True)
 class Pushed:
-    """What a push did: where the run is now, files copied, their bytes, files that were there."""
+    """Result of a push: where the run is now, files copied, their bytes, files already there."""
 
     url: str
     files: int
@@ -43,11 +43,11 @@ class Pushed:
 
 
 def push(run: RunFolder, directory_url: str, watch: Watch) -> Pushed:
-    """Copy a run below a URL. What an earlier push brought there is not copied again.
+    """Copy a run below a URL. What an earlier push copied is not copied again.
 
-    `watch(done, all)` is told the files. run.json comes last: until then it is no run to readers.
+    `watch(done, all)` gets numbers of files. run.json comes last: without it readers see no run.
 
-    Raises UsageError for a run of that name that is another one, UnreadableInput.
+    Raises UsageError if a different run has that name there, and UnreadableInput.
     """
     manifest = _manifest(run)
     url = f"{directory_url.rstrip('/')}/{run.id}"
@@ -103,7 +103,7 @@ def _merged(manifest: bytes) -> set[str]:
 def _refuse_other_processes(
     run: RunFolder, local: Iterable[str], storage: Storage, there: Iterable[str]
 ) -> None:
-    """Refuse to push where processes are that the run lacks: readers would count them too."""
+    """Refuse to push if the storage has processes that the run lacks: readers would count them."""
     folders = {name.rpartition("/")[0] for name in there if _is_of_process(name)}
     others = sorted(folders - {"/".join(name.split("/")[:2]) for name in local})
     if others:
@@ -145,13 +145,13 @@ def _is_there(name: str, size_bytes: int, there: dict[str, RemoteFile]) -> bool:
 def _put(run: RunFolder, storage: Storage, names: list[str], watch: Watch) -> int:
     def one(name: str) -> int:
         path = run.root / name
-        # Opened first: what is wrong with the file here would be told of the storage.
+        # Opened first, so that a problem with the local file is not reported as the storage's.
         with os.fdopen(safe_files.opened(run.root, path), "rb") as file:
             opened = safe_files.path_of(file.fileno())
             if path.name != STEPS_FILE:
                 storage.put(os.fspath(opened), name)
                 return os.fstat(file.fileno()).st_size
-            # As long as all the loops it has room for; what is not in use is zeros.
+            # It has the size of all the loops it has room for; the unused part is zeros.
             content = file.read(bytes_in_use(opened))
         storage.put_bytes(content, name)
         return len(content)

@@ -1,6 +1,6 @@
-"""Storage behind a URL, as fsspec knows it: what lies there, by names that lead nowhere else.
+"""Access the storage behind a URL with fsspec, using only names that stay below that URL.
 
-Whatever goes wrong there becomes one paragraph. Writes nothing here.
+Every storage error becomes one paragraph. Writes nothing on this machine.
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ AT_ONCE = 16
 _DEEPEST = 8
 _MOST_FILES = 5_000_000
 _LONGEST_NAME_BYTES = 255
-# How storages call what changes with a file's content, the surest first.
+# The keys under which storages report a version of the content, most reliable first.
 _STAMPS = ("ETag", "etag", "e_tag", "md5Hash", "LastModified", "Last-Modified", "last_modified")
 _TIMES = ("mtime", "LastModified", "Last-Modified", "last_modified", "updated", "created")
 _CONNECT_S, _SILENCE_S = 20, 60
-# The year 10,000: no file can be of it.
+# The year 10,000: no file has this date.
 _END_OF_TIME_S = 253_402_300_800
-# Who asks, with a password that may hold any character: only a port is a number up to a slash.
+# User and password, which may contain any character; only a port is digits up to a slash.
 _USER = re.compile(r"://(?:[^/\s]*|[^/\s:@\[]*:(?!\d+/)\S*)@")
-# What stands behind a `?`: a link that lets anybody in ends so.
+# The query after a `?`: a presigned link, which grants access to anyone, ends this way.
 _SIGNATURE = re.compile(r"([?&][\w.%-]+=)[^&\s]*")
 _OURS = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
 
 
 @dataclass(frozen=True, slots=True)
 class RemoteFile:
-    """A file of a storage. `stamp` changes with its content; None where nothing tells."""
+    """A file of a storage. `stamp` changes with its content; None if the storage has none."""
 
     key: str
     size_bytes: int | None
@@ -48,7 +48,7 @@ class RemoteFile:
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """What one directory holds: files and the names of directories."""
+    """The contents of one directory: files and the names of directories."""
 
     files: dict[str, RemoteFile]
     directories: tuple[str, ...]
@@ -58,7 +58,7 @@ class Storage:
     """A directory of a storage."""
 
     def __init__(self, url: str) -> None:
-        """Connect, where the storage needs that. Raises UsageError and UnreadableInput."""
+        """Connect, if the storage requires it. Raises UsageError and UnreadableInput."""
         self.shown = shown(url)
         with self.translated_errors("opened"):
             self._fs, root = _opened(url)
@@ -68,7 +68,7 @@ class Storage:
 
     @contextmanager
     def translated_errors(self, what: str) -> Iterator[None]:
-        """Turn any error of the storage into one that says what was tried."""
+        """Turn any error of the storage into one that says what was attempted."""
         try:
             yield
         except TfprobeError:
@@ -83,9 +83,9 @@ class Storage:
             raise UnreadableInput(f"{self.shown} is closed to you.", hint=hint) from exc
         except OSError as exc:
             if exc.errno in _OURS:
-                raise  # of the disk here, not of the storage
+                raise  # of the local disk, not of the storage
             raise self._refused(what, exc) from exc
-        except Exception as exc:  # each package raises types of its own, of a dozen libraries
+        except Exception as exc:  # each package raises its own types, from a dozen libraries
             raise self._refused(what, exc) from exc
 
     def _refused(self, what: str, exc: Exception) -> UnreadableInput:
@@ -93,7 +93,7 @@ class Storage:
         return UnreadableInput(f"{self.shown} cannot be {what} ({shown(why)}).")
 
     def listed(self, below: str = "") -> Listed:
-        """Return what is in a directory; names that could lead out of it are left out."""
+        """Return the contents of a directory without names that could lead out of it."""
         directory = self._key(below)
         files: dict[str, RemoteFile] = {}
         directories: list[str] = []
@@ -112,12 +112,12 @@ class Storage:
         except FileNotFoundError:
             if directory == self.root:
                 raise
-            return []  # removed since the directory above it was listed
+            return []  # removed since its parent directory was listed
 
     def files_below(self, below: str, enters: Callable[[str], bool]) -> dict[str, RemoteFile]:
-        """Return all files below a directory by their names from there.
+        """Return all files below a directory by their names relative to it.
 
-        `enters` tells of a directory, by its name from there, whether to look into it.
+        `enters` returns whether to descend into a directory, given its name relative to `below`.
         """
         found: dict[str, RemoteFile] = {}
         level: list[str] = [""]
@@ -135,12 +135,12 @@ class Storage:
         return found
 
     def known(self, files: Iterable[RemoteFile]) -> list[RemoteFile]:
-        """Return the same files with their sizes, asked for one by one where a listing has none."""
+        """Return the same files with their sizes, querying each one whose listing had none."""
         with ThreadPoolExecutor(AT_ONCE) as pool:
             return list(pool.map(self._known, files))
 
     def fetch(self, file: RemoteFile, target: str) -> bool:
-        """Copy a file to a local one; False where it is gone by now."""
+        """Copy a remote file to a local path; return False if it no longer exists."""
         with self.translated_errors("read"):
             try:
                 self._fs.get_file(file.key, target)
@@ -149,7 +149,7 @@ class Storage:
         return True
 
     def read(self, name: str) -> bytes | None:
-        """Return the content of a small file; None where there is none."""
+        """Return the content of a small file; None if it does not exist."""
         with self.translated_errors("read"):
             try:
                 content = self._fs.cat_file(self._key(name))
@@ -158,7 +158,7 @@ class Storage:
         return content if isinstance(content, bytes) else None
 
     def put(self, source: str, name: str) -> None:
-        """Write a file from a local one."""
+        """Upload a local file."""
         with self.translated_errors("written"):
             self._make_room(name)
             self._fs.put_file(source, self._key(name))
@@ -174,7 +174,7 @@ class Storage:
         try:
             self._fs.makedirs(parent, exist_ok=True)
         except (NotImplementedError, PermissionError):
-            pass  # a storage without directories, or a bucket that may not be made and is there
+            pass  # a storage without directories, or a bucket that exists and must not be created
 
     def _known(self, file: RemoteFile) -> RemoteFile:
         if file.size_bytes is not None:
@@ -189,27 +189,27 @@ class Storage:
         return _joined(self.root, name)
 
     def _name(self, entry: dict[str, Any], directory: str) -> str | None:
-        """Return the name of an entry in its directory; None for what is no plain name."""
+        """Return the name of an entry in its directory; None if it is not a plain name."""
         key = str(entry.get("name", "")).rstrip("/")
         if not key.startswith(f"{directory}/"):
             return None
         name = key[len(directory) + 1 :]
         if self._is_http:
             if "?" in name or "#" in name:
-                return None  # a link of an index page that sorts it
+                return None  # a link of an index page that changes the sort order
             name = unquote(name)
         return name if is_plain(name) else None
 
 
 def is_plain(name: str) -> bool:
-    """Say whether a name is that of one file in its directory, and of nothing else."""
+    """Return whether a name can only mean one file in its directory."""
     if name in ("", ".", "..") or "/" in name or "\\" in name or not name.isprintable():
         return False
     return len(name.encode("utf-8", "surrogateescape")) <= _LONGEST_NAME_BYTES
 
 
 def shown(url: str) -> str:
-    """Return a URL, or a text with some, without the passwords and signatures in it."""
+    """Return a URL, or a text that contains some, without passwords and signatures."""
     return _SIGNATURE.sub(r"\1***", _USER.sub("://***@", url))
 
 
