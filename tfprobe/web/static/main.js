@@ -1,4 +1,4 @@
-// Begin: find out what the address asks for, and show that page in the frame around all pages.
+// Entry point: read the address, and show the page that it names in the frame around all pages.
 
 import { codePage } from "./pages/code.js";
 import { comparePage } from "./pages/compare.js";
@@ -26,7 +26,7 @@ import { recordButton } from "./parts/record.js";
 import { scrollsKept } from "./parts/scrolled.js";
 import { beginSession, isUnknown, tokenForm } from "./parts/session.js";
 
-// The pages of a run, in the order of its navigation.
+// The pages of a run, in the order of the navigation.
 const PAGES = [
   overviewPage,
   findingsPage,
@@ -49,12 +49,12 @@ const frame = frameOf(PAGES);
 const place = make("main", { id: "page", tabindex: "-1" });
 const mark = liveMark();
 const record = recordButton();
-// Until a person may be done with what they do.
+// How long to wait for the user to finish what they are doing.
 const LATER_MS = 2000;
 const soon = throttled(updateShown);
 const turned = scrollsKept(place);
 let isListening = false;
-// The state of the run as the frame tells it.
+// The state of the run as the frame shows it.
 let runState = "";
 let shown = { controller: null, handle: null, run: null, page: null };
 
@@ -77,7 +77,7 @@ async function showHere() {
   const controller = new AbortController();
   const isOther = address.run !== shown.run;
   shown = { controller, handle: null, run: address.run, page };
-  // The list of runs is live for as long as it is shown.
+  // The list of runs is live as long as it is shown.
   if (isOther) tellState(address.run ? "" : "running");
   if (isOther && address.run) describeRun(address);
   frame.turn(address, page);
@@ -99,8 +99,8 @@ async function showHere() {
 }
 
 /**
- * Give the page that is shown other arguments; one that cannot show these is shown anew at the
- * next.
+ * Pass new arguments to the current page; a page that cannot show them is reopened at the next
+ * change.
  */
 async function turnShown(args) {
   const { controller, handle } = shown;
@@ -116,8 +116,8 @@ async function turnShown(args) {
 }
 
 /**
- * Bring what is shown up to date: by its own `update(changed)`, else anew in its place, but not for
- * steps alone, which most pages show nothing of.
+ * Update the current page: by its own `update(changed)`, or else by showing it again in place, but
+ * not for new steps alone, of which most pages show nothing.
  */
 async function updateShown(changed) {
   const { controller, handle, page } = shown;
@@ -132,7 +132,7 @@ async function updateShown(changed) {
     if (!controller.signal.aborted) mark.updated();
   } catch (error) {
     if (controller.signal.aborted) return;
-    // Of a server that has gone the mark tells, and what was there stays to be read.
+    // The mark reports that the server is gone, and the page stays readable.
     if (!(error instanceof ApiError)) throw error;
     if (error.status) showError(error);
   }
@@ -173,7 +173,7 @@ function tellState(state) {
   record.run(isLive(state) && shown.run ? shown.run : "");
 }
 
-/** Listen from when the server knows us: what it refuses, it tells no stream. */
+/** Listen once the server has authenticated us: a refused client receives no stream. */
 function listen() {
   if (!isListening) listenForNews(onNews, mark.link);
   isListening = true;
@@ -185,7 +185,7 @@ function showAnew() {
   showHere();
 }
 
-/** What a page is given beside its place: see docs/web.md. */
+/** The context that a page receives with its place: see docs/web.md. */
 function contextOf(address, signal) {
   const prefix = address.run
     ? `run/${address.run.split("/").map(encodeURIComponent).join("/")}/`
@@ -208,11 +208,11 @@ function contextOf(address, signal) {
   };
 }
 
-/** Tell in the frame what run this is; the page is not to wait for that. */
+/** Describe the run in the frame; the page does not wait for that. */
 async function describeRun(address) {
   const context = contextOf(address);
   const unknown = { id: address.run, command: null, started: null };
-  // What is not there any more was removed; of what cannot be read nobody knows how it stands.
+  // A run that is no longer there was removed; the state of one that cannot be read is unknown.
   const header = await context
     .ask("header")
     .catch((error) => ({ ...unknown, state: error.status === 404 ? "removed" : "unknown" }));

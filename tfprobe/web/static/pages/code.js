@@ -1,4 +1,4 @@
-// What the code costs: calls by line, files and lines, and the source beside what it costs.
+// The cost of code: calls by line, files and lines, and the source next to its costs.
 import { count, percent, plainNumber, time } from "../parts/amounts.js";
 import { heat } from "../parts/colours.js";
 import { badge, choose, nameOf, tabs, workChooser } from "../parts/controls.js";
@@ -19,7 +19,7 @@ import { ApiError, isFile } from "../parts/data.js";
 import { fill, make } from "../parts/elements.js";
 import { table } from "../parts/table.js";
 
-// As many lines as the document of a source holds around one.
+// How many lines the document of a source contains around one.
 const SOURCE_STEP = 600;
 
 export const codePage = {
@@ -33,7 +33,7 @@ export const codePage = {
       question: (args) => [codeQuestion(args), args.view, args.sort, args.shape],
       load: (args) => askCode(context, args),
       draw: async (found, args, go, { isNew }) => {
-        // A line that is chosen leaves the rest as it is.
+        // Selecting a line leaves the rest unchanged.
         if (isNew) showCode(tree, found, context, args, go);
         fill(place, tree, source);
         await showSource(source, context, {
@@ -46,14 +46,14 @@ export const codePage = {
   },
 };
 
-/** Links from elsewhere name a file by its path: find its number; "" where no op was made in it. */
+/** Links from elsewhere name a file by its path: find its number; "" if no op was created in it. */
 function codeFile(files, named) {
   if (named === undefined || /^\d*$/.test(named)) return named;
   const found = files.find((each) => each.path === named);
   return found ? String(found.file) : "";
 }
 
-// Who goes elsewhere leaves the source that is open.
+// Going elsewhere closes the open source.
 const codeClosed = { find: "", file: "", line: "" };
 
 function codeQuestion({ work, frames, metric, at }) {
@@ -283,7 +283,7 @@ function codeTable(panel, found, view, context, args, go) {
   );
 }
 
-/** A path, of an installed package from its name on; whole in its title. */
+/** A path, for an installed package from its name on; in full in its title. */
 export function codePath(path) {
   return make(
     "bdi",
@@ -410,7 +410,7 @@ function sourceLines(found, chosen) {
   );
 }
 
-/** Where there is no source, its lines have their costs all the same. */
+/** Without the source, its lines still have their costs. */
 function sourceCosts(found, chosen) {
   return table({
     caption: "Lines of this file",

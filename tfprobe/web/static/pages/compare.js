@@ -1,4 +1,4 @@
-// This run beside another of the directory: what changed, and whether that is more than chance.
+// Compare this run with another of the directory: what changed, and whether it is significant.
 import { bytes, count, signedPercent, time } from "../parts/amounts.js";
 import { stack } from "../parts/charts.js";
 import { partColour } from "../parts/colours.js";

@@ -1,4 +1,4 @@
-// All findings, the most important first; `finding=RULE` in the address brings one into sight.
+// All findings, the most important first; `finding=RULE` in the address scrolls one into view.
 import { count, percent, time } from "../parts/amounts.js";
 import { card } from "../parts/controls.js";
 import { fill, make } from "../parts/elements.js";

@@ -1,5 +1,4 @@
-// The graph of the ops, collapsed by scope: what flows between the parts of a scope, and what they
-// cost.
+// The graph of ops, collapsed by scope: the flows between the parts of a scope, and their costs.
 import { bytes, count, large, percent, plainNumber, time } from "../parts/amounts.js";
 import { check, nameOf, workChooser } from "../parts/controls.js";
 import { breadcrumbs, showing } from "../parts/costs.js";
@@ -19,7 +18,7 @@ export const graphPage = {
       question: graphQuestion,
       load: (args) => context.ask("graph", graphQuestion(args)),
       draw: (found, args, go, { isNew }) => {
-        // Another choice in the same graph: it stays where it was moved to.
+        // Another selection in the same graph: keep its position.
         if (isNew) drawn = showGraph(place, found, context, args, go);
         drawn.pick(args);
       },

@@ -1,5 +1,4 @@
-// Why steps wait for input: the one stage to change first, what they wait for, the pipeline as a
-// tree.
+// Why steps wait for input: the stage to change first, what steps wait for, the pipeline as a tree.
 import { bytes, count, percent, time } from "../parts/amounts.js";
 import { badge, card, figures, keyFigure, nameOf, workChooser } from "../parts/controls.js";
 import { make } from "../parts/elements.js";
@@ -77,7 +76,7 @@ function inputAnswer(item) {
   );
 }
 
-/** The stage that is waited for, in a sentence. */
+/** A sentence on the stage that steps wait for. */
 function inputBottleneck({ pipeline, sources }) {
   const source = sources[0];
   if (pipeline.missing || (source && source.kind !== "iterator")) {
@@ -225,7 +224,7 @@ function inputProducers(item) {
   });
 }
 
-/** All works beside each other, where several were recorded. */
+/** All loops side by side, if several were recorded. */
 function inputOthers(found, args, context) {
   if (found.judged.length < 2) return null;
   return table({

@@ -1,4 +1,4 @@
-// What holds memory: an allocator over a step and at its peak, and hosts over time.
+// What uses memory: an allocator over a step and at its peak, and hosts over time.
 import { bytes, count, percent, time } from "../parts/amounts.js";
 import { stack, treemap } from "../parts/charts.js";
 import {
@@ -38,9 +38,9 @@ const MEMORY_BYS = {
   shape: "shape",
   role: "role",
 };
-// The pages on which a holder is told more of, and what they look for there.
+// The pages with more about a holder, and what to search for there.
 const MEMORY_LINKS = { op: "ops", type: "ops", layer: "scopes", scope: "scopes", line: "code" };
-// A map of more areas is a map of dust; what is left out is one area.
+// With more areas each would be too small to see; the rest is one area.
 const MEMORY_AREAS = 150;
 
 export const memoryPage = {
@@ -333,7 +333,7 @@ function memoryHolderTable({ chosen, by }, args, context, page, linked) {
   });
 }
 
-/** What another page is asked for, to find a holder there: of a line of code its file. */
+/** What to search for on another page to find a holder: for a line of code, its file. */
 function memorySearch(name, by) {
   if (by === "line") return { find: name.replace(/:\d+$/, "").split("/").at(-1) };
   return {

@@ -1,4 +1,4 @@
-// What each op costs: by type or each by itself, as a table, a treemap, and by device.
+// The cost of ops: by type or by node, as a table, as a treemap, and by device.
 import { count, percent, plainNumber, time } from "../parts/amounts.js";
 import { stack, treemap } from "../parts/charts.js";
 import { nameColour } from "../parts/colours.js";
@@ -163,7 +163,7 @@ function opsTable(panel, found, context, args, go) {
     panel.append(opsUnknown(found));
 }
 
-/** A node with the ways to where it is in the graph and in the code. */
+/** A node with links to its places in the graph and in the code. */
 function opsPlaces(row, found, context, { work }) {
   const graph =
     row.scope === null || !found.has_graph

@@ -1,5 +1,5 @@
-// The overview: the answer first. What needs no traced step is there at once; the rest follows
-// when it is read.
+// The overview: the answer first. What needs no traced step is shown at once; the rest follows when
+// it is read.
 import { accountCard } from "../parts/account.js";
 import { bytes, count, digits, large, percent, plainNumber, time } from "../parts/amounts.js";
 import { causesList, formatAnswer, groupsBar, groupsTable } from "../parts/answer.js";
@@ -13,8 +13,8 @@ import { table } from "../parts/table.js";
 
 const SHOWN_MACHINES = 4;
 const SHOWN_PROBLEMS = 10;
-// Of a running job steps come all the time; what is made of its captures takes work, and changes
-// slowly.
+// A running job makes steps all the time; what is computed from its captures is expensive and
+// changes slowly.
 const OVERVIEW_REST_MS = 10_000;
 
 export const overviewPage = {
@@ -34,7 +34,7 @@ export const overviewPage = {
       parts.problems,
     );
     overviewEarly(parts, await context.ask("overview"), context);
-    // The page is there already; these take as long as the captures take to read.
+    // The page is already shown; these take as long as reading the captures.
     let since = 0;
     const rest = () => {
       since = performance.now();
@@ -101,7 +101,7 @@ async function overviewRest(parts, { ask, link, signal }) {
   );
 }
 
-/** Put what `make` makes into its place, or why it cannot. */
+/** Put the result of `make` into its place, or the reason why it failed. */
 async function overviewPart(place, signal, make_, failed = () => {}) {
   try {
     const made = await make_();

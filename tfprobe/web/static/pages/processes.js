@@ -1,5 +1,5 @@
-// The processes of a run: what each did and used, who is late at which steps, when they lived,
-// their machines.
+// The processes of a run: what each did and used, which are late at which steps, their lifetimes
+// and machines.
 import { bytes, count, percent, time, written } from "../parts/amounts.js";
 import { heatmap } from "../parts/charts.js";
 import { badge, card, choose, figures, keyFigure, missing, nameOf } from "../parts/controls.js";
@@ -13,10 +13,10 @@ import { table } from "../parts/table.js";
 import { ranksStraggler } from "./ranks.js";
 
 const PROCESS_MEASURES = { step: "what a step takes", between: "the time before a step" };
-// A rank that takes this much longer than the middle is at the end of the scale, if none is worse.
+// A rank that takes this much longer than the median is at the end of the scale, if none is worse.
 const PROCESS_LATE_RATIO = 1.1;
 const PROCESS_NAMED = 3;
-// Curves of a running job grow by a point a second, and nobody reads as fast.
+// Curves of a running job grow by a point a second, faster than anyone reads them.
 const PROCESSES_EVERY_MS = 5000;
 
 export const processesPage = {
@@ -73,7 +73,7 @@ function processesFigures({ processes, more_processes: more, ranks }) {
   return figures(...all);
 }
 
-/** Who is slow. Findings and ranks need the traced steps, so this is shown once they are read. */
+/** The slow ranks. Findings and ranks need the traced steps, so this is shown later. */
 function processesLate(found, context) {
   const box = make(
     "div",
@@ -156,7 +156,7 @@ function processesRanks({ ranks, groups }, args, context) {
 }
 
 /**
- * The slowest, the middle and the fastest process of each step: all three of one and the same step.
+ * The slowest, median and fastest process at each step: all three from the same step.
  */
 function processesSpread(box, { spread, lanes, measure }, context) {
   if (spread.step.length < 2) return;
@@ -224,7 +224,7 @@ function processesExplained(ranks) {
 }
 
 /**
- * The end of the scale: high, but not so high that one odd cell takes the colour from all others.
+ * The end of the scale: high, but not so high that one outlier leaves all other cells pale.
  */
 function processesWorst({ lanes }) {
   const every = lanes
@@ -326,7 +326,7 @@ function processesTable(found, args, context) {
   });
 }
 
-/** What all processes have in common: "" is nothing, null that they differ. */
+/** What all processes have in common: "" means nothing, null that they differ. */
 function processesOne(rows, name) {
   const every = new Set(rows.map((row) => row[name] ?? ""));
   return every.size > 1 ? null : ([...every][0] ?? "");

@@ -1,4 +1,4 @@
-// The ranks of a run beside each other: who is late, who waits for whom, how their clocks differ.
+// The ranks of a run side by side: which are late, who waits for whom, how their clocks differ.
 import { count, percent, plainNumber, time } from "../parts/amounts.js";
 import { heatmap } from "../parts/charts.js";
 import { badge, card, figures, keyFigure, missing, nameOf } from "../parts/controls.js";
@@ -47,7 +47,7 @@ function ranksContent(found, args, context) {
   ].filter(Boolean);
 }
 
-/** What is not as it should be: a rank that is not there, two with one number, several versions. */
+/** Problems: a missing rank, two with the same number, different versions. */
 function ranksFacts({ facts, facts_left_out: left }) {
   if (!facts.length) return null;
   return make(
@@ -144,7 +144,7 @@ export function ranksStraggler(each) {
   );
 }
 
-/** The slowest, the middle and the fastest of each step: all three of one and the same step. */
+/** The slowest, median and fastest rank at each step: all three from the same step. */
 function ranksSteps({ steps, ranks, work }, context) {
   if (steps.step.length < 2) return null;
   const names = new Map(ranks.map((each) => [each.process, processWord(each)]));

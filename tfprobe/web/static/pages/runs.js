@@ -1,4 +1,4 @@
-// All runs of the directory, newest first, and what those that run are doing now.
+// All runs of the directory, newest first, and what running ones are doing now.
 import { addressOf } from "../parts/address.js";
 import { clock, count, digits, percent, time } from "../parts/amounts.js";
 import { badge, missing, nameOf } from "../parts/controls.js";
@@ -6,7 +6,7 @@ import { make } from "../parts/elements.js";
 import { table } from "../parts/table.js";
 
 const RUNS_SECOND_NS = 1e9;
-// In the order of a step.
+// In their order within a step.
 const RUNS_SHARES = [
   ["before", "before the accelerator"],
   ["on", "on it"],
@@ -51,7 +51,7 @@ export const runsPage = {
   },
 };
 
-/** A share of a run stands in the row itself, so that it can be sorted by. */
+/** A run's share is put into the row itself, so that the table can sort by it. */
 function runsRows(found) {
   const now_ns = found.at_unix_ns;
   return found.runs.map((run) => ({
@@ -120,7 +120,7 @@ function runsColumns() {
 }
 
 /**
- * Without the directory of the interpreter, which tells least and is longest; the title has all.
+ * Omit the directory of the interpreter, which is long and says little; the title has everything.
  */
 function runsCommand(run) {
   if (run.command === null) return missing(run.missing.command);
@@ -159,7 +159,7 @@ function runsStepTime(run) {
   );
 }
 
-/** How the step time went over the latest steps, from zero up. */
+/** The step time over the latest steps, with an axis from zero. */
 function runsSpark(values) {
   const [width, height] = RUNS_SPARK_PX;
   const most = Math.max(...values) || 1;

@@ -1,4 +1,4 @@
-// What the scopes of names cost, or the layers, which have their gradients with them.
+// The cost of name scopes, or of layers, which include their gradients.
 
 import { plainNumber, time } from "../parts/amounts.js";
 import { choose, nameOf, workChooser } from "../parts/controls.js";
@@ -34,7 +34,7 @@ function scopesQuestion({ work, by, metric, at = "" }) {
   return { work, by: by === "layer" ? by : "", metric: metric === "time" ? "" : metric, at };
 }
 
-/** The document from a scope down, and the tree that it tells. */
+/** The document from a scope down, and its tree. */
 async function askScopes(context, args) {
   const query = scopesQuestion(args);
   const { at } = query;
@@ -43,7 +43,7 @@ async function askScopes(context, args) {
     return { found, root: found.nothing ? null : scopesTree(found, at), at };
   } catch (error) {
     if (!isFile || !at || !(error instanceof ApiError)) throw error;
-    // The file has the whole tree, and of that the part as far as it is told.
+    // The single file has the whole tree, and the part only as far as that goes.
     const found = await context.ask("scopes", { ...query, at: "" });
     const part = scopeWithin(scopesTree(found, ""), at);
     if (!part) throw error;
@@ -164,7 +164,7 @@ function scopeName(row, context, args) {
 
 function scopeSteps(at, args) {
   const steps = [["all ops", { ...args, at: "" }]];
-  // A first part may be empty: "/loss" is one.
+  // The first part may be empty, as in "/loss".
   for (let end = at.indexOf("/", 1); end > 0; end = at.indexOf("/", end + 1))
     steps.push([scopeLast(at.slice(0, end), steps), { ...args, at: at.slice(0, end) }]);
   if (at) steps.push([scopeLast(at, steps), { ...args, at }]);
@@ -177,9 +177,9 @@ function scopeLast(path, steps) {
 }
 
 function scopeWays(context, found, root, at, { work }) {
-  // Layers have names of their own, which the graph does not know.
+  // Layers have names of their own, which are not in the graph.
   if (found.by === "layer" || !found.has_graph) return null;
-  // An op by itself is nothing that the graph can be entered at: it is seen where it is.
+  // The graph cannot be opened at a single op: it is shown in its scope.
   const isOp = root.type && !root.children.length;
   const place = isOp ? { at: at.slice(0, Math.max(at.lastIndexOf("/"), 0)), pick: at } : { at };
   return make(

@@ -1,4 +1,4 @@
-// What Python ran, as read from outside: a flame graph of a phase, of steps, or of a thread.
+// What Python ran, as sampled from outside: a flame graph of a phase, of steps, or of a thread.
 import { count, percent, time } from "../parts/amounts.js";
 import { choose, tabs } from "../parts/controls.js";
 import { fill, make } from "../parts/elements.js";

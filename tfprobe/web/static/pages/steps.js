@@ -1,5 +1,5 @@
-// All steps of a work: how long they took, which stand out, in which phase they were; and one of
-// them.
+// All steps of a loop: how long they took, which stand out, in which phase they were; and one step
+// in detail.
 import { clock, count, percent, time, written } from "../parts/amounts.js";
 import { causesList } from "../parts/answer.js";
 import { bars, stack } from "../parts/charts.js";
@@ -24,7 +24,7 @@ import {
 } from "../parts/stepcurve.js";
 import { table } from "../parts/table.js";
 
-// Tables and bars that change each second cannot be read; of a running job they are drawn anew this
+// Tables and bars that change each second cannot be read; for a running job they are redrawn this
 // often.
 const STEPS_REST_MS = 10_000;
 
@@ -54,7 +54,7 @@ export const stepsPage = {
   },
 };
 
-/** Fill the page with the steps of the work that the address names. */
+/** Fill the page with the steps of the loop that the address names. */
 async function drawSteps(place, context, args, pick) {
   let found = await context.ask("steps", { work: args.work });
   if (found.missing) return stepsNone(place, found);
@@ -183,7 +183,7 @@ function stepsCurve(box, context, known, { chosen, pick }) {
   return {
     choose: chart.choose,
     refresh(found) {
-      // Who looks at a part goes on looking at it.
+      // A zoomed curve keeps its range.
       if (!isNear) chart.refresh(found);
       if (!isNear) summarize(found.series);
     },
@@ -208,7 +208,7 @@ function stepsCurve(box, context, known, { chosen, pick }) {
     fill(note, formatBuckets(series));
   }
 
-  /** Ask for a part of many steps one by one. */
+  /** Request a range of many steps, step by step. */
   async function nearer(first, end) {
     const whole = known().series;
     isNear = first !== null;
@@ -238,7 +238,7 @@ function stepsCurve(box, context, known, { chosen, pick }) {
   }
 }
 
-/** The card of one step: a number to type, arrows to walk, and what that step did. */
+/** The card of one step: a field for its number, arrows to its neighbours, and what it did. */
 function stepsPicked(context, known, pick) {
   const found = known();
   const range = () => [known().first_step, known().first_step + known().remembered - 1];
@@ -336,7 +336,7 @@ function stepsPicked(context, known, pick) {
   return { element, choose };
 }
 
-/** What a part of the page shows, or why it cannot. */
+/** The content of a part of the page, or the reason why there is none. */
 async function stepsOrError(make_) {
   try {
     return await make_();
@@ -393,7 +393,7 @@ async function stepsFacts(context, found, step) {
   ];
 }
 
-/** What the file knows of a step without asking: its time, where each point is one step. */
+/** What the single file knows of a step without a request: its time, if each point is one step. */
 function stepsOfCurve({ series, sampled_steps, raised_steps, bands, slow_steps, long_gaps }, step) {
   if (series.steps_each !== 1 || step < series.first_step || step >= series.end_step) return null;
   const at = step - series.first_step;
@@ -443,7 +443,7 @@ async function stepsParts(context, found, step) {
   return box;
 }
 
-/** Of a step that was not traced nobody knows what it did: show what those that were did. */
+/** What an untraced step did is unknown: show what the traced steps did. */
 function stepsMean(all, found) {
   const box = make("div", {});
   const nearest = found.sampled_steps.at(-1);

@@ -1,4 +1,4 @@
-// The timeline of one traced step: what ran where and when; Perfetto for those who know it.
+// The timeline of one traced step: what ran where and when; also in Perfetto.
 import { count, percent, time } from "../parts/amounts.js";
 import { choose, swatch } from "../parts/controls.js";
 import { isFile } from "../parts/data.js";
@@ -9,7 +9,7 @@ import { longestOf, sliceCard } from "./timeline_details.js";
 import { perfettoCard, slicesText } from "./timeline_perfetto.js";
 import { ranksChooser, ranksShown } from "./timeline_ranks.js";
 
-// While somebody still zooms, neither the address nor the server is asked.
+// While the user is still zooming, the address is not changed and no request is sent.
 const REST_MS = 180;
 const CLOSER = "This file holds the step in blocks; `tfprobe ui` on the run shows them closer.";
 
@@ -42,7 +42,7 @@ export const timelinePage = {
   },
 };
 
-/** Fill a place with one step. `args` are those of the address, and kept as it is. */
+/** Fill a place with one step. `args` are those of the address, and follow it. */
 async function stepShown(place, context, captures, args) {
   const capture = Number(args.capture ?? captures.chosen);
   const base = await context.ask("timeline", { capture });
@@ -132,7 +132,7 @@ async function stepShown(place, context, captures, args) {
     context.go(args, { keep: true });
   }
 
-  /** Where blocks are in view, ask for what is in them. */
+  /** If blocks are in view, request their contents. */
   async function detailed({ from_ns, to_ns }) {
     const length = to_ns - from_ns;
     const isBase = base.is_whole || length > 0.7 * (base.window.to_ns - base.window.from_ns);
@@ -186,7 +186,7 @@ async function stepShown(place, context, captures, args) {
     }
   }
 
-  /** Go to a slice of which only the name is known. */
+  /** Go to a slice by its name alone. */
   async function goTo(slice) {
     try {
       const known = await context.ask("timeline-slice", { capture, slice });
@@ -344,7 +344,7 @@ function zoomButtons(view) {
   );
 }
 
-/** Search for a text: what has it stands out, Enter goes from one to the next. */
+/** Search for a text: matches are highlighted, Enter goes from one to the next. */
 function searchBox(context, base, view, args, said, remember, goTo) {
   let hits = null;
   let at = -1;
@@ -405,7 +405,7 @@ function searchBox(context, base, view, args, said, remember, goTo) {
   }
 }
 
-/** What of the slices that are drawn has a text: all that a file can search. */
+/** The drawn slices that contain a text: all that a single file can search. */
 function findInView(found, text) {
   const wanted = text.toLowerCase();
   const has = found.names.map((name) => name.toLowerCase().includes(wanted));
@@ -422,7 +422,7 @@ function findInView(found, text) {
   };
 }
 
-/** What the colours mean: all categories that this step has, the parts with their share of it. */
+/** The legend: all categories in this step, and the parts with their shares of it. */
 function legendOf(base) {
   const met = new Set(base.slices.category);
   const [band] = base.bands;

@@ -1,4 +1,4 @@
-// What is told of one slice of a timeline, and of its longest ones.
+// The details of one slice of a timeline, and the list of the longest ones.
 import { bytes, count, exactTime, NOTHING, percent, time } from "../parts/amounts.js";
 import { called, card, nameOf, swatch } from "../parts/controls.js";
 import { make } from "../parts/elements.js";
@@ -6,8 +6,8 @@ import { table } from "../parts/table.js";
 import { categoryColour } from "../parts/timeline_slices.js";
 
 /**
- * Tell of a slice; `known` is what the server told of it, null before. `goTo(slice)` goes to
- * another.
+ * Describe a slice; `known` is the server's answer about it, null until it arrives. `goTo(slice)`
+ * goes to another.
  */
 export function sliceCard(context, base, slice, known, goTo) {
   if (slice.count > 1) {
@@ -173,7 +173,7 @@ export function longestOf(base, open) {
       { key: "start_ns", title: "From", kind: "time" },
       { key: "lane", title: "Thread or stream" },
       { key: "label", title: "Counts as" },
-      // What TensorFlow tells of an iterator is longer than a line; the slice itself shows it.
+      // TensorFlow's description of an iterator is longer than a line; the slice itself shows it.
       { key: "op", title: "Op", value: (row) => (row.id.startsWith("r") ? row.op : "") },
     ],
   });

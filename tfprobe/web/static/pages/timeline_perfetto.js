@@ -1,11 +1,11 @@
-// The card of the timeline's page that opens a step, or all steps, in Perfetto.
+// The card of the timeline page that opens a step, or all steps, in Perfetto.
 import { bytes, count } from "../parts/amounts.js";
 import { card } from "../parts/controls.js";
 import { isFile } from "../parts/data.js";
 import { make } from "../parts/elements.js";
 import { perfettoIn } from "../parts/perfetto.js";
 
-/** Offer the trace of a step and of all steps; `signal` ends what is open. */
+/** Offer the trace of one step and of all steps; `signal` closes what is open. */
 export function perfettoCard(context, base, signal) {
   if (isFile) {
     return card(
@@ -55,7 +55,7 @@ export function perfettoCard(context, base, signal) {
   }
 }
 
-/** How many slices there are, in words. */
+/** The number of slices, in words. */
 export function slicesText(number) {
   return number === 1 ? "1 slice" : `${count(number)} slices`;
 }

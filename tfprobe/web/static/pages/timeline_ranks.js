@@ -10,7 +10,7 @@ const RANKS_REST_MS = 180;
 const RANKS_IN_TIP = 6;
 
 /**
- * The choice between one process and all ranks; nothing where one process alone recorded the step.
+ * The choice between one process and all ranks; nothing if only one process recorded the step.
  */
 export function ranksChooser(base, args, go) {
   if (base.ranks < 2) return null;
@@ -26,7 +26,7 @@ export function ranksChooser(base, args, go) {
 }
 
 /**
- * Fill a place with the step of all ranks. `head(…)` makes the head of the page with more in it.
+ * Fill a place with the step of all ranks. `head(…)` makes the page's header with more elements.
  */
 export async function ranksShown(place, context, { capture, args, head }) {
   const found = await context.ask("timeline-ranks", { capture });
@@ -99,7 +99,7 @@ export async function ranksShown(place, context, { capture, args, head }) {
         };
   }
 
-  /** Let the peers of a slice stand out, on whatever rank. */
+  /** Highlight the peers of a slice, on all ranks. */
   function mark(slice) {
     const members = slice ? groups.get(groupOf(found, view, slice.slice)) : null;
     view.mark(members ? { ids: members.ids, starts: members.starts } : null);
@@ -169,7 +169,7 @@ function ranksViewOf({ from_ns, to_ns }) {
     : null;
 }
 
-/** The slices of each meeting, by its number. */
+/** The slices of each synchronization event, by its number. */
 function meetingsOf({ slices }) {
   const groups = new Map();
   for (const [at, group] of slices.meeting.entries()) {
@@ -204,7 +204,8 @@ function formatRanks(found) {
 }
 
 /**
- * What a meeting's last one is said to be: sure only where it came later than clocks may be wrong.
+ * How to describe the last rank of a synchronization event: certain only if it was late by more
+ * than the clocks may be wrong.
  */
 function lastRank({ last_title: last, behind_ns: behind, error_ns: error }) {
   if (last === null || behind === null) return null;

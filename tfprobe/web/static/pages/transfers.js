@@ -1,4 +1,4 @@
-// Data moved per step: over the bus, in collectives, between tasks; and what waits for that.
+// Data moved per step: over the bus, in collectives, between tasks; and what waits for it.
 import { byteRate, bytes, count, percent, plainNumber, time } from "../parts/amounts.js";
 import { bars } from "../parts/charts.js";
 import {
@@ -270,7 +270,7 @@ function transfersCauses({ transfers, by, sampled_steps: steps }, args, context)
   });
 }
 
-/** What another page is asked for, to find there what copied. */
+/** What to search for on another page to find what copied. */
 function transfersSearch(name, by) {
   if (by === "line") return { find: name.replace(/:\d+$/, "").split("/").at(-1) };
   return { by: by === "op" ? "name" : by, find: name.slice(0, 500) };
@@ -454,7 +454,7 @@ function transfersSyncs(syncs) {
   );
 }
 
-/** What there is not, and why, in one place. */
+/** Missing data, with reasons, in one place. */
 function transfersAbsent(reasons) {
   const names = {
     transfers: "Copies",

@@ -1,4 +1,4 @@
-// Where the wall time of a run went: the sentence, the strip of its life, the table of parts.
+// Where the wall time of a run went: the sentence, the strip of its phases, the table of parts.
 import { percent, time } from "./amounts.js";
 import { shortPath } from "./answer.js";
 import { card, nameOf, swatch } from "./controls.js";
@@ -27,7 +27,7 @@ const ACCOUNT_COLOURS = {
   not_known: "other",
 };
 
-/** Make the card of an account, as the document `shares` has it. */
+/** Make the card of an account from the document `shares`. */
 export function accountCard(found) {
   if (found.missing)
     return card("Where the time went", make("p", {}, `Not known: ${found.missing}.`));
@@ -48,7 +48,7 @@ export function accountCard(found) {
   );
 }
 
-/** Say in one line how much of the time was productive, and where most of the rest went. */
+/** One line on how much of the time was productive, and where most of the rest went. */
 export function formatAccount(found) {
   const rest = found.parts
     .filter((each) => each.part !== found.productive)
@@ -63,7 +63,7 @@ export function formatAccount(found) {
   return `${[`${percent(good)} of ${of} were productive steps`, others].filter(Boolean).join("; ")}.`;
 }
 
-/** The place that more than half of a part went to, in brackets. */
+/** The place that accounts for more than half of a part, in brackets. */
 function accountWhere(part) {
   const first = part.of[0];
   if (!first || first.part_ratio <= 0.5) return "";

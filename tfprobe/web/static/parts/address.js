@@ -1,8 +1,9 @@
-// The address holds the state: `#/run/ID/ops?work=3&sort=-total_ns`. Whoever gets it sees the same.
+// The address holds the state: `#/run/ID/ops?work=3&sort=-total_ns`. Opened elsewhere, it shows
+// the same.
 import { fileRun } from "./data.js";
 
 /**
- * What an address says: the run ("" for the list of runs, which no file has), the page and its
+ * Parse an address: the run ("" for the list of runs, which no file has), the page and its
  * arguments.
  */
 export function here() {

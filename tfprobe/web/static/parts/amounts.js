@@ -1,6 +1,6 @@
-// Write numbers for people: with units, in three significant digits. Nothing, and what is no number,
-// is "–". The rules are data that tfprobe/report/format/numbers.py shares, so that a number reads the
-// same on a page and in a terminal.
+// Format numbers for people: with units, in three significant digits. A missing value, or one that
+// is not a number, is "–". The rules are data shared with tfprobe/report/format/numbers.py, so that
+// a number reads the same on a page and in a terminal.
 import NUMBER_RULES from "../../../report/format/number_rules.json" with { type: "json" };
 
 export const NOTHING = NUMBER_RULES.nothing;
@@ -16,7 +16,7 @@ export function time(ns) {
     : `${minus(ns)}${count(Math.floor(minutes / 60))} h ${minutes % 60} min`;
 }
 
-/** A time in as many digits as tell it from one that is `apart_ns` away: 8.1307 ms. */
+/** A time with enough digits to distinguish it from one that is `apart_ns` away: 8.1307 ms. */
 export function exactTime(ns, apart_ns) {
   if (isNothing(ns)) return NOTHING;
   if (ns === 0) return "0";
@@ -44,13 +44,13 @@ export function count(number) {
   return isNothing(number) ? NOTHING : fixed(number, 0);
 }
 
-/** A place in an order: 1st, 2nd, 1,003rd, 11th. */
+/** An ordinal: 1st, 2nd, 1,003rd, 11th. */
 export function ordinal(number) {
   const isTeen = [11, 12, 13].includes(number % 100);
   return `${count(number)}${(!isTeen && ["", "st", "nd", "rd"][number % 10]) || "th"}`;
 }
 
-/** Three digits of a number, for a column of its like: 0.20, 2.00, 12.3, 1,234. */
+/** Three digits of a number, for a column of numbers: 0.20, 2.00, 12.3, 1,234. */
 export function digits(number) {
   if (isNothing(number)) return NOTHING;
   const size = Math.abs(number);
@@ -59,13 +59,13 @@ export function digits(number) {
   return fixed(number, decimalsOf(size, NUMBER_RULES.decimals_from));
 }
 
-/** Three digits of a number without zeros at its end, for a sentence: 0.2, 2, 12.3. */
+/** Three digits of a number without trailing zeros, for a sentence: 0.2, 2, 12.3. */
 export function plainNumber(number) {
   const text = digits(number);
   return text.includes(".") ? text.replace(/\.?0+$/, "") : text;
 }
 
-/** A ratio of 1 as per cent. */
+/** A ratio (0..1) as a percentage. */
 export function percent(ratio) {
   if (isNothing(ratio)) return NOTHING;
   const { least_percent, percent_decimals_from } = NUMBER_RULES;
@@ -84,7 +84,7 @@ export function signedPercent(ratio) {
 const WRITERS = { time, bytes, large, count, ratio: percent, clock };
 
 /**
- * Write a value of a kind: "time" (ns), "bytes", "count", "large", "ratio" (of 1), "clock" (unix
+ * Format a value of a kind: "time" (ns), "bytes", "count", "large", "ratio" (0..1), "clock" (unix
  * ns); others as text.
  */
 export function written(value, kind) {
@@ -92,7 +92,7 @@ export function written(value, kind) {
   return WRITERS[kind] ? WRITERS[kind](value) : String(value);
 }
 
-/** A moment (unix ns) as people here write it. */
+/** A time of day (unix ns) in the browser's locale. */
 export function clock(unix_ns) {
   return isNothing(unix_ns) ? NOTHING : new Date(unix_ns / 1e6).toLocaleString();
 }

@@ -5,11 +5,11 @@ import { partColour } from "./colours.js";
 import { nameOf, swatch } from "./controls.js";
 import { make } from "./elements.js";
 
-// What is less is not worth a word.
+// A smaller part is not mentioned.
 const LEAST_TOLD = 0.01;
 const LEAST_SHOWN = 0.001;
 
-/** Say what most of the time is spent on, and what comes next. */
+/** A sentence on what most of the time is spent on, and what comes next. */
 export function formatAnswer(answer) {
   if (!answer.length) return "The traced steps took no time.";
   const [first, ...others] = answer;
@@ -40,7 +40,7 @@ export function groupsBar(place, groups, { label = "Where a step goes" } = {}) {
   });
 }
 
-/** Make the table of groups and parts; `cycle_ns` adds the time in a step where that is known. */
+/** Make the table of groups and parts; `cycle_ns`, if known, adds the time per step. */
 export function groupsTable(groups, cycle_ns) {
   const headings = ["", "share", ...(cycle_ns ? ["in a step"] : []), "in all"];
   const numbers = (each) => [
@@ -84,7 +84,7 @@ export function groupsTable(groups, cycle_ns) {
   );
 }
 
-/** Make the list of what time went to, each with the line it is at. */
+/** Make the list of what time was spent on, each with its source line. */
 export function causesList(causes) {
   return make(
     "ul",
@@ -116,7 +116,7 @@ export function causesList(causes) {
   );
 }
 
-/** The end of a path, and of an installed file its package, as `page.short_path` writes it. */
+/** The end of a path, for an installed file its package, as `page.short_path` writes it. */
 export function shortPath(path) {
   const inside = path.split(/\/(?:site|dist)-packages\//).at(-1);
   const parts = inside.split("/");

@@ -1,5 +1,5 @@
-// What all charts have in common: they are drawn when their box has a size and is in the document,
-// again when that or the colours change, and are gone when the box is. Pages need not tell them.
+// What all charts share: they are drawn when their box has a size and is in the document, redrawn
+// when the size or the colours change, and removed with the box. Pages need not do anything.
 import { onColours } from "./colours.js";
 import { make } from "./elements.js";
 import { table } from "./table.js";
@@ -61,8 +61,8 @@ export function chartBox(place, { label, height, className = "" }, begin) {
 }
 
 /**
- * What a chart shows as a table, made when it is opened: for keyboards, copying and those who do
- * not see it.
+ * The data of a chart as a table, made when it is opened: for keyboards, copying and screen
+ * readers.
  */
 export function dataOf(place, caption, { columns, rows, csvName }) {
   const details = make("details", { class: "chart-data" }, make("summary", {}, "As a table"));

@@ -11,8 +11,8 @@ const LABEL_CHARACTERS = 80;
 /**
  * Draw shares of wholes, one bar each, with a legend: where a step goes.
  * `stack(place, { label, kind, bars: [{ name, parts: [{ name, value, colour }] }], onOpen })`
- * `colour` is a name of base.css; `onOpen(part, bar)`; a bar is as long as the longest where
- * `wholes` is false, else all are full.
+ * `colour` is a name of base.css; `onOpen(part, bar)`. With `wholes: false` bars are scaled to the
+ * longest, otherwise every bar has the full length.
  */
 export function stack(place, { label, kind = "time", bars, wholes = true, onOpen }) {
   const sums = bars.map((bar) => bar.parts.reduce((sum, part) => sum + (part.value || 0), 0));
@@ -77,10 +77,10 @@ export function stack(place, { label, kind = "time", bars, wholes = true, onOpen
 }
 
 /**
- * Draw columns, one beside the other, of one or more series on top of each other.
+ * Draw columns side by side, with one or more series stacked.
  * `bars(place, { label, x: { title, values }, kind, series: [{ name, values, colour }],
  *   onPick(at) })`
- * `x.values` are texts. Many can be zoomed by the wheel and dragged.
+ * `x.values` are texts. If there are many, the wheel zooms and dragging pans.
  */
 export function bars(place, { label, x, kind = "time", series, height = 240, onPick, csvName }) {
   const element = make("div", { class: "chart" });
@@ -147,10 +147,10 @@ export function bars(place, { label, x, kind = "time", series, height = 240, onP
 }
 
 /**
- * Draw areas as large as amounts, inside each other.
+ * Draw nested areas in proportion to amounts.
  * `treemap(place, { label, kind, root: { name, value, children, colour }, onOpen(node) })`
- * A node's `colour` is a name of base.css, else one by its name; `tip(node)` adds pairs of texts.
- * Click goes into what has children, `onOpen` is told of what has none.
+ * A node's `colour` is a name of base.css; without it, its name determines the colour. `tip(node)`
+ * adds pairs of texts. A click zooms into a node with children and calls `onOpen` for a leaf.
  */
 export function treemap(place, { label, kind = "time", root, height = 380, onOpen, tip }) {
   const element = make("div", { class: "chart" });
@@ -248,11 +248,11 @@ export function treemap(place, { label, kind = "time", root, height = 380, onOpe
 }
 
 /**
- * Draw amounts by two names: ranks x steps.
+ * Draw amounts by two names, such as ranks x steps.
  * `heatmap(place, { label, kind, x: { title, values }, y: { title, values },
  *   cells: [[x, y, amount], …], onPick(x, y) })`
- * `cells` name columns and rows by place; `least`, `most`: ends of the scale, else those of the
- *   amounts.
+ * `cells` refer to columns and rows by index; `least`, `most`: the ends of the scale, by default
+ *   those of the amounts.
  */
 export function heatmap(
   place,
@@ -327,7 +327,7 @@ export function heatmap(
   return ended(element, drawing);
 }
 
-/** Whatever else ECharts can draw: `options()` gives its options, with colours as they are now. */
+/** Anything else ECharts can draw: `options()` returns its options, with the current colours. */
 export function echart(place, { label, height = 240 }, options, { tip, pick } = {}) {
   return chartBox(place, { label, height }, (box) => {
     const chart = echarts.init(box, null, { renderer: "canvas" });

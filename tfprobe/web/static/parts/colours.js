@@ -11,7 +11,7 @@ const colourWatchers = new Set();
 
 /**
  * The value of a colour of base.css: `colour("accent")`, `colour("part-idle")` is "rgb(…)".
- * With `strength` it is mixed into that of cards, pale enough to be written on:
+ * With `strength` it is mixed into the background of cards, pale enough for text on top:
  * `colour("on", 0.4)`.
  */
 export function colour(name, strength = 1) {
@@ -20,7 +20,7 @@ export function colour(name, strength = 1) {
   return colourCache.get(key);
 }
 
-/** The same, but letting through what is below: for areas. */
+/** The same, but translucent, for areas. */
 export function veil(name, strength) {
   return colour(name).replace("rgb(", "rgba(").replace(")", `, ${strength})`);
 }
@@ -32,7 +32,7 @@ export function partColour(part) {
   return ["before", "on", "after", "other"].includes(part) ? part : `part-${part}`;
 }
 
-/** The name of the n-th colour of things that have none of their own. */
+/** The name of the n-th colour for things that have none of their own. */
 export function seriesColour(number) {
   return `series-${(number % SERIES) + 1}`;
 }
@@ -45,30 +45,30 @@ export function nameColour(name) {
   return seriesColour(hash);
 }
 
-/** The values of the colours from little to much, for scales. */
+/** The values of the colours from low to high, for scales. */
 export function heatColours() {
   return Array.from({ length: HEATS }, (_, at) => colour(`heat-${at}`));
 }
 
-/** The value of a colour between little (0) and much (1). */
+/** The value of a colour between low (0) and high (1). */
 export function heat(ratio) {
   const scaled = Math.min(Math.max(ratio, 0), 1) * (HEATS - 1);
   const low = Math.min(Math.floor(scaled), HEATS - 2);
   return colourBetween(colour(`heat-${low}`), colour(`heat-${low + 1}`), scaled - low);
 }
 
-/** Call this when light becomes dark or the other way round; returns how to stop that. */
+/** Call a function when light becomes dark or dark light; returns a function that stops this. */
 export function onColours(watcher) {
   colourWatchers.add(watcher);
   return () => colourWatchers.delete(watcher);
 }
 
-/** "light", "dark", or "" for what the system says. */
+/** "light", "dark", or "" for the system's setting. */
 export function chosenTheme() {
   return document.documentElement.dataset.theme ?? "";
 }
 
-/** Choose "light", "dark" or "", and keep it where the browser lets us. */
+/** Select "light", "dark" or "", and store it if the browser allows. */
 export function chooseTheme(theme) {
   if (theme) document.documentElement.dataset.theme = theme;
   else delete document.documentElement.dataset.theme;
@@ -76,13 +76,13 @@ export function chooseTheme(theme) {
     if (theme) localStorage.setItem(THEME_KEY, theme);
     else localStorage.removeItem(THEME_KEY);
   } catch {
-    // A file may not keep anything, and a browser may forbid it: then the choice lasts as long as
+    // A file cannot store anything, and a browser may forbid it: the choice then lasts as long as
     // the page.
   }
   coloursChanged();
 }
 
-/** Take the theme that was chosen last. */
+/** Apply the theme that was selected last. */
 export function recallTheme() {
   try {
     const kept = localStorage.getItem(THEME_KEY);
@@ -92,14 +92,14 @@ export function recallTheme() {
   }
 }
 
-/** Whether what is shown now is dark. */
+/** Whether the page is dark now. */
 export function isDark() {
   return chosenTheme()
     ? chosenTheme() === "dark"
     : matchMedia("(prefers-color-scheme: dark)").matches;
 }
 
-/** Whether the person wants no motion. */
+/** Whether the user prefers reduced motion. */
 export function isStill() {
   return matchMedia("(prefers-reduced-motion: reduce)").matches;
 }
@@ -116,7 +116,7 @@ function colourNow(name, strength) {
     strength === 1
       ? `var(--${name})`
       : `color-mix(in srgb, var(--${name}) ${100 * strength}%, var(--card))`;
-  // Drawn and read back, because libraries know fewer ways to write a colour than the browser.
+  // Drawn and read back, because libraries understand fewer colour notations than the browser.
   colourPlace.fillStyle = getComputedStyle(colourProbe).color;
   colourPlace.fillRect(0, 0, 1, 1);
   const [red, green, blue] = colourPlace.getImageData(0, 0, 1, 1).data;

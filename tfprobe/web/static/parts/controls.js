@@ -1,11 +1,11 @@
-// Small parts that every page needs: cards, figures, badges, choosers, tabs.
+// Small components for every page: cards, figures, badges, choosers, tabs.
 import { here } from "./address.js";
 import { NOTHING, time } from "./amounts.js";
 import { fill, make } from "./elements.js";
 
 let controlNumber = 0;
 
-/** A new id, for labels and what they label. */
+/** A new id that connects a label to its control. */
 export function freshId(stem = "part") {
   controlNumber += 1;
   return `${stem}-${controlNumber}`;
@@ -16,7 +16,7 @@ export function card(heading, ...children) {
   return make("section", { class: "card" }, heading ? make("h2", {}, heading) : null, ...children);
 }
 
-/** A name from a recording: cut by the width of its place, whole in its title. */
+/** A name from a recording: cut to the available width, in full in its title. */
 export function nameOf(text, attributes = {}) {
   const whole = String(text ?? "");
   return make(
@@ -27,14 +27,14 @@ export function nameOf(text, attributes = {}) {
 }
 
 /**
- * A name for what leads somewhere: it has to be seen, and said by a screen reader, though it may be
- * empty or blank.
+ * A name for a link: visible and readable by a screen reader, though the name may be empty or
+ * blank.
  */
 export function called(text) {
   return /\S/.test(text ?? "") ? text : "(no name)";
 }
 
-/** A dash with the reason why there is no amount. */
+/** A dash with the reason why there is no value. */
 export function missing(reason) {
   return make(
     "span",
@@ -112,7 +112,7 @@ export function check({ label, value, onChange }) {
 }
 
 /**
- * The choice of a work, by its place in the document's `works`; nothing where there is but one.
+ * The choice of a loop, by its index in the document's `works`; nothing if there is only one.
  * `workChooser(context, found.works, found.work)`: changes `work` in the address.
  */
 export function workChooser(context, works, chosen) {
@@ -125,7 +125,7 @@ export function workChooser(context, works, chosen) {
   });
 }
 
-/** What a work is called in one line: its kind, its name, its process, its time. */
+/** The one-line name of a loop: its kind, its name, its process, its time. */
 export function workLabel(work) {
   const name = work.name && work.name !== work.kind ? ` ${work.name.slice(0, 80)}` : "";
   const sampled = work.captures ? "" : ", not traced";
@@ -134,7 +134,7 @@ export function workLabel(work) {
 
 /**
  * Tabs: `tabs({ label: "Views", options: [["table", "Table"], …], value, onChange, show })`.
- * `show(value, panel)` fills the panel of a tab whenever it is chosen.
+ * `show(value, panel)` fills the panel of a tab whenever it is selected.
  */
 export function tabs({ label, options, value, onChange, show }) {
   const panel = make("div", { class: "tab-panel", role: "tabpanel", id: freshId("panel") });
@@ -196,13 +196,14 @@ export function copyButton(text, label = "Copy") {
   return button;
 }
 
-/** Put a text on the clipboard; false where the browser lets nobody. */
+/** Put a text on the clipboard; false if the browser does not allow it. */
 export async function copied(text) {
   try {
     await navigator.clipboard.writeText(text);
     return true;
   } catch {
-    // Pages that are not from this machine or by https have no clipboard: the old way still has.
+    // Pages that come neither from this machine nor by https have no clipboard API, but the old
+    // command still works.
     const area = make("textarea", { readonly: true, class: "hidden-text" });
     area.value = text;
     document.body.append(area);

@@ -1,4 +1,4 @@
-// What the pages of costs share: which cost to look at, the columns of it, trees of places.
+// What the pages of costs share: the choice of a metric, its columns, trees of places.
 import { here } from "./address.js";
 import { count, large, percent, plainNumber, written } from "./amounts.js";
 import { choose, missing, nameOf, tabs, workChooser } from "./controls.js";
@@ -8,7 +8,7 @@ import { flame } from "./flame.js";
 import { isUnknown } from "./session.js";
 import { table } from "./table.js";
 
-/** What a tree can be drawn by: its column, how it is written, what it is called. */
+/** The metrics that a tree can be drawn by: column, format and title. */
 export const METRICS = {
   time: { column: "time_ns", kind: "time", title: "Time" },
   bytes: { column: "bytes", kind: "bytes", title: "Bytes" },
@@ -16,7 +16,7 @@ export const METRICS = {
   params: { column: "params", kind: "large", title: "Parameters" },
 };
 
-/** The choice of what is drawn, of what the recording knows. */
+/** The choice of the metric, of those in the recording. */
 export function metricChooser(found, onChange) {
   const known = Object.entries(METRICS).filter(
     ([name, { column }]) => !(column in found.missing) || name === found.metric,
@@ -29,7 +29,7 @@ export function metricChooser(found, onChange) {
   });
 }
 
-/** What is known of no op, in one line with the reasons; nothing where all is. */
+/** The metrics that are unknown for all ops, in one line with the reasons; nothing if none is. */
 export function unknownCosts(found) {
   const reasons = new Map();
   for (const [name, reason] of Object.entries(found.missing)) {
@@ -45,7 +45,7 @@ export function unknownCosts(found) {
 
 const COLUMN_TITLES = { bytes: "Bytes", float_ops: "FLOPs", params: "Parameters" };
 
-/** The columns of costs that tables have; `whole_ns` is what shares are of. */
+/** The cost columns of tables; shares are relative to `whole_ns`. */
 export function costColumns(
   found,
   { whole_ns, own = true, accelerator = true, total = false } = {},
@@ -126,8 +126,8 @@ export function costColumns(
 }
 
 /**
- * The tree that a document tells in columns; `describe(index, parent)` gives what the page needs of
- * each place.
+ * Build the tree that a document holds in columns; `describe(index, parent)` returns what the page
+ * needs for each place.
  */
 export function placesTree(places, metric, describe) {
   const { column } = METRICS[metric];
@@ -181,8 +181,7 @@ export function rowsBelow(places, top) {
 
 /**
  * Draw a tree of costs as a flame graph or an icicle.
- * `root` is of `placesTree`; `onOpen(node)` is told of a place to zoom to, `onWhole()` of the way
- *   back.
+ * `root` is from `placesTree`; `onOpen(node)` is called to zoom to a place, `onWhole()` to go back.
  */
 export function costFlame(place, root, { label, metric, args, go, onOpen, onWhole, tip, colour }) {
   const { kind } = METRICS[metric];
@@ -222,7 +221,7 @@ export function costFlame(place, root, { label, metric, args, go, onOpen, onWhol
   );
 }
 
-/** A table of what is directly below a place. */
+/** A table of the places directly below a place. */
 export function costTable({
   found,
   rows,
@@ -263,7 +262,7 @@ function foldedText(top, found) {
     : "";
 }
 
-/** The way from the whole to a place: `[[text, args], …]`, the last is where one is. */
+/** The path from the whole to a place: `[[text, args], …]`, the last being the current place. */
 export function breadcrumbs(steps, link) {
   return make(
     "nav",
@@ -286,7 +285,7 @@ export function breadcrumbs(steps, link) {
   );
 }
 
-/** A share of the whole with the amount: "1.20 ms, 34.0 % of all ops". */
+/** An amount with its share of the whole: "1.20 ms, 34.0 % of all ops". */
 export function costOfWhole(value, whole, kind = "time") {
   return whole
     ? `${written(value, kind)}, ${percent(value / whole)} of all ops`
@@ -294,11 +293,11 @@ export function costOfWhole(value, whole, kind = "time") {
 }
 
 /**
- * What a page of costs hands back. `title` is its heading where nothing is recorded; of the
- * arguments of the address `question` takes what is asked, `load` asks it,
- * `draw(found, args, go, { isNew })` shows the answer in `place`, `seen()` when it is there.
- * Of several turns at once only the last is shown; a question without an answer says so in its
- * place.
+ * The object that a page of costs returns. `title` is its heading if nothing is recorded;
+ * `question` selects the arguments of the request from those of the address, `load` sends it,
+ * `draw(found, args, go, { isNew })` shows the answer in `place`, `seen()` is called when it is in
+ * the document. Of several concurrent turns only the last is shown; a request without an answer
+ * says so in its place.
  */
 export async function showing(place, context, { title, question, load, draw, seen }) {
   let args = context.args;

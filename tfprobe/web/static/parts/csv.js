@@ -2,7 +2,7 @@
 import { make } from "./elements.js";
 
 const CSV_UNITS = { time: "ns", bytes: "B", ratio: "ratio", clock: "unix ns" };
-// What a spreadsheet takes for a formula; names of ops and files may begin like one.
+// What a spreadsheet treats as a formula; names of ops and files may begin like one.
 const CSV_FORMULA = /^[=+\-@\t\r]/;
 
 /**
@@ -17,7 +17,7 @@ export function csvOf(columns, rows) {
   return [heading, ...lines].map((cells) => `${cells.map(csvCell).join(",")}\r\n`).join("");
 }
 
-/** Let the browser keep a text as a file. */
+/** Let the browser save a text as a file. */
 export function keepAs(name, text, type) {
   const address = URL.createObjectURL(new Blob([text], { type }));
   make("a", { href: address, download: name }).click();

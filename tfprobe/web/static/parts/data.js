@@ -1,7 +1,7 @@
-// Where documents come from: the server, or the file that this page is in. Nobody else fetches.
+// Where documents come from: the server, or the file that contains this page. Nothing else fetches.
 
 /**
- * A sentence for a person: why there is no document. `status` is that of HTTP, 0 where there is
+ * Why there is no document, as a sentence for the user. `status` is that of HTTP, 0 if there is
  * none.
  */
 export class ApiError extends Error {
@@ -12,24 +12,24 @@ export class ApiError extends Error {
 }
 
 const inFile = document.getElementById("recording");
-// `answers` has the place in `documents` of each question's answer, `troubles` a sentence for those
-// that have none.
+// `answers` has the index in `documents` of each request's answer, `troubles` a sentence for
+// requests without an answer.
 const recording = inFile ? JSON.parse(inFile.textContent) : null;
 
-/** Whether this page is a file that somebody sent. */
+/** Whether this page is a single file rather than served. */
 export const isFile = recording !== null;
 
-/** The run that this file holds; "" where a server answers. */
+/** The run in this file; "" if a server answers. */
 export const fileRun = recording?.run ?? "";
 
-// A page is asked for before the browser has gone through the libraries, which takes as long as an
-// answer; no page has its answer, and draws, before they are there.
+// A page is requested before the browser has parsed the libraries, which takes as long as an
+// answer; no page receives its answer and draws before they are loaded.
 const librariesRead = new Promise((done) => {
   if (document.readyState === "complete") done();
   for (const event of ["DOMContentLoaded", "load"]) addEventListener(event, done, { once: true });
 });
 
-/** Ask for a document: `ask("run/ID/ops", { work: 3 })`. Throws Trouble. */
+/** Request a document: `ask("run/ID/ops", { work: 3 })`. Throws ApiError. */
 export async function ask(name, args = {}, { signal } = {}) {
   return isFile ? fromFile(name, args) : fromServer(keyOf(name, args), signal);
 }
@@ -48,7 +48,7 @@ async function fromFile(name, args) {
   const key = keyOf(name, args);
   if (Object.hasOwn(recording.troubles, key)) throw new ApiError(recording.troubles[key]);
   if (Object.hasOwn(recording.answers, key)) return inFileAt(key);
-  // Who names the work that is shown anyway asks for the same.
+  // Naming the loop that is shown by default requests the same document.
   const { work, ...others } = args;
   const bare = keyOf(name, others);
   const found =
@@ -59,11 +59,11 @@ async function fromFile(name, args) {
 
 function inFileAt(key) {
   const found = recording.documents[recording.answers[key]];
-  // Pages may sort what they get: each gets its own.
+  // Pages may sort what they receive, so each receives its own copy.
   return typeof found === "string" ? unpacked(found) : JSON.parse(JSON.stringify(found));
 }
 
-/** Big documents are deflated, and stand in the file in base64. */
+/** Large documents are deflated and in base64. */
 async function unpacked(text) {
   if (typeof DecompressionStream === "undefined") {
     throw new ApiError(
@@ -79,14 +79,14 @@ async function fromServer(key, signal) {
   const found = await fetched(key, { signal, headers: { Accept: "application/json" } });
   await librariesRead;
   if (found === null) throw new ApiError("The server's answer cannot be read.");
-  // A run that holds no such answer: the sentence is all there is.
+  // The run has no such answer: the sentence is all there is.
   if (found.missing && Object.keys(found).length === 1) throw new ApiError(found.missing, 404);
   return found;
 }
 
 /**
- * Bring the server something, `post("run/ID/sample", { steps: 5 })`; returns what it says, null for
- * nothing. Throws Trouble.
+ * Send a request to the server, `post("run/ID/sample", { steps: 5 })`; returns its answer, null if
+ * empty. Throws ApiError.
  */
 export function post(name, content) {
   return fetched(name, { method: "POST", body: JSON.stringify(content) });
@@ -108,7 +108,7 @@ async function fetched(key, options) {
   throw new ApiError(found?.error ?? `The server answered ${response.status}.`, response.status);
 }
 
-/** Ask the server for bytes as they are. Throws Trouble. */
+/** Request raw bytes from the server. Throws ApiError. */
 export async function askBytes(address, { signal } = {}) {
   let response;
   try {

@@ -1,14 +1,14 @@
-// Show a page anew in its place, as seldom as it takes long, and so that a person does not lose
-// theirs.
+// Update a page in place: less often the longer an update takes, and without the user losing their
+// place.
 
-// A page that takes a second to make is made every tenth second at most: jobs run on the same
+// A page that takes a second to draw is drawn every tenth second at most: jobs run on the same
 // machine.
 const REST_RATIO = 9;
 const LEAST_MS = 1000;
 
 /**
- * Return a function that requests an update: `update` is called soon, never twice at a time, and not
- * again before a rest. What is asked for meanwhile is asked once, with all that was asked joined.
+ * Return a function that requests an update: `update` is called soon, never concurrently, and not
+ * again before a pause. Requests made meanwhile are joined into one.
  */
 export function throttled(update) {
   let waiting = null;
@@ -40,7 +40,7 @@ export function throttled(update) {
   };
 }
 
-/** Whether a person is in the middle of something that a new page would take away. */
+/** Whether the user is in the middle of something that an update would interrupt. */
 export function isBusyIn(place) {
   const now = document.activeElement;
   if (document.querySelector("dialog[open]") || String(getSelection())) return true;
@@ -48,7 +48,7 @@ export function isBusyIn(place) {
 }
 
 /**
- * Put new content in the place of the old one; scroll positions and the focus stay where they were.
+ * Replace the old content by new content; scroll positions and the focus are preserved.
  */
 export function replaceInPlace(place, content) {
   const old = place.firstElementChild;
@@ -72,7 +72,7 @@ export function replaceInPlace(place, content) {
 }
 
 /**
- * The way from an element to one inside it, as places among children; null where it is not inside.
+ * The path from an element to a descendant, as indices of children; null if it is not inside.
  */
 function domPath(root, element) {
   if (!root.contains(element) || root === element) return null;

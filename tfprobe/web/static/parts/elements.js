@@ -1,9 +1,8 @@
-// Make elements. Text only ever becomes text: nothing here, or anywhere else, parses a name as
-// HTML.
+// Create elements. Text only ever becomes text: nothing here or elsewhere parses a name as HTML.
 
 /**
- * Make an element: `make("a", { href: "#/" }, "all runs")`.
- * Attributes that are null or false are left out; `onclick` and its kin take functions; `style`
+ * Create an element: `make("a", { href: "#/" }, "all runs")`.
+ * Attributes that are null or false are left out; `onclick` and the like take functions; `style`
  * takes an object.
  */
 export function make(tag, attributes = {}, ...children) {
@@ -17,7 +16,7 @@ export function make(tag, attributes = {}, ...children) {
   return element;
 }
 
-/** As `make`, for the elements of a drawing. */
+/** Like `make`, for SVG elements. */
 export function draw(tag, attributes = {}, ...children) {
   const element = document.createElementNS("http://www.w3.org/2000/svg", tag);
   setAttributes(element, attributes);
@@ -25,7 +24,7 @@ export function draw(tag, attributes = {}, ...children) {
   return element;
 }
 
-/** Put these children in the place of those that an element has. */
+/** Replace the children of an element. */
 export function fill(element, ...children) {
   element.replaceChildren(
     ...children
@@ -35,7 +34,7 @@ export function fill(element, ...children) {
   return element;
 }
 
-/** As `fill`, unless somebody is at work in it: the focus is there, or a table was opened. */
+/** Like `fill`, unless it is in use: it has the focus, or a table in it was opened. */
 export function refill(element, ...children) {
   const isUsed = element.contains(document.activeElement) || element.querySelector("details[open]");
   return isUsed ? element : fill(element, ...children);

@@ -1,16 +1,16 @@
-// One finding: what it is and wins, what to do, and links that land on the evidence.
+// One finding: what it is, its gain, what to do, and links to the evidence.
 import { bytes, percent, time } from "./amounts.js";
 import { badge, copied, nameOf } from "./controls.js";
 import { make } from "./elements.js";
 
-/** Say what following a finding wins. */
+/** A sentence on the gain from following a finding. */
 export function formatGain(gain) {
   if (gain.missing) return gain.missing;
   const likely = gain.low_ns ? `, likely ${percent(gain.low_ratio)}` : "";
   return `at most ${percent(gain.high_ratio)} (${time(gain.high_ns)} of ${time(gain.of_ns)})${likely}`;
 }
 
-/** Make the bar of a gain: what is likely, and the bound, of the time of the loop. */
+/** Make the bar of a gain: the likely part and the bound, as shares of the loop's time. */
 export function gainBar(gain) {
   if (gain.missing) return null;
   const width = (ratio) => `${(100 * Math.min(Math.max(ratio, 0), 1)).toFixed(2)}%`;
@@ -22,7 +22,7 @@ export function gainBar(gain) {
   );
 }
 
-/** Make what is to be done: code in it is copied by a click. */
+/** Make the list of what to do; a click copies code in it. */
 export function actionOf(finding) {
   return make(
     "p",
@@ -32,7 +32,7 @@ export function actionOf(finding) {
   );
 }
 
-/** Make a finding in short: for the overview. */
+/** Make the short form of a finding, for the overview. */
 export function shortFinding(finding, link) {
   return make(
     "article",
@@ -50,7 +50,7 @@ export function shortFinding(finding, link) {
   );
 }
 
-/** Make a finding with all that it goes by. */
+/** Make a finding with all of its evidence. */
 export function wholeFinding(finding, link, { id, isTarget = false } = {}) {
   const who = formatSubject(finding.subject);
   return make(
@@ -102,7 +102,7 @@ function evidenceOf(each, link) {
         : each.ratio !== undefined
           ? percent(each.ratio)
           : "";
-  // Steps that are named are links: once is enough.
+  // Steps that are named are links: one link each is enough.
   const isOfSteps =
     each.links.filter((one) => one.page === "steps" && one.args.step !== undefined).length > 1;
   const text =

@@ -7,21 +7,20 @@ import { hideTip, showTip } from "./tip.js";
 
 const FRAME_PX = 19;
 const LEAST_FRAME_PX = 1.5;
-// The library walks by recursion; no call stack is deeper than this in any Python.
+// The library recurses; no call stack in Python is deeper than this.
 const DEEPEST = 900;
 const FRAME_CHARACTERS = 300;
 
 /**
  * Draw a tree of amounts: `flame(place, { name, value, children }, { label, kind, inverted, … })`.
  *
- * A node's `value` is its whole, with that of its children; nodes may carry what else the page
- * needs.
- * `label`: what it shows; `kind`: of the values, "time" where absent
+ * A node's `value` includes that of its children; nodes may carry anything else the page needs.
+ * `label`: what it shows; `kind`: the kind of the values, "time" by default
  * `inverted`: true for an icicle, the root on top
- * `onOpen(node)`: was chosen by click or Enter, and zoomed to; `onSearch(text)`: for the address
- * `onWhole()`: the whole was asked for, by the button or Escape: of a page that draws parts of it
- * `tip(node)`: pairs of texts beside amount and share; `colour(node)`: a name of base.css
- * `search`: the text that is marked at first; `csvName`: the file of its table
+ * `onOpen(node)`: selected by click or Enter, and zoomed to; `onSearch(text)`: for the address
+ * `onWhole()`: the whole was requested, by the button or Escape, on a page that draws parts of it
+ * `tip(node)`: pairs of texts besides amount and share; `colour(node)`: a name of base.css
+ * `search`: the text that is highlighted at first; `csvName`: the file of its table
  * Returns `{ search(text), reset(), update(root), destroy() }`.
  */
 export function flame(
@@ -220,8 +219,8 @@ export function flame(
 }
 
 /**
- * The library's node: what is drawn, what is searched, and the page's own. Deeper ones are left
- * out.
+ * The library's node: what is drawn, what is searched, and the page's own node. Deeper nodes are
+ * left out.
  */
 function framed(root) {
   const top = flameNode(root);

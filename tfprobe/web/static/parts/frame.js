@@ -1,4 +1,4 @@
-// The frame around all pages: the way past it, the run's header, the navigation, and the keys.
+// The frame around all pages: the skip link, the run's header, the navigation, and the keys.
 import { addressOf } from "./address.js";
 import { clock } from "./amounts.js";
 import { chooseTheme, isDark, onColours, recallTheme } from "./colours.js";
@@ -8,10 +8,10 @@ import { draw, fill, make } from "./elements.js";
 
 /**
  * Make the frame for these pages. `put(main)` builds it into the document around a place,
- * `turn(address, page)` says where we are, `describe(header)` what run this is (the document
+ * `turn(address, page)` shows the current position, `describe(header)` the run (from the document
  *   "header"),
- * `leaveOut(run, sentence)` that pages are not made of all of it.
- * `acts` is the place for buttons about the whole run, at the right of the head.
+ * `leaveOut(run, sentence)` that pages do not cover all of it.
+ * `acts` is the place for buttons about the whole run, at the right of the header.
  */
 export function frameOf(pages) {
   recallTheme();
@@ -80,7 +80,7 @@ export function frameOf(pages) {
 }
 
 function pageLink(address, each, page) {
-  // A work that was chosen stays chosen from page to page.
+  // A selected loop stays selected from page to page.
   const kept = address.args?.work ? { work: address.args.work } : {};
   return make(
     "a",
@@ -157,7 +157,7 @@ function keysDialog() {
   return dialog;
 }
 
-// When `g` was pressed last, by the clock of events.
+// When `g` was last pressed, by the clock of events.
 let frameGoes = -Infinity;
 
 function pressedKey(event, pages, { address, page }, keys) {
@@ -177,7 +177,7 @@ function pressedKey(event, pages, { address, page }, keys) {
   event.preventDefault();
 }
 
-/** Go to the next page whose title begins with a letter: the same keys again find the one after. */
+/** Go to the next page whose title begins with a letter, again to the one after. */
 function goTo(pages, address, page, letter) {
   const turned = [...pages.slice(pages.indexOf(page) + 1), ...pages];
   const found = turned.find((each) => each.title.toLowerCase().startsWith(letter.toLowerCase()));

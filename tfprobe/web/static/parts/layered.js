@@ -1,4 +1,4 @@
-// Drawings of graphs in layers, by dagre and d3: zoom, drag, and a walk by the keys.
+// Layered drawings of graphs, by dagre and d3: zoom, drag, and keyboard navigation.
 import { colour, heat, onColours } from "./colours.js";
 import { draw, fill, make } from "./elements.js";
 
@@ -7,19 +7,19 @@ const LETTER_PX = 7.7;
 const NODE_LETTERS = 30;
 const NARROWEST = 76;
 const WIDEST_LINE = 5;
-// Smaller than this nobody can read.
+// Text below this scale is unreadable.
 const READABLE = 0.6;
-// Larger graphs are laid out by the quick way of ranking.
+// Larger graphs are laid out by the fast ranking algorithm.
 const MANY_NODES = 120;
 const NEXT_BY_KEY = { ArrowUp: [0, -1], ArrowDown: [0, 1], ArrowLeft: [-1, 0], ArrowRight: [1, 0] };
 
 /**
- * Draw nodes in layers, what flows downwards: `layered(place, { label, nodes, edges, … })`.
+ * Draw nodes in layers, with flows going down: `layered(place, { label, nodes, edges, … })`.
  *
  * `nodes`: `[{ label, note, heat, kind, title }]`, the most important first: two lines of text, 0
  *   to 1, "scope", "op" or "outside"
- * `edges`: `[{ from, to, width, dashed, title }]`: places of nodes, 0 to 1
- * `onChoose(at)`: got the focus or was clicked; `onEnter(at)`: Enter or a double click;
+ * `edges`: `[{ from, to, width, dashed, title }]`: indices of nodes, width from 0 to 1
+ * `onChoose(at)`: received the focus or was clicked; `onEnter(at)`: Enter or a double click;
  *   `onLeave()`: Backspace
  * Returns `{ choose(at), whole() }`.
  */
@@ -172,8 +172,8 @@ export function layered(place, { label, nodes, edges, height = 560, onChoose, on
   function whole() {
     const [width, tall] = [svg.clientWidth || 900, svg.clientHeight || height];
     const size = Math.min(1.15, (width - 24) / laid.width, (tall - 24) / laid.height);
-    // Of a graph that is much too large what stands around its first node is shown: one can read
-    // it.
+    // For a graph that is much too large, show the surroundings of its first node, which are
+    // readable.
     const readable = Math.max(size, READABLE);
     const first = laid.nodes[0] ?? { x: 0, y: 0 };
     const left = placed(width, laid.width * readable, first.x * readable);
@@ -190,7 +190,7 @@ export function layered(place, { label, nodes, edges, height = 560, onChoose, on
   }
 }
 
-/** Where to begin to draw in a room: in its middle, or so that what matters is there. */
+/** Where to start drawing in the available space: centred, or so that the focus is visible. */
 function placed(room, size, matters) {
   if (size <= room) return (room - size) / 2;
   return Math.min(12, Math.max(room - size - 12, room / 2 - matters));
@@ -241,7 +241,7 @@ function shortLabel(text) {
   return `${text.slice(0, half)}…${text.slice(-half)}`;
 }
 
-/** The nearest node in a direction, sideways counting double; -1 where there is none. */
+/** The nearest node in a direction, sideways distance counting double; -1 if there is none. */
 function nextNode(boxes, from, [right, down]) {
   let best = -1;
   let least = Infinity;
@@ -255,7 +255,7 @@ function nextNode(boxes, from, [right, down]) {
   return best;
 }
 
-/** Pale enough to be written on. */
+/** Pale enough for text on top. */
 function mixedHeat(ratio) {
   return heat(0.08 + 0.47 * ratio);
 }

@@ -11,22 +11,22 @@ const BINARY_STEPS = Array.from({ length: 60 }, (_, at) => 2 ** at);
 /**
  * Draw series over one axis: `lines(place, { label, x, series, … })`.
  *
- * `label`: what it shows, for those who do not see it; `height`: in pixels
+ * `label`: what it shows, for screen readers; `height`: in pixels
  * `x`: `{ title, kind, values }`, ascending; kind "count" (steps), "time" (ns) or "clock" (unix ns)
  * `series`: `[{ name, values, kind, colour, steps, points, filled, dashed }]`
  *   kind: "time", "bytes", "count", "large" or "ratio": one axis each, two at most
- *   colour: a name of base.css; values: null where there is none
+ *   colour: a name of base.css; values: null for gaps
  *   steps: drawn as stairs; points: only points, no line; filled: the area below
- * `marks`: `[{ x, text, colour }]`, lines from top to bottom; `outliers`: places in the first
- *   series
- * `bands`: `[{ from, to, text, colour }]`, stretches of x with a pale ground and a strip at the
- *   foot
- * `from`: "zero" (the axes begin there, the default) or "least"
- * `most`: where the first axis ends; what lies beyond is cut off, outliers stand at its edge
- * `zoom`: `[least, most]` of x shown; `onZoom(least, most)` is told, `onZoom(null, null)` for all
+ * `marks`: `[{ x, text, colour }]`, vertical lines; `outliers`: indices into the first series
+ * `bands`: `[{ from, to, text, colour }]`, ranges of x with a pale background and a strip at the
+ *   bottom
+ * `from`: "zero" (where the axes begin by default) or "least"
+ * `most`: the end of the first axis; values beyond it are cut off, outliers are drawn at its edge
+ * `zoom`: the range `[least, most]` of x shown; `onZoom(least, most)` is called when it changes,
+ *   with `(null, null)` for all
  * `onPick(at)`: a point was clicked, or Enter pressed on it
  * `csvName`: the file of its table
- * Returns `{ update(changed), destroy() }`; `update` takes some of these options anew.
+ * Returns `{ update(changed), destroy() }`; `update` accepts new values of some of these options.
  */
 export function lines(place, options) {
   let now = { height: 220, marks: [], bands: [], outliers: [], from: "zero", ...options };

@@ -1,16 +1,16 @@
-// What is new in runs, as the server tells it: nothing in a file, and nothing while nobody sees the
-// page.
+// Changes in runs, as the server reports them: none in a single file, and none while the page is
+// hidden.
 import { isFile } from "./data.js";
 import { fill, make } from "./elements.js";
 
-// A browser comes again by itself after a loss, but not after a refusal.
+// A browser reconnects by itself after a lost connection, but not after a refusal.
 const AGAIN_MS = 5000;
 const LIVE_STATES = new Set(["running", "stopped"]);
 
 /**
- * Listen for news of all runs. `onNews(news)` is given a Map of run to `{ word, changed }`: what is
- * known of it now (`state`, `steps`, `captures`, `processes`; null when it is gone), and the names
- * of what is not as it was. `onLink(isThere)` is told when the server is lost, and found again.
+ * Listen for changes in all runs. `onNews(news)` receives a Map from run to `{ word, changed }`:
+ * its current facts (`state`, `steps`, `captures`, `processes`; null if it is gone), and the names of
+ * those that changed. `onLink(isThere)` is called when the server is lost and when it is back.
  */
 export function listenForNews(onNews, onLink) {
   if (isFile) return;
@@ -42,8 +42,8 @@ export function listenForNews(onNews, onLink) {
       : [];
     const news = new Map();
     for (const [run, word] of [...Object.entries(words), ...gone]) {
-      // What is heard first is how the page found it, but for what a running job has done
-      // meanwhile.
+      // The first message is the state that the page was opened with, except for what a running
+      // job has done since.
       const changed = isFirst && !isLive(word.state) ? [] : liveChanges(known.get(run), word);
       if (word) known.set(run, word);
       else known.delete(run);
@@ -52,21 +52,21 @@ export function listenForNews(onNews, onLink) {
     if (news.size) onNews(news);
   }
 
-  // A browser has six connections to a server for all of its tabs; this one is one of them.
+  // A browser opens at most six connections to a server for all of its tabs; this is one of them.
   document.addEventListener("visibilitychange", () =>
     document.hidden ? close() : (source ?? open()),
   );
   if (!document.hidden) open();
 }
 
-/** Whether a run of this state may still grow. */
+/** Whether a run in this state may still grow. */
 export function isLive(state) {
   return LIVE_STATES.has(state);
 }
 
 /**
- * The mark in the frame that says how new a page is: an element with `state(state)`, `updated()`
- * and `link(isThere)`. Only what a person must hear is announced, not each second.
+ * The mark in the frame that says how recent a page is: an element with `state(state)`, `updated()`
+ * and `link(isThere)`. Screen readers announce only what matters, not each second.
  */
 export function liveMark() {
   const text = make("span", { class: "live-text", "aria-hidden": "true" });

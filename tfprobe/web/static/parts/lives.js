@@ -1,4 +1,4 @@
-// When processes lived and what they did meanwhile, as bars over time.
+// When processes were alive and what they did, as bars over time.
 import { count, time } from "./amounts.js";
 import { dataOf } from "./chart_box.js";
 import { echart } from "./charts.js";
@@ -7,7 +7,7 @@ import { swatch } from "./controls.js";
 import { make } from "./elements.js";
 import { processName, processWord } from "./sentences.js";
 
-// What a process did: how it is called, its colour, and how high its bar is: what others lie in is
+// The activities of a process: title, colour and height of the bar; those that contain others are
 // pale.
 const LIFE_KINDS = {
   train: ["training", "on", 0.9, 0.25],
@@ -29,7 +29,7 @@ const LIFE_PX = 20;
 const LIFE_NARROW_PX = 12;
 
 /**
- * Draw lives, as the document of processes has them:
+ * Draw the lifetimes in the document of processes:
  * `livesChart(place, lives, { onPick(process) })`.
  */
 export function livesChart(place, lives, { onPick } = {}) {

@@ -1,4 +1,4 @@
-// Perfetto's UI in a frame of the page, and the trace that is handed to it. Nothing leaves the machine.
+// Perfetto's UI in a frame of the page, and the trace sent to it. Nothing leaves the machine.
 import { bytes } from "./amounts.js";
 import { ask, askBytes } from "./data.js";
 import { fill, make } from "./elements.js";
@@ -9,7 +9,7 @@ const WAIT_MS = 60_000;
 
 /**
  * Open Perfetto in a place, with the trace of this name ("run/ID/trace?capture=3").
- * Says how far it is in the place; returns `{ close() }`.
+ * Shows its progress there; returns `{ close() }`.
  */
 export function perfettoIn(place, { name, title, signal }) {
   const ended = new AbortController();
@@ -30,7 +30,7 @@ export function perfettoIn(place, { name, title, signal }) {
   return { close };
 
   async function opened() {
-    // An extra of the installation: without it the frame would show an error page.
+    // An optional extra: without it the frame would show an error page.
     await ask("perfetto", {}, { signal: ended.signal });
     const ready = new Promise((done) => frame.addEventListener("load", done, { once: true }));
     frame.src = `${PERFETTO}#!/viewer?mode=embedded`;
@@ -39,7 +39,7 @@ export function perfettoIn(place, { name, title, signal }) {
     fill(said, "Perfetto begins …");
     await ready;
     await answered(frame.contentWindow, ended.signal);
-    // Our own frame, on our own server: nobody else gets the buffer.
+    // Our own frame, on our own server: no one else receives the buffer.
     frame.contentWindow.postMessage(
       { perfetto: { buffer, title, keepApiOpen: true } },
       location.origin,
@@ -53,7 +53,7 @@ export function perfettoIn(place, { name, title, signal }) {
   }
 }
 
-/** Knock until Perfetto answers: it listens some time after its page is loaded. */
+/** Send `PING` until Perfetto answers: it starts to listen some time after its page is loaded. */
 function answered(other, signal) {
   return new Promise((done, failed) => {
     const end = (how) => {

@@ -1,4 +1,4 @@
-// Ask a running job to record its next steps, and say who does.
+// Ask a running job to record its next steps, and show which processes do.
 import { count } from "./amounts.js";
 import { ApiError, post } from "./data.js";
 import { fill, make } from "./elements.js";
@@ -6,7 +6,7 @@ import { fill, make } from "./elements.js";
 const DEFAULT_STEPS = 5;
 const MOST_NAMED = 5;
 
-/** The button for a run, with its dialog: an element with `run(id)`, which hides it for "". */
+/** The button and dialog of a run: an element with `run(id)`, which hides it for "". */
 export function recordButton() {
   const steps = make("input", {
     type: "number",
@@ -78,7 +78,7 @@ export function recordButton() {
   }
 }
 
-/** Who takes the order, who has not answered yet, and why the others do not: one sentence each. */
+/** Which processes accepted, which have not answered yet, and why others refuse. */
 function recordAnswers({ steps, processes }) {
   const what = steps === 1 ? "the next step" : `the next ${count(steps)} steps`;
   const groups = new Map();

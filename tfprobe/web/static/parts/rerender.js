@@ -1,4 +1,4 @@
-// Pages that are drawn anew when their arguments change, or while the run goes on.
+// Pages that are redrawn when their arguments change, or while the run is in progress.
 import { ApiError } from "./data.js";
 import { isBusyIn, replaceInPlace } from "./dom_update.js";
 import { fill, make } from "./elements.js";
@@ -6,8 +6,8 @@ import { fill, make } from "./elements.js";
 /**
  * Draw a page, and give `main.js` what it needs to draw it again.
  * `asked(args)` are the arguments of the document `name`; `content(found, args)` returns elements.
- * Of two answers under way at once the older is thrown away. With `everyMs` the page is drawn again
- * while the run goes on, not more often than that; without, when steps were traced.
+ * If two requests are in flight, the older answer is discarded. With `everyMs` the page is redrawn
+ * while the run is in progress, at most that often; without it, when steps were traced.
  */
 export async function rerender(place, context, { name, query, content, everyMs = 0 }) {
   let args = context.args;
@@ -43,7 +43,7 @@ export async function rerender(place, context, { name, query, content, everyMs =
   return everyMs ? { turn, update } : { turn };
 }
 
-/** The arguments of these names, as far as they are given. */
+/** The arguments of these names that are present. */
 export function argsOf(args, ...names) {
   return Object.fromEntries(names.filter((name) => args[name]).map((name) => [name, args[name]]));
 }

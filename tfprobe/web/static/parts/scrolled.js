@@ -1,22 +1,21 @@
-// Bring back how far a page was scrolled when one comes back to it: it is drawn anew, and grows.
+// Restore the scroll position when the user comes back to a page, which is redrawn and grows.
 
-// Who does one of these goes on from where they are.
+// After one of these the user continues from where they are.
 const TAKEN_OVER = ["keydown", "pointerdown", "touchstart", "wheel"];
 
 /**
- * Follow how far pages in `place` are scrolled. Returns what is to be called whenever the address
- * has another page, before that is drawn.
+ * Track the scroll positions of pages in `place`. Returns a function to call whenever the address
+ * has another page, before that page is drawn.
  */
 export function scrollsKept(place) {
   const tops = new Map();
   let entry = null;
   let wanted = null;
-  // The browser would scroll at once, when the page is not there yet.
+  // The browser would scroll at once, before the page is there.
   history.scrollRestoration = "manual";
   new ResizeObserver(reach).observe(place);
   addEventListener("scroll", () => wanted === null && tops.set(entry, scrollY), { passive: true });
-  // For who loads it again. A browser takes no more than a few of these a second, and none at the
-  // end.
+  // For reloads. A browser accepts only a few of these a second, and none at the end.
   addEventListener(
     "scrollend",
     () => wanted === null && history.replaceState({ entry, top: scrollY }, ""),
@@ -35,7 +34,7 @@ export function scrollsKept(place) {
     entry = known ?? `${Date.now()}.${tops.size}`;
     wanted = tops.get(known) ?? top ?? null;
     history.replaceState({ entry }, "");
-    // What is beside the page may be higher than the window, so that an empty page still is
+    // What is next to the page may be higher than the window, so that even an empty page is
     // scrolled.
     if (wanted === null) scrollTo(0, 0);
   };

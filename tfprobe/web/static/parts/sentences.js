@@ -2,21 +2,21 @@
 import { bytes, count } from "./amounts.js";
 import { make } from "./elements.js";
 
-/** A reason as a sentence: "no step was traced" is "No step was traced." */
+/** Turn a reason into a sentence: "no step was traced" becomes "No step was traced." */
 export function sentence(reason) {
   const text = String(reason ?? "");
   const whole = text.charAt(0).toUpperCase() + text.slice(1);
   return /[.!?]$/.test(whole) ? whole : `${whole}.`;
 }
 
-/** What stands in the place of something that is not there, and why. */
+/** The placeholder for missing content, with the reason. */
 export function absent(reason) {
   return make("p", { class: "soft" }, sentence(reason));
 }
 
 /**
- * What a process is called in one line: its rank, its host, its program where there are several,
- * its number there.
+ * The one-line name of a process: its rank, its host, its program if there are several, and its
+ * number there.
  */
 export function processName(each) {
   const number = each.pid ? `pid ${each.pid}` : null;
@@ -30,14 +30,14 @@ export function processName(each) {
   return where ? `rank ${each.rank} · ${where}` : `rank ${each.rank}`;
 }
 
-/** The same in a word or two, for axes. */
+/** The same in one or two words, for axes. */
 export function processWord(each) {
   if (each.rank !== null && each.rank !== undefined) return `rank ${each.rank}`;
   if (each.program) return each.pid ? `${each.program} (${each.pid})` : each.program;
   return each.pid ? `${each.host} ${each.pid}` : `process ${each.process + 1}`;
 }
 
-/** What comes after all rows that a document has: "and 1,234 more". */
+/** The line below all rows of a document: "and 1,234 more". */
 export function andMore(number, what = "more") {
   return number > 0 ? make("p", { class: "soft small" }, `and ${count(number)} ${what}.`) : null;
 }

@@ -1,25 +1,25 @@
-// Be known to the server: a token is exchanged for a cookie, which no script can read.
+// Authenticate: a token is exchanged for a cookie, which no script can read.
 import { ApiError, isFile, post } from "./data.js";
 import { make } from "./elements.js";
 
 const TOKEN = /^#token=(.+)$/;
 const NOT_KNOWN = 401;
 
-/** Exchange the token that the address holds, if it does, and take it out of the address. */
+/** Exchange the token in the address, if there is one, and remove it from the address. */
 export async function beginSession() {
   const token = TOKEN.exec(location.hash)?.[1];
   if (token === undefined || isFile) return;
-  // At once: what stays there stays in the browser's history, too.
+  // Immediately: what stays in the address also stays in the browser's history.
   history.replaceState(null, "", "#/");
   await exchangeToken(token);
 }
 
-/** Whether an error is that the server does not know who asks. */
+/** Whether an error means that the server did not authenticate the request. */
 export function isUnknown(error) {
   return error instanceof ApiError && error.status === NOT_KNOWN;
 }
 
-/** A form that asks for the token, and calls `known` when it was the right one. */
+/** A form that asks for the token, and calls `known` once it was accepted. */
 export function tokenForm(sentence, known) {
   const field = make("input", {
     id: "token",

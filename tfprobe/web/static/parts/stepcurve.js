@@ -1,5 +1,5 @@
-// Step time over the steps of a work, with what stands out and the phases: for the overview and the
-// page of steps.
+// Step time over the steps of a loop, with outliers and phases: for the overview and the page of
+// steps.
 import { count, ordinal, percent, time } from "./amounts.js";
 import { check, swatch } from "./controls.js";
 import { make } from "./elements.js";
@@ -9,8 +9,8 @@ import { lines } from "./lines.js";
  * Draw the curve of a document's `series`, with its `bands`, `slow_steps` and `sampled_steps`.
  * `stepCurve(place, found, { height, chosen, onPick(step), onZoom(first, end) })`; steps are
  *   numbers.
- * Returns what `lines` returns, and `choose(step)`, `show(series)`, `refresh(found)` with what is
- * new.
+ * Returns what `lines` returns, plus `choose(step)`, `show(series)` and `refresh(found)` for new
+ * data.
  */
 export function stepCurve(
   place,
@@ -65,7 +65,7 @@ export function stepCurve(
   };
 }
 
-/** What the phases are, with their colours; of those that have `total_ns` how long they were. */
+/** The phases with their colours and, where `total_ns` is known, how long they took. */
 export function phaseLegend(phases, whole_ns = 0) {
   return make(
     "ul",
@@ -88,13 +88,13 @@ export function phaseLegend(phases, whole_ns = 0) {
   );
 }
 
-/** Say in a sentence what a curve of so many steps shows. */
+/** A sentence on what a curve of so many steps shows. */
 export function formatBuckets(series) {
   if (series.steps_each === 1) return "";
   return `Each point stands for ${count(series.steps_each)} steps: the slowest, the median and the fastest of them. Drag over a part to see it nearer.`;
 }
 
-/** Say which steps stand out, as `tfprobe steps` says it. */
+/** A sentence on which steps stand out, worded as in `tfprobe steps`. */
 export function formatOutliers(found, what, ofLast = "") {
   if (!found || found.missing) return found?.missing ? `${what}: ${found.missing}.` : "";
   if (!found.count) return `${what}: none of${ofLast} ${count(found.looked_at)} stands out.`;
@@ -112,7 +112,7 @@ export function formatOutliers(found, what, ofLast = "") {
   return `${what}: ${count(found.count)} of${ofLast} ${count(found.looked_at)} took ${time(found.excess_ns)} more than usual, ${percent(found.share_ratio)} of the time${why}.${turns.join("")}`;
 }
 
-/** Say whether steps get slower or faster. */
+/** A sentence on whether steps get slower or faster. */
 export function formatTrend(trend) {
   if (!trend || trend.missing) return "";
   if (!trend.is_significant) return "Trend: none that is significant.";
@@ -173,7 +173,7 @@ function curvePlaces(series, steps) {
   return new Set(within.map((step) => Math.floor((step - series.first_step) / series.steps_each)));
 }
 
-/** Of a point of several steps the slowest that stands out, else the first. */
+/** The slowest step of a point that stands out, else the point's first step. */
 function pickedStep({ found, series }, at) {
   const first = series.step[at];
   const slow = (found.slow_steps?.longest ?? []).find(

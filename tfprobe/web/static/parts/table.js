@@ -1,11 +1,11 @@
-// Tables that sort, filter, download, and stay quick with many rows.
+// Tables that sort, filter, download, and stay fast with many rows.
 import { count, written } from "./amounts.js";
 import { called, freshId, missing, nameOf } from "./controls.js";
 import { csvOf, keepAs } from "./csv.js";
 import { fill, make } from "./elements.js";
 
-// Up to here all rows are there, so that the browser's own search finds them; beyond, those in
-// sight.
+// Up to this number all rows are in the document, so that the browser's own search finds them;
+// beyond it, only visible ones.
 const ALL_ROWS = 500;
 const ROW_PX = 28;
 const ROWS_BEYOND = 20;
@@ -15,19 +15,18 @@ const NUMERIC = new Set(["time", "bytes", "count", "large", "ratio", "number"]);
  * Make a table of rows, each any object. Returns the element, which has `update(rows)`.
  *
  * `columns`: `{ key, title, kind, hint, value, cell, bar, unit, missing, colour, wide }`
- *   kind: "time" (ns), "bytes", "count", "large", "ratio", "number", "clock", or text where absent
- *   value(row): what is sorted, filtered and downloaded; `row[key]` where absent
- *   cell(row): what is shown instead of the written value: an element or a text
- *   bar: true draws it beside the number: ratios against 1, others against the most of the column
+ *   kind: "time" (ns), "bytes", "count", "large", "ratio", "number", "clock"; text by default
+ *   value(row): what is sorted, filtered and downloaded; `row[key]` by default
+ *   cell(row): what is shown instead of the formatted value: an element or a text
+ *   bar: true draws a bar next to the number: ratios against 1, others against the column's maximum
  *   missing(row): why there is no value, for the dash
  * `sort`: "-total_ns" or "name"; `filter`: the text searched for; `onSort(sort)`, `onFilter(text)`
- *   are told what the person chose, for the address.
- * `caption`: what the table is, its heading; `csvName`: the file, without it there is no download;
- * `key(row)`: what tells rows apart; `chosen`: the key of the row that is marked;
+ *   receive the user's choice, for the address.
+ * `caption`: the heading; `csvName`: the file name, without which there is no download;
+ * `key(row)`: identifies a row; `chosen`: the key of the row that is highlighted;
  * `onOpen(row)` or `href(row)`: the first column opens the row;
- * `of`: how many rows there are in the recording, where the document has only the dearest;
- * `tools`: elements to stand in the line above the table; `none`: what to say where there is no
- *   row.
+ * `of`: how many rows the recording has, if the document has only the most expensive;
+ * `tools`: elements for the line above the table; `none`: the text if there is no row.
  */
 export function table({
   columns,
@@ -297,7 +296,7 @@ function searchedText(columns, row) {
   return text.toLowerCase();
 }
 
-/** What is not known comes last, whichever way the rest is sorted. */
+/** Unknown values come last, in either sort order. */
 function compared(one, other, turned) {
   const lacks = (one === null || one === undefined) - (other === null || other === undefined);
   if (lacks || one === null || one === undefined) return lacks;

@@ -1,11 +1,11 @@
-// Draw a timeline on its canvases: slices, the axis with the parts of the step, the small picture
+// Draw a timeline on its canvases: slices, the axis with the parts of the step, and the overview
 // of the whole.
 import { exactTime } from "./amounts.js";
 import { colour, heat, veil } from "./colours.js";
 import { categoryColour, firstFrom, ROW_HEIGHT } from "./timeline_slices.js";
 
 const LABEL_PX = 24;
-// Below this a slice is a line: no edge, no label.
+// Below this width a slice is a line, without edge and label.
 const EDGE_PX = 5;
 const TICK_PX = 110;
 const STEPS = [1, 2, 5];
@@ -13,8 +13,7 @@ export const BAND_HEIGHT = 16;
 export const AXIS_HEIGHT = 22;
 
 /**
- * Give a canvas the size of its box in the pixels of the screen; returns its context, in CSS
- * pixels.
+ * Size a canvas to its box in device pixels; returns its context, in CSS pixels.
  */
 export function contextFor(canvas, width, height) {
   const ratio = devicePixelRatio || 1;
@@ -35,8 +34,8 @@ export function contextFor(canvas, width, height) {
 }
 
 /**
- * Draw the slices in sight. `view` is from when to when, `scroll` how far down; `chosen` and `hits`
- * (or null) are ids of slices, `range` two times or null.
+ * Draw the visible slices. `view` is the window of time, `scroll` the vertical offset; `chosen` and
+ * `hits` (or null) are ids of slices, `range` is two times or null.
  */
 export function drawSlices(
   context,
@@ -73,7 +72,7 @@ function drawRow(context, { slices, row, y, view, width, scale, palette, hits, l
   ) {
     const left = Math.max((starts[at] - view.from_ns) * scale, -1);
     const right = Math.min((ends[at] - view.from_ns) * scale, width + 1);
-    // Of slices within one pixel the first is seen.
+    // Of several slices within one pixel, the first is visible.
     if (right <= drawn && !hits?.has(id[at])) continue;
     const wide = Math.max(right - left, 1);
     drawn = left + wide;
@@ -110,7 +109,7 @@ function drawRow(context, { slices, row, y, view, width, scale, palette, hits, l
   context.globalAlpha = 1;
 }
 
-/** The whole name where it fits, else its last part, else what of that fits. */
+/** The whole name if it fits, else its last part, else as much of that as fits. */
 function drawLabel(context, { text, left, wide, y, letter }) {
   const room = Math.floor((wide - 8) / letter);
   const from = Math.max(left, 0) + 4;
@@ -155,7 +154,7 @@ function drawGrid(context, { view, width, height, scale }) {
     context.fillRect(Math.round((tick - view.from_ns) * scale), 0, 1, height);
 }
 
-/** Draw the axis, and below it what each moment of the step is charged to. */
+/** Draw the axis, and below it what each moment of the step is attributed to. */
 export function drawHead(context, { found, view, width }) {
   const scale = width / (view.to_ns - view.from_ns);
   context.fillStyle = colour("ink-soft");
@@ -185,7 +184,7 @@ export function drawHead(context, { found, view, width }) {
   }
 }
 
-/** Draw how busy each group is over the whole time, and what of it is in view. */
+/** Draw how busy each group is over the whole time, and which part of it is in view. */
 export function drawOverview(context, { found, view, width, height, hits }) {
   const { groups } = found.overview;
   const whole = found.whole;

@@ -1,11 +1,11 @@
-// The slices of a timeline's document, found by row and time; where rows lie, and what colour
-// slices have.
+// The slices of a timeline's document, looked up by row and time; the positions of rows and the
+// colours of slices.
 import { partColour } from "./colours.js";
 
 export const ROW_HEIGHT = 18;
 const GROUP_HEIGHT = 22;
 const TRACK_GAP = 5;
-// Those that are no part of a step's cycle.
+// Categories that are not part of a step's cycle.
 const CATEGORY_COLOURS = {
   background: "other",
   function_call: "series-10",
@@ -16,14 +16,13 @@ const CATEGORY_COLOURS = {
   sent: "series-4",
 };
 
-/** The name of the colour of a category of the document. */
+/** The name of the colour of one of the document's categories. */
 export function categoryColour({ name, group }) {
   return group ? partColour(name) : (CATEGORY_COLOURS[name] ?? "other");
 }
 
 /**
- * Columns of a document as arrays that are quick to look into; `first[row]` is the first slice of a
- * row.
+ * The columns of a document as arrays for fast access; `first[row]` is the first slice of a row.
  */
 export function slicesOf(found) {
   const { row, start_ns, length_ns, id } = found.slices;
@@ -37,7 +36,7 @@ export function slicesOf(found) {
 }
 
 /**
- * The first slice of a row that ends at a time or later; the first of the next row where none does.
+ * The first slice of a row that ends at a time or later; the first of the next row if none does.
  */
 export function firstFrom(slices, row, from_ns) {
   let low = slices.first[row];
@@ -50,7 +49,7 @@ export function firstFrom(slices, row, from_ns) {
   return low;
 }
 
-/** The slice of a row nearest to a time, or -1 where the row has none. */
+/** The slice of a row nearest to a time, or -1 if the row has none. */
 export function nearestIn(slices, row, at_ns) {
   if (slices.first[row] === slices.first[row + 1]) return -1;
   const behind = Math.min(firstFrom(slices, row, at_ns), slices.first[row + 1] - 1);
@@ -59,7 +58,7 @@ export function nearestIn(slices, row, at_ns) {
   return far(before) < far(behind) ? before : behind;
 }
 
-/** Where groups, tracks and rows lie, from the top down; the track of each row. */
+/** The positions of groups, tracks and rows, from the top down; the track of each row. */
 export function layoutOf(found) {
   const groups = [];
   const tracks = [];
@@ -84,7 +83,7 @@ export function layoutOf(found) {
   return { groups, tracks, tops, trackOf, height: y };
 }
 
-/** What is said of a slice of a document: name, op, times; `count` of more than one is a block. */
+/** Describe a slice of a document: name, op, times; a `count` above one marks a block. */
 export function sliceAt(slices, at) {
   const { found } = slices;
   const { name, op, row, category, count, busy_ns, id } = found.slices;

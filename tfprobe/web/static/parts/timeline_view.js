@@ -1,4 +1,4 @@
-// A timeline that is looked at: zoomed by wheel, pinch and keys, dragged, walked through, measured.
+// The interactive timeline: zoom by wheel, pinch and keys, drag, step through slices, measure.
 import { count, exactTime, percent, time } from "./amounts.js";
 import { onColours } from "./colours.js";
 import { nameOf } from "./controls.js";
@@ -29,10 +29,10 @@ const ZOOM_BY = 1.5;
 const PAN_BY = 0.2;
 
 /**
- * Show a document of a step. `onView(view)` is told of every other view, `onPick(told)` of the
- * slice that was chosen (null: none is), `onRange(range)` of two times that are measured,
- * `onHover(told)` of the slice that is pointed at. `tip(told)` may say more of it than is said of
- * any slice, `axis` what times count from.
+ * Show a document of a step. `onView(view)` is called for each new view, `onPick(told)` with the
+ * selected slice (null if none), `onRange(range)` with two times being measured, `onHover(told)`
+ * with the slice below the pointer. `tip(told)` may add to the tip of a slice, `axis` says what
+ * times are relative to.
  * Returns `{ element, put(found), show(view), view(), choose(told), mark(hits), zoom(by),
  *   fit(), destroy() }`.
  */
@@ -165,7 +165,7 @@ export function timelineView(
     });
   }
 
-  /** Look from one time to another, inside the whole. */
+  /** Show the window between two times, within the whole. */
   function show({ from_ns, to_ns }, { isReported = true } = {}) {
     const { whole } = state.slices.found;
     const most = Math.max(whole.to_ns - whole.from_ns, LEAST_NS);
@@ -282,7 +282,7 @@ export function timelineView(
     if (at >= state.slices.first[row] && at < state.slices.first[row + 1]) pick(at);
   }
 
-  /** The slice in the middle of what is seen, below the step itself. */
+  /** The slice in the middle of the view, below the step itself. */
   function middlemost() {
     const middle = (state.view.from_ns + state.view.to_ns) / 2;
     const rows = [...state.layout.tops.keys()].filter(
@@ -306,7 +306,7 @@ export function timelineView(
     show(state.slices.found.view);
   }
 
-  // Pointers: one drags, two pinch, with shift one measures.
+  // Pointers: one drags, two pinch, one with Shift measures.
   const pointers = new Map();
   let drag = null;
 
@@ -439,7 +439,7 @@ export function timelineView(
     choose,
     view: () => state.view,
     shown: () => state.slices,
-    /** Draw another document: of the same step in other detail, or of another step. */
+    /** Draw another document: the same step in different detail, or another step. */
     put(next) {
       const before = state.slices.found;
       state.slices = slicesOf(next);
@@ -447,7 +447,7 @@ export function timelineView(
       if (before.capture !== next.capture) lay();
       draw();
     },
-    /** Let all but these stand back: `{ ids: Set, starts: [ns] }`, or null. */
+    /** Dim all slices but these: `{ ids: Set, starts: [ns] }`, or null. */
     mark(hits) {
       state.hits = hits;
       draw();

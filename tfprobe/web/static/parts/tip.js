@@ -1,11 +1,11 @@
-// The one box that follows the pointer over charts. What it says is text.
+// The one box that follows the pointer over charts. Its content is plain text.
 import { fill, make } from "./elements.js";
 
 const TIP_CHARACTERS = 2000;
 const tipBox = make("div", { class: "tip", role: "tooltip", hidden: true });
 
 /**
- * Show a tip beside a place in the window: a name, and pairs of label and amount.
+ * Show a tip next to a point in the window: a name, and pairs of label and amount.
  * `showTip(event.clientX, event.clientY, "MatMul", [["time", "1.20 ms"]])`
  */
 export function showTip(x, y, name, pairs = []) {
