@@ -191,7 +191,7 @@ def _top(live: dict[str, dict[int, int]], at_us: int, remaining_bytes: int) -> d
             holders.append((amounts[max(before)], name))
     top = {f"Top Allocation {place:02}": "N/A" for place in range(1, _TOP_ALLOCATIONS)}
     place = 0
-    for size, name in sorted(holders, key=lambda each: (-each[0], each[1])):
+    for size, name in sorted(holders, key=lambda holder: (-holder[0], holder[1])):
         # A node with more than the remaining bytes was counted by another allocator.
         if place < _TOP_ALLOCATIONS and size <= remaining_bytes:
             top[f"Top Allocation {place:02}"] = f"{size / 1e6:g} MB from {name}"

@@ -128,7 +128,7 @@ def answer(
 
 def _is_worth_caching(files: Collection[Files]) -> bool:
     return len(files) > 1 or any(
-        each.capture_bytes + each.line_bytes >= UNCACHED_BYTES for each in files
+        file.capture_bytes + file.line_bytes >= UNCACHED_BYTES for file in files
     )
 
 

@@ -238,7 +238,7 @@ def _entered(run: OpenRun, at: str) -> list[str]:
 
 
 def _memory(run: OpenRun) -> Iterator[Arguments]:
-    yield from _looks(*({"by": each} for each in GROUP_KEYS))(run)
+    yield from _looks(*({"by": key} for key in GROUP_KEYS))(run)
     for allocator in _answer(run, "memory").get("allocators", [])[:_MOST_ROWS]:
         yield {"at": allocator["at"]}
 

@@ -101,8 +101,8 @@ def merge_events(parts: Sequence[SynchronizationEvents]) -> SynchronizationEvent
     """
     return join_events(
         [
-            replace(each, process=np.full(len(each), at, dtype=np.int32))
-            for at, each in enumerate(parts)
+            replace(part, process=np.full(len(part), at, dtype=np.int32))
+            for at, part in enumerate(parts)
         ]
     )
 
@@ -113,10 +113,10 @@ def join_events(parts: Sequence[SynchronizationEvents]) -> SynchronizationEvents
     columns: dict[str, list[Any]] = {
         name: [np.empty(0, np.int64)] for name in SynchronizationEvents.DTYPES
     }
-    for each in parts:
-        moved = np.array([texts.position(text) for text in each.strings.values], dtype=np.int32)
+    for part in parts:
+        moved = np.array([texts.position(text) for text in part.strings.values], dtype=np.int32)
         for name, found in columns.items():
-            column = getattr(each, name)
+            column = getattr(part, name)
             found.append(moved[column] if name in SynchronizationEvents.TEXTS else column)
     return _table(texts, {name: np.concatenate(found) for name, found in columns.items()})
 

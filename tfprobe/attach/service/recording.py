@@ -52,8 +52,8 @@ def record(
     """
     with ExitStack() as opened:
         clients = [ServiceClient(service, answer_s=answer_s) for service in services]
-        for each in clients:
-            opened.callback(each.close)
+        for client in clients:
+            opened.callback(client.close)
         if wanted.steps is None:
             watch(wanted.duration_s)
             found = _round(clients, 0, wanted.duration_s, exchange, count_steps)
@@ -69,7 +69,7 @@ def _until(
     count_steps: Callable[[bytes], int],
     watch: Callable[[float], None],
 ) -> tuple[ServiceRecording, ...]:
-    addresses = [each.address for each in clients]
+    addresses = [client.address for client in clients]
     best: Sequence[ServiceRecording | None] = [None] * len(clients)
     first_s = min(max(steps * _FIRST_LOOK_OF_A_STEP_S, _LEAST_LOOK_S), _MOST_LOOK_S)
     duration_s = min(first_s, wanted.duration_s)
@@ -112,13 +112,13 @@ def _round(
     requests = [
         ProfileRequest(f"{number}-{at}", duration_s, exchange) for at in range(len(clients))
     ]
-    waits = [each.begin(request) for each, request in zip(clients, requests, strict=True)]
+    waits = [client.begin(request) for client, request in zip(clients, requests, strict=True)]
     contents = [wait() for wait in waits]
     return [
         None
         if content is None
-        else _recording(each.address, started_unix_ns, duration_s, content, count_steps)
-        for each, content in zip(clients, contents, strict=True)
+        else _recording(client.address, started_unix_ns, duration_s, content, count_steps)
+        for client, content in zip(clients, contents, strict=True)
     ]
 
 

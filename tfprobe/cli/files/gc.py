@@ -106,7 +106,7 @@ def _planned(place: Path, rules: RetentionRules, here: Machine, *, force: bool) 
     why = [None if each is None or (force and each.may_be_forced) else each.why for each in holds]
     lines = [entry.line for entry in entries]
     if rules.size_bytes is not None:
-        lines = [measured(each) for each in lines]
+        lines = [measured(line) for line in lines]
     candidates = [Candidate(run, reason) for run, reason in zip(lines, why, strict=True)]
     ended = [entry.folder for entry, each in zip(entries, holds, strict=True) if each is None]
     left = leftovers(place, ended, here, now_ns)

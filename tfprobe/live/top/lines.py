@@ -113,7 +113,7 @@ def _has(text: str, words: list[str]) -> bool:
 
 def _run_text(run: RunRow) -> str:
     texts = (run.command, run.host, run.user)
-    command, host, user = ("" if isinstance(each, Missing) else each for each in texts)
+    command, host, user = ("" if isinstance(text, Missing) else text for text in texts)
     return f"{' '.join(command)} {host} {user} {run.state} {run.id}".casefold()
 
 

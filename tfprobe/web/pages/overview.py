@@ -149,7 +149,7 @@ def _overhead(processes: Sequence[ProcessReport]) -> Document:
     if not known_costs:
         reasons = [cost.reason for cost in costs if isinstance(cost, Missing)]
         return {"missing": next(iter(reasons), "no process was recorded")}
-    most = max(known_costs, key=lambda each: each.fraction_ratio)
+    most = max(known_costs, key=lambda cost: cost.fraction_ratio)
     return run_report.overhead_document(most)
 
 

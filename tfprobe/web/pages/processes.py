@@ -49,7 +49,7 @@ def document(run: OpenRun, question: Params) -> Document:
 
 def _measure(question: Params) -> Measure:
     word = question.one_of("measure", MEASURES, default="step")
-    return next(each for each in MEASURES if each == word)
+    return next(measure for measure in MEASURES if measure == word)
 
 
 def _group(run: Reading, question: Params) -> tuple[Loop, ...]:

@@ -55,7 +55,7 @@ def document(run: OpenRun, question: Params) -> Document:
 
 def _by(question: Params) -> GroupKey:
     word = question.one_of("by", GROUP_KEYS, default="op")
-    return next(each for each in GROUP_KEYS if each == word)
+    return next(key for key in GROUP_KEYS if key == word)
 
 
 def _loop(run: OpenRun, question: Params) -> Loop | None:

@@ -324,7 +324,7 @@ def met_documents(found: RankTimeline) -> dict[str, Document]:
         (int(number), members)
         for number, members in zip(numbers.tolist(), np.split(order, firsts[1:]), strict=True)
     ]
-    longest = sorted(groups, key=lambda each: -_waited_ns(found, each[1]))[:MOST_MEETINGS]
+    longest = sorted(groups, key=lambda group: -_waited_ns(found, group[1]))[:MOST_MEETINGS]
     return {str(number): event_document(found, members) for number, members in sorted(longest)}
 
 
