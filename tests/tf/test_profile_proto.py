@@ -25,9 +25,9 @@ CHOICES = [
 
 
 @pytest.mark.parametrize(
-    ("job", "work"),
+    ("job", "loop"),
     [
-        # Not the work with most time: that may be one that runs eagerly, which has no code view.
+        # Not the loop with most time: that may be one that runs eagerly, which has no code view.
         (("keras_doors.py", "tf.keras"), "fit m_fit"),
         (("session_doors.py",), "session_run main_step"),
     ],
