@@ -118,7 +118,7 @@ def test_a_job_is_asked_for_samples(window, job) -> None:
     button.press("Enter")
     page.get_by_label("How many").fill("3")
     page.keyboard.press("Enter")
-    page.wait_for_selector(".record-told:has-text('Asked.')")
+    page.wait_for_selector(".record-told:has-text('Requested.')")
 
     while not page.is_visible(".record-told:has-text('Recording the next 3 steps: pid')"):
         job.step(1)

@@ -17,7 +17,7 @@ from tfprobe.web.html_export import page
 from tfprobe.web.opened import OpenRun
 
 RUNS = (*MADE_UP, *(RECORDED if GOLDEN.is_dir() else ()))
-NOT_IN_IT = "This file does not hold that"
+NOT_IN_IT = "This file does not contain that"
 # It needs another run, which is not in the file either.
 OF_TWO = {"compare"}
 

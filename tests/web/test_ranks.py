@@ -59,7 +59,7 @@ def test_a_collective_is_found_by_keys_with_who_came_when(visitor) -> None:
     page.wait_for_selector(".timeline-details table")
 
     details = page.locator(".timeline-details").inner_text()
-    assert "Last to come was" in details
+    assert "Last to arrive: " in details
     assert "rank 2" in details
     assert page.locator(".timeline-details tbody tr").count() == 9
 
@@ -102,7 +102,7 @@ def test_slowest_and_fastest_of_each_step_are_drawn(visitor) -> None:
     """On the page of the processes, of all steps."""
     page = visitor.show(RUN, "processes")
 
-    assert page.locator("h3:text('What the slowest, the middle and the fastest took')").count()
+    assert page.locator("h3:text('Times of the slowest, median and fastest process')").count()
     assert "Slowest most often: rank 2" in page.locator("main").inner_text()
 
 
@@ -113,7 +113,7 @@ def test_pointing_at_a_collective_tells_who_waited(visitor) -> None:
 
     # The second row of the first rank, below its name; all collectives are in the middle.
     page.mouse.move(box["x"] + 0.75 * box["width"], box["y"] + 22 + 18 + 5 + 8)
-    page.get_by_text("last to come").wait_for()
+    page.get_by_text("last to arrive").wait_for()
 
     told = page.locator(".tip").inner_text()
     assert "rank 2" in told

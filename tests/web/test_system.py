@@ -116,7 +116,7 @@ def test_ranks_are_compared_by_the_time_before_steps_too(visitor) -> None:
 
     page.get_by_label("Compare").select_option("between")
     page.wait_for_function("() => location.hash.includes('measure=between')")
-    page.get_by_text("the time before a step was than the median").wait_for()
+    page.get_by_text("the time before a step beyond the median").wait_for()
     chart = page.get_by_role("group", name="Processes side by side")
     chart.wait_for()
 

@@ -121,7 +121,7 @@ function showCode(place, { found, root }, context, args, go) {
     make(
       "p",
       { class: "soft" },
-      "Ops by the lines of Python that made them, when the graph was built: not time that Python took.",
+      "Ops by the lines of Python that created them when the graph was built: not the time of Python itself.",
     ),
     tabs({
       label: "Views",
@@ -138,7 +138,7 @@ function showCode(place, { found, root }, context, args, go) {
       ? make(
           "p",
           { class: "soft" },
-          `Not in this view: ${time(found.unplaced_ns)} of ops that TensorFlow made at no known line.`,
+          `Not in this view: ${time(found.unplaced_ns)} of ops without a known line.`,
         )
       : null,
     unknownCosts(found),
@@ -278,7 +278,7 @@ function codeTable(panel, found, view, context, args, go) {
     make(
       "p",
       { class: "soft small" },
-      "Own is what a line of the job had made, by libraries too; a library has something of its own only where no line of the job called it.",
+      "Own covers what a line of the job created, directly or through libraries; a library has its own costs only where no line of the job called it.",
     ),
   );
 }
@@ -339,7 +339,7 @@ function sourceCard(found, chosen, context, args) {
       "div",
       { class: "row" },
       make("h2", { id: "source-title" }, codePath(found.path)),
-      found.is_changed ? badge("warning", "changed since the job was started") : null,
+      found.is_changed ? badge("warning", "changed since the job started") : null,
       make(
         "span",
         { class: "end row" },
@@ -396,10 +396,10 @@ function sourceLines(found, chosen) {
     {},
     make(
       "th",
-      { scope: "col", title: "of what it and what it called made, in a mean step" },
+      { scope: "col", title: "of ops created by it and what it called, in a mean step" },
       "Time",
     ),
-    make("th", { scope: "col", title: "of what it made itself" }, "Own"),
+    make("th", { scope: "col", title: "of ops that it created itself" }, "Own"),
     make("th", { scope: "col" }, "Line"),
     make("th", { scope: "col" }, `Source, ${count(found.line_count)} lines`),
   );

@@ -17,7 +17,7 @@ export const comparePage = {
     if (isFile)
       return compareSays(
         place,
-        "This file holds one run alone. `tfprobe ui` compares two of a directory; `tfprobe diff A B` does on a terminal.",
+        "This file contains a single run. `tfprobe ui` compares two runs of a directory, `tfprobe diff A B` does so in a terminal.",
       );
     head.append(await compareChooser(context, other));
     if (!other) return compareSays(place, "Choose another run to compare this one with.");
@@ -98,13 +98,13 @@ function compareSummary(found) {
       make("span", { class: "mono soft" }, nameOf(each.id)),
     );
   const verdict = found.is_significant
-    ? "Step times changed, and by more than each recording scatters."
+    ? "Step times changed, by more than the variation within each recording."
     : "No step time changed by more than each recording scatters.";
   const load = found.load
     ? make(
         "p",
         { class: "notice" },
-        `The machine was busy (load ${found.load}): medians and means are others' as much as the job's. Only fast steps are judged.`,
+        `The machine was busy (load ${found.load}): medians and means reflect other programs as much as the job. Only fast steps are compared.`,
       )
     : null;
   return card(
@@ -119,7 +119,7 @@ function compareSummary(found) {
 function compareDifferences(found) {
   if (!found.differences.length) return "";
   return table({
-    caption: "What else differs between them",
+    caption: "Other differences",
     rows: found.differences,
     search: false,
     columns: [
@@ -232,7 +232,7 @@ function compareCosts(caption, rows, title) {
     sort: "",
     csvName: caption.split(",")[0].toLowerCase().replaceAll(" ", "-"),
     search: rows.length > 10,
-    none: "None takes a hundredth of a step.",
+    none: "None takes 1 % of a step.",
     columns: [
       { key: "name", title, value: (row) => row.label ?? row.name },
       { key: "mean_a_ns", title: "A", kind: "time", missing: () => "not there" },

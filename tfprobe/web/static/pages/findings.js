@@ -52,7 +52,7 @@ export const findingsPage = {
 function findingsSummary(found) {
   if (!found.findings.length)
     return found.missing
-      ? `There is nothing to go by: ${found.missing}.`
+      ? `There is no data to check: ${found.missing}.`
       : "No optimization was found.";
   const facts = [
     found.findings.length === 1 ? "1 finding" : `${count(found.findings.length)} findings`,

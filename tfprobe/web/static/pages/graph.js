@@ -59,7 +59,7 @@ function showGraph(place, found, context, args, go) {
       workChooser(context, found.works, found.work),
       found.idle_groups
         ? check({
-            label: `With ${count(found.idle_groups)} that never ran`,
+            label: `Include ${count(found.idle_groups)} that never ran`,
             value: found.idle === "show",
             onChange: (is) => go({ idle: is ? "show" : "" }),
           })
@@ -137,7 +137,7 @@ function groupNote(group, found) {
 }
 
 function groupKind(group) {
-  if (group.kind === "outside") return "outside of this scope";
+  if (group.kind === "outside") return "outside this scope";
   return group.kind === "op" ? (group.op?.type ?? "op") : `scope of ${count(group.nodes)} ops`;
 }
 
@@ -150,7 +150,7 @@ function formatEdge(edge, groups) {
       `${bytes(edge.bytes)}${edge.unknown ? ` and ${count(edge.unknown)} of unknown size` : ""}`,
     );
   if (edge.shapes.length) parts.push(edge.shapes.join(", "));
-  if (edge.is_bridge) parts.push("by what never ran");
+  if (edge.is_bridge) parts.push("through ops that never ran");
   if (edge.waits) parts.push(`${count(edge.waits)} that only wait`);
   return `${groups[edge.from].name} → ${groups[edge.to].name}: ${parts.join("; ")}`;
 }
@@ -163,7 +163,7 @@ function showHint(panel, found) {
       "p",
       { class: "soft" },
       found.groups.length
-        ? "Choose a part of the graph. Enter, or a double click, opens a scope; Backspace leaves it."
+        ? "Select a part of the graph. Enter or a double click opens a scope, Backspace leaves it."
         : "Nothing ran here: show what never ran.",
     ),
   );
@@ -246,7 +246,7 @@ function detailsOf(group, found) {
       ? [
           "outputs",
           op.outputs.map((each, at) =>
-            make("div", { class: "mono" }, each ?? `output ${at}: not known`),
+            make("div", { class: "mono" }, each ?? `output ${at}: unknown`),
           ),
         ]
       : null,
@@ -301,7 +301,7 @@ function flowList(title, edges, otherOf, onPick, found) {
 }
 
 function flowText(edge) {
-  if (edge.is_bridge) return "by what never ran";
+  if (edge.is_bridge) return "through ops that never ran";
   if (!edge.tensors) return "only waits";
   const size = edge.bytes === null ? "" : `, ${bytes(edge.bytes)}`;
   return edge.tensors === 1 && edge.shapes.length === 1

@@ -92,7 +92,7 @@ function inputBottleneck({ pipeline, sources }) {
       : "";
   }
   if (pipeline.bottleneck === null)
-    return "It waits for tf.data; which stage takes the time was not seen.";
+    return "It waits for tf.data; the recording does not show which stage takes the time.";
   const stage = pipeline.stages.find((each) => each.at === pipeline.bottleneck);
   if (!stage) return "";
   const said = pipeline.is_measured
@@ -124,7 +124,7 @@ function inputFigures(item) {
       item.captures === 1 ? "one traced step" : `mean of ${count(item.captures)} traced steps`,
     ),
   ];
-  if (item.fed_bytes) all.push(keyFigure("Fed a step", bytes(item.fed_bytes)));
+  if (item.fed_bytes) all.push(keyFigure("Fed per step", bytes(item.fed_bytes)));
   return figures(...all);
 }
 
@@ -135,7 +135,7 @@ function inputSources(item, args, context) {
     rows: item.sources,
     of: item.sources.length + item.more_sources,
     search: item.sources.length > 8,
-    none: "No wait for input was seen in the traced steps.",
+    none: "The traced steps did not wait for input.",
     columns: [
       { key: "what", title: "What" },
       { key: "kind", title: "Kind", value: (row) => INPUT_KINDS[row.kind] ?? row.kind },
@@ -179,8 +179,8 @@ function inputPipeline(item) {
   if (pipeline.missing) return card("Pipeline of tf.data", absent(pipeline.missing));
   const marked = item.level === "none" ? null : pipeline.bottleneck;
   const buffer = pipeline.is_ahead
-    ? "A buffer above or of the stage that takes longest can hold elements before a step asks."
-    : "No buffer holds elements before a step asks for them: what the pipeline takes, steps wait.";
+    ? "A buffer at or above the slowest stage can hold elements before a step requests them."
+    : "No buffer holds elements before a step requests them: steps wait for all of the pipeline's time.";
   return [
     stageTree(pipeline, marked),
     andMore(pipeline.more_stages, "stages"),
@@ -188,7 +188,7 @@ function inputPipeline(item) {
       "p",
       { class: "soft small" },
       buffer,
-      pipeline.is_of_arrays ? " Keras made this pipeline around arrays." : "",
+      pipeline.is_of_arrays ? " Keras created this pipeline from arrays." : "",
     ),
   ];
 }
@@ -228,7 +228,7 @@ function inputProducers(item) {
 function inputOthers(found, args, context) {
   if (found.judged.length < 2) return null;
   return table({
-    caption: "All recorded works",
+    caption: "All recorded loops",
     csvName: "input-works",
     rows: found.judged,
     key: (row) => row.work,

@@ -112,7 +112,7 @@ function memoryFigures({ chosen, variables, hosts }) {
         keyFigure(
           "Fragmentation",
           percent(chosen.fragmentation_ratio),
-          "of what is free is not in one piece",
+          "of the free memory is fragmented",
         ),
       );
   }
@@ -182,7 +182,7 @@ function memoryChosen(found, args, context) {
   const { chosen } = found;
   return [
     memoryLevel(chosen, context),
-    card("Who holds the peak", ...memoryHolders(found, args, context)),
+    card("What holds the peak", ...memoryHolders(found, args, context)),
     memoryGrowth(chosen),
     memoryPieces(chosen),
   ];
@@ -235,18 +235,18 @@ function memoryLevel(chosen, context) {
 function memorySentence(chosen) {
   const steps =
     chosen.sampled_steps === 1
-      ? "the one step"
-      : `the fullest of ${count(chosen.sampled_steps)} steps`;
+      ? "the traced step"
+      : `the fullest of ${count(chosen.sampled_steps)} traced steps`;
   if (chosen.is_estimate) {
     const unknown = chosen.is_at_least
-      ? ` The sizes of ${count(chosen.unknown_sizes)} of ${count(chosen.sizes)} outputs are not known; the amounts lack them.`
+      ? ` The sizes of ${count(chosen.unknown_sizes)} of ${count(chosen.sizes)} outputs are unknown and not included.`
       : "";
-    return `No allocator was recorded. This is what outputs of ops hold by their sizes, until the last op that reads them has run.${unknown}`;
+    return `No allocator was recorded. Amounts are the sizes of op outputs, each until the last op that reads it has run.${unknown}`;
   }
   const above = chosen.is_absolute
     ? ""
-    : " Amounts are above what was held before the step, which nobody told.";
-  return `The peak is ${bytes(chosen.peak_bytes)}, ${time(chosen.peak.after_ns)} into ${steps} looked at.${above}`;
+    : " Amounts are on top of what was allocated before the step, which is unknown.";
+  return `The peak is ${bytes(chosen.peak_bytes)}, ${time(chosen.peak.after_ns)} into ${steps}.${above}`;
 }
 
 function memoryHolders(found, args, context) {
@@ -326,7 +326,7 @@ function memoryHolderTable({ chosen, by }, args, context, page, linked) {
       {
         key: "shape",
         title: "Largest piece",
-        missing: () => "the recording has no shape of it",
+        missing: () => "the recording does not have its shape",
       },
       { key: "op", title: "Type of op", missing: () => "no op is known" },
     ],
@@ -403,21 +403,21 @@ function memoryPieces(chosen) {
       { key: "name", title: "Op" },
       { key: "bytes", title: "Size", kind: "bytes", bar: true },
       { key: "role", title: "Role", value: (row) => memoryRole(row.role)[0] },
-      { key: "shape", title: "Shape", missing: () => "the recording has no shape of it" },
+      { key: "shape", title: "Shape", missing: () => "the recording does not have its shape" },
       { key: "op", title: "Type of op", missing: () => "no op is known" },
     ],
   });
 }
 
 function memoryVariables(variables) {
-  if (variables.missing) return card("Variables that last", absent(variables.missing));
+  if (variables.missing) return card("Persistent variables", absent(variables.missing));
   return table({
-    caption: "Variables that last",
+    caption: "Persistent variables",
     csvName: "variables",
     rows: variables.list,
     of: variables.list.length + variables.more,
     sort: "-bytes",
-    none: "The graph has no shapes of variables.",
+    none: "The graph does not have the shapes of variables.",
     columns: [
       { key: "name", title: "Variable" },
       { key: "role", title: "Role", value: (row) => memoryRole(row.role)[0] },
@@ -427,7 +427,7 @@ function memoryVariables(variables) {
         title: "Size",
         kind: "bytes",
         bar: true,
-        missing: () => "its type is not known",
+        missing: () => "its type is unknown",
       },
     ],
   });
@@ -459,13 +459,13 @@ function memoryHosts(found, context) {
       kind: "bytes",
     })),
   });
-  box.append(andMore(overTime.more, "processes with lower peaks are in the table alone") ?? "");
+  box.append(andMore(overTime.more, "processes with lower peaks are only in the table") ?? "");
   if (limit)
     box.append(
       make(
         "p",
         { class: "soft small" },
-        `The limit is ${bytes(limit)}, the smaller of the control group's and the machine's.`,
+        `The limit is ${bytes(limit)}, the smaller of those of the control group and the machine.`,
       ),
     );
   return [box, memoryHostTable(found, context)];

@@ -109,7 +109,7 @@ function opsTable(panel, found, context, args, go) {
     title: "In the graph",
     value: (row) => row.in_graph.join(", ") || null,
     cell: (row) => nameOf(row.in_graph.join(", "), { class: "cut narrow" }),
-    hint: "what the graph calls it, before the optimizer fused or replaced it",
+    hint: "its name in the graph, before the optimizer fused or replaced it",
   };
   const typed = { work: args.work, device: args.device, by: "name" };
   panel.append(
@@ -146,7 +146,7 @@ function opsTable(panel, found, context, args, go) {
       make(
         "p",
         { class: "soft small" },
-        "Types are the ops that ran, as in the overview and the findings; the graph's own name of an op that the optimizer fused or replaced stands beside it, and a search finds both.",
+        "Types are those of the ops that ran, as in the overview and the findings. For ops that the optimizer fused or replaced, the name in the graph is shown as well, and a search finds both.",
       ),
     );
   if (found.left)
@@ -154,7 +154,7 @@ function opsTable(panel, found, context, args, go) {
       make(
         "p",
         { class: "soft" },
-        `And ${count(found.left.rows)} more, ${time(found.left.time_ns)} in a mean step together.`,
+        `And ${count(found.left.rows)} more, together ${time(found.left.time_ns)} in a mean step.`,
       ),
     );
   const unknown = unknownCosts(found);
@@ -209,7 +209,7 @@ function opsUnknown(found) {
     make(
       "summary",
       { class: "soft" },
-      `Of which ops the FLOPs are not known, and why (${percent(1 - found.float_ops_coverage.time_ratio)} of the time)`,
+      `Ops with unknown FLOPs, and why (${percent(1 - found.float_ops_coverage.time_ratio)} of the time)`,
     ),
     make(
       "ul",

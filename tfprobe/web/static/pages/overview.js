@@ -157,14 +157,16 @@ function overviewAnswer(found) {
       make(
         "p",
         { class: "soft" },
-        "A step is traced as it runs (`tfprobe run`, or `tfprobe capture` on a job that runs): what it is spent on shows only then. Step times below need no sample.",
+        "Only a traced step shows what its time is spent on (`tfprobe run`, or `tfprobe capture` on a running job). The step times below need no trace.",
       ),
     );
   }
   const steps =
     breakdown.captures === 1 ? "1 traced step" : `${count(breakdown.captures)} traced steps`;
   const of =
-    breakdown.works > 1 ? ` of ${count(breakdown.works)} kinds of step, each by its time` : "";
+    breakdown.works > 1
+      ? ` of ${count(breakdown.works)} kinds of step, weighted by their time`
+      : "";
   const box = card(
     "Where a step goes",
     make("p", { class: "answer" }, formatAnswer(breakdown.answer)),
@@ -314,10 +316,10 @@ function stepSummary(main, link) {
       nameOf(`${main.kind} ${main.name}`),
       main.is_whole
         ? ""
-        : `: of ${count(main.count)} steps the last ${count(main.series.end_step - main.series.first_step)} are remembered.`,
+        : `: the last ${count(main.series.end_step - main.series.first_step)} of ${count(main.count)} steps are kept.`,
     ),
     texts.filter(Boolean).map((text) => make("p", {}, text)),
-    make("p", {}, make("a", { href: link("steps", { work: main.work }) }, "All about steps")),
+    make("p", {}, make("a", { href: link("steps", { work: main.work }) }, "More about steps")),
   ];
 }
 

@@ -41,7 +41,7 @@ function processesContent(found, args, context) {
     processesTable(found, args, context),
     processesLives(found, context),
     processesHardware(found, args, context),
-    found.processes.length > 1 ? null : card("Beside each other", absent(found.ranks.missing)),
+    found.processes.length > 1 ? null : card("Side by side", absent(found.ranks.missing)),
   ];
 }
 
@@ -62,11 +62,11 @@ function processesFigures({ processes, more_processes: more, ranks }) {
       each.middle_ratio > most.middle_ratio ? each : most,
     );
     all.push(
-      keyFigure("The middle of all", time(ranks.median_ns), PROCESS_MEASURES[ranks.measure]),
+      keyFigure("Median of all", time(ranks.median_ns), PROCESS_MEASURES[ranks.measure]),
       keyFigure(
         "Slowest",
         processWord(slowest),
-        `${percent(slowest.middle_ratio)} of the middle; last in ${percent(slowest.slowest_ratio)} of the steps`,
+        `${percent(slowest.middle_ratio)} of the median; last in ${percent(slowest.slowest_ratio)} of the steps`,
       ),
     );
   }
@@ -78,7 +78,7 @@ function processesLate(found, context) {
   const box = make(
     "div",
     {},
-    make("p", { class: "wait", role: "status" }, "Looking who is late …"),
+    make("p", { class: "wait", role: "status" }, "Looking for slow processes …"),
   );
   Promise.all([context.ask("findings"), context.ask("ranks")]).then(
     ([advice, ranks]) => fill(box, processesFindings(advice, ranks, found, context)),
@@ -97,7 +97,7 @@ function processesFindings({ findings }, { stragglers }, { ranks, processes }, c
   return make(
     "p",
     {},
-    badge("good", "nobody"),
+    badge("good", "none"),
     " No process is slower than the others by more than chance.",
   );
 }
@@ -126,7 +126,7 @@ function processesRanks({ ranks, groups }, args, context) {
         })
       : null,
   );
-  const box = card("Beside each other, step by step", tools);
+  const box = card("Side by side, step by step", tools);
   if (!ranks.lanes.length) {
     box.append(absent(ranks.missing));
     return box;
@@ -150,7 +150,7 @@ function processesRanks({ ranks, groups }, args, context) {
     height: Math.min(900, 90 + (ranks.lanes.length > 24 ? 12 : 22) * ranks.lanes.length),
     onPick: (_, row) => context.go({ work: ranks.lanes[row].work }, { page: "steps" }),
   });
-  box.append(andMore(ranks.left_out, "processes, which are faster than these") ?? "");
+  box.append(andMore(ranks.left_out, "processes, which are faster") ?? "");
   processesSpread(box, ranks, context);
   return box;
 }
@@ -166,12 +166,12 @@ function processesSpread(box, { spread, lanes, measure }, context) {
       "h3",
       {},
       measure === "step"
-        ? "What the slowest, the middle and the fastest took"
-        : "The longest, the middle and the shortest time before a step",
+        ? "Times of the slowest, median and fastest process"
+        : "Longest, median and shortest time before a step",
     ),
   );
   lines(box, {
-    label: "Slowest, middle and fastest process at each step",
+    label: "Slowest, median and fastest process at each step",
     height: 190,
     csvName: "spread",
     x: { title: "step", kind: "count", values: spread.step },
@@ -196,7 +196,7 @@ function processesSpread(box, { spread, lanes, measure }, context) {
     make(
       "p",
       { class: "soft small" },
-      `Slowest most often: ${names.get(most) ?? `process ${most + 1}`}, at ${count(often)} of the ${count(spread.step.length)} steps drawn. A point leads to the step of its slowest process.`,
+      `Slowest most often: ${names.get(most) ?? `process ${most + 1}`}, at ${count(often)} of the ${count(spread.step.length)} steps drawn. Click a point to open the step of its slowest process.`,
     ),
   );
 }
@@ -218,9 +218,9 @@ function processesExplained(ranks) {
       : "";
   const what =
     ranks.measure === "step"
-      ? "what a step took in each process, over the median of all at the same step"
-      : "how much longer the time before a step was than the median of all, as a part of the median cycle, on top of 100 %";
-  return `A cell is ${what}: 100 % is as the middle.${column} Steps that were traced are left out.`;
+      ? "the time of a step in each process, divided by the median of all at the same step"
+      : "the time before a step beyond the median of all, as a share of the median cycle, plus 100 %";
+  return `A cell is ${what}: 100 % is the median.${column} Traced steps are left out.`;
 }
 
 /**
@@ -296,7 +296,7 @@ function processesTable(found, args, context) {
         key: "overhead_ratio",
         title: "Overhead",
         kind: "ratio",
-        hint: "what recording took of its time",
+        hint: "share of its time taken by recording",
         missing: (row) => row.missing.overhead_ratio,
       },
       {
@@ -337,7 +337,7 @@ function processesLaneColumns(lanes, ranks) {
   return [
     {
       key: "middle_ratio",
-      title: "Of the middle",
+      title: "Of the median",
       kind: "ratio",
       hint: PROCESS_MEASURES[ranks.measure],
       value: (row) => lanes.get(row.process)?.middle_ratio ?? null,
@@ -347,7 +347,7 @@ function processesLaneColumns(lanes, ranks) {
       key: "slowest_ratio",
       title: "Slowest in",
       kind: "ratio",
-      hint: "the part of the steps in which nobody took longer",
+      hint: "the share of steps in which no process took longer",
       value: (row) => lanes.get(row.process)?.slowest_ratio ?? null,
       missing: why,
     },
@@ -369,7 +369,7 @@ function processesCpus(row) {
 }
 
 function processesLives(found, context) {
-  const box = card("When they lived");
+  const box = card("Lifetimes");
   if (!found.lives.length) {
     box.append(absent("the start of these processes is unknown"));
     return box;
@@ -395,7 +395,7 @@ function processesHardware({ hardware }, args, context) {
           onChange: (host) => context.go({ ...args, host }),
         })
       : null;
-  const head = make("div", { class: "row" }, make("h2", {}, "What they used"), hosts);
+  const head = make("div", { class: "row" }, make("h2", {}, "Resource usage"), hosts);
   if (hardware.missing.processes && hardware.missing.devices) {
     return make(
       "section",
@@ -426,7 +426,7 @@ function processesHardware({ hardware }, args, context) {
       : `GPU ${each.index}`;
   const { accelerators } = hardware;
   grid.append(
-    processesCurves("Accelerators at work", accelerators.utilization_ratio, "ratio", device),
+    processesCurves("Accelerator utilization", accelerators.utilization_ratio, "ratio", device),
     processesCurves("Accelerator memory", accelerators.memory_used_bytes, "bytes", device),
     processesCurves("Power, W", accelerators.power_watts, "large", device),
   );
@@ -449,7 +449,9 @@ function processesCurves(title, curves, kind, nameEach) {
   box.append(
     andMore(
       curves.more,
-      title === "Accelerators at work" ? "that work more, in the table" : "with less, in the table",
+      title === "Accelerator utilization"
+        ? "that are busier, in the table"
+        : "with less, in the table",
     ) ?? "",
   );
   return box;
@@ -514,7 +516,7 @@ function processesDevices({ devices, more_devices: more }) {
       },
       {
         key: "throttle_reasons",
-        title: "Held down by",
+        title: "Throttled by",
         value: (row) =>
           row.throttle_reasons.map((each) => `${each.reason} in ${percent(each.ratio)}`).join(", "),
       },

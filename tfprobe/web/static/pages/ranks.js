@@ -30,7 +30,7 @@ function ranksContent(found, args, context) {
   const timeline = make(
     "a",
     { href: context.link("timeline", { show: "ranks" }) },
-    "one step of all ranks on one clock",
+    "one step in all ranks on one clock",
   );
   const processes = make("a", { href: context.link("processes") }, "the ranks step by step");
   return [
@@ -83,7 +83,7 @@ function ranksFigures({ waits, ranks, processes, machines, clock_error_ns: error
       keyFigure(
         "Most for",
         processWord(worst),
-        `${percent(worst.caused_ns / waits.waiting_ns)} of it; last to ${count(worst.last)} of ${count(worst.matched)} collectives`,
+        `${percent(worst.caused_ns / waits.waiting_ns)} of it; last at ${count(worst.last)} of ${count(worst.matched)} collectives`,
       ),
     );
   all.push(keyFigure("Machines", count(machines), error ? `clocks known to ${time(error)}` : ""));
@@ -102,7 +102,7 @@ function ranksLate({ stragglers, stragglers_in_all: all, processes }) {
       make(
         "p",
         {},
-        badge("good", "nobody"),
+        badge("good", "none"),
         " No rank is slower than the others by more than chance.",
       ),
     );
@@ -118,7 +118,7 @@ export function ranksStraggler(each) {
   const last =
     each.last_ratio === null
       ? ""
-      : ` It came last to ${percent(each.last_ratio)} of ${count(each.matched)} collectives.`;
+      : ` It arrived last at ${percent(each.last_ratio)} of ${count(each.matched)} collectives.`;
   return make(
     "div",
     {},
@@ -132,14 +132,14 @@ export function ranksStraggler(each) {
         make(
           "bdi",
           {},
-          `${each.title} takes ${time(each.excess_ns)} longer than the middle one, ${percent(each.excess_ratio)} of a ${each.measure === "inside" ? "traced step" : "step"}`,
+          `${each.title} takes ${time(each.excess_ns)} longer than the median rank, ${percent(each.excess_ratio)} of a ${each.measure === "inside" ? "traced step" : "step"}`,
         ),
       ),
     ),
     make(
       "p",
       { class: "soft" },
-      `Compared is the time ${RANKS_MEASURES[each.measure] ?? each.measure}, over ${count(each.steps)} steps: ${plainNumber(each.z)} times as far from the middle as ranks usually are.${last}`,
+      `Measured by the time ${RANKS_MEASURES[each.measure] ?? each.measure}, over ${count(each.steps)} steps: ${plainNumber(each.z)} times as far from the median as ranks usually are.${last}`,
     ),
   );
 }
@@ -157,11 +157,11 @@ function ranksSteps({ steps, ranks, work }, context) {
       "p",
       { class: "soft" },
       make("bdi", {}, work),
-      `: what the slowest, the middle and the fastest rank took at each step. Slowest most often: ${names.get(most) ?? `process ${most + 1}`}, at ${count(often)} of ${count(steps.step.length)} steps.`,
+      `: the times of the slowest, median and fastest rank at each step. Slowest most often: ${names.get(most) ?? `process ${most + 1}`}, at ${count(often)} of ${count(steps.step.length)} steps.`,
     ),
   );
   lines(box, {
-    label: "Slowest, middle and fastest rank at each step",
+    label: "Slowest, median and fastest rank at each step",
     height: 200,
     csvName: "rank-steps",
     x: { title: "step", kind: "count", values: steps.step },
@@ -187,7 +187,7 @@ function ranksMap({ waits, processes }, context) {
     make(
       "p",
       { class: "soft" },
-      "A row waits, a column is waited for: the last to come to a collective, or the sender of what is received. A full column keeps all others waiting.",
+      "A row waits for a column: the last rank to arrive at a collective, or the sender of received data. A full column keeps all others waiting.",
     ),
   );
   heatmap(box, {
@@ -200,7 +200,7 @@ function ranksMap({ waits, processes }, context) {
     height: Math.min(760, 96 + (names.length > 20 ? 13 : 22) * Math.max(names.length, 4)),
     onPick: () => context.go({ show: "ranks" }, { page: "timeline" }),
   });
-  box.append(andMore(waits.left_out, "ranks, which have less to do with waiting") ?? "");
+  box.append(andMore(waits.left_out, "ranks, which are less involved in waiting") ?? "");
   return box;
 }
 
@@ -223,20 +223,20 @@ function ranksRows(found, args, context) {
         title: "Step",
         kind: "time",
         hint: "on average",
-        missing: () => "it made no step of the work that is compared",
+        missing: () => "it ran no step of the loop that is compared",
       },
       {
         key: "excess_ratio",
         title: "Longer by",
         kind: "ratio",
-        hint: "than the middle rank at the same step, of a step",
+        hint: "than the median rank at the same step, as a share of a step",
         missing: why("excess_ratio"),
       },
       {
         key: "z",
         title: "z",
         kind: "large",
-        hint: "how far that is, in units of how far ranks usually are from the middle",
+        hint: "that distance, in units of the usual distance of ranks from the median",
         missing: why("z"),
       },
       {
@@ -258,7 +258,7 @@ function ranksRows(found, args, context) {
         key: "last",
         title: "Last to",
         kind: "count",
-        hint: "collectives to which nobody came later",
+        hint: "collectives at which no rank arrived later",
         missing: why("last"),
         cell: (row) =>
           row.last === null
@@ -275,7 +275,7 @@ function ranksRows(found, args, context) {
         key: "hidden_ratio",
         title: "Hidden",
         kind: "ratio",
-        hint: "the part of that time in which it computed as well",
+        hint: "the share of that time in which it also computed",
         missing: why("hidden_ratio"),
       },
     ],
@@ -311,7 +311,7 @@ function ranksServers({ servers }) {
         key: "receiving_ns",
         title: "Waited for it",
         kind: "time",
-        hint: "the time of the receives, which is mostly waiting for what is sent to be made",
+        hint: "the time of the receives, which mostly wait for data to be produced",
         missing: (row) => row.missing.receiving_ns,
       },
       { key: "waits_most", title: "Most" },

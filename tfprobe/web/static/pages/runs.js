@@ -32,7 +32,7 @@ export const runsPage = {
       filter: args.find ?? "",
       onSort: (sort) => go({ ...args, sort }, { keep: true }),
       onFilter: (find) => go({ ...args, find }, { keep: true }),
-      none: "There is no run here yet. Record one: tfprobe run -- python train.py",
+      none: "There are no runs yet. Record one: tfprobe run -- python train.py",
     });
     const problems = make("div");
     const tellProblems = () =>
@@ -78,7 +78,7 @@ function runsColumns() {
       key: "steps",
       title: "Steps",
       kind: "count",
-      hint: "Of the process with most",
+      hint: "Of the process with the most",
       missing: why("steps"),
     },
     {
@@ -94,7 +94,7 @@ function runsColumns() {
       key: "p50_ns",
       title: "Step",
       kind: "time",
-      hint: "Median of the latest 1,024 steps, and how it went",
+      hint: "Median of the latest 1,024 steps, with their curve",
       missing: why("p50_ns"),
       cell: runsStepTime,
     },
@@ -102,14 +102,14 @@ function runsColumns() {
       key: "on_ratio",
       title: "Where",
       kind: "ratio",
-      hint: "Before, on and after the accelerator, by the newest traced steps; sorts by the share on it",
+      hint: "Before, on and after the accelerator, in the newest traced steps; sorted by the share on it",
       cell: runsShares,
     },
     {
       key: "processes",
       title: "Processes",
       kind: "count",
-      hint: "Recorded processes; of a run that goes on, how many of them are there",
+      hint: "Recorded processes; for a run in progress, how many are running",
       cell: runsProcesses,
     },
     { key: "captures", title: "Sampled", kind: "count", hint: "Steps that were traced" },

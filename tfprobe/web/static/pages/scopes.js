@@ -154,7 +154,7 @@ function showScopes(place, { found, root, at }, context, args, go) {
 }
 
 function scopeName(row, context, args) {
-  if (row.path === null) return nameOf(row.name, { title: "its name is too long to be asked for" });
+  if (row.path === null) return nameOf(row.name, { title: "its name is too long to be requested" });
   return make(
     "a",
     { class: "cut", href: context.link("scopes", { ...args, at: row.path, find: "" }) },

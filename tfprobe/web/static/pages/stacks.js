@@ -42,7 +42,7 @@ export const stacksPage = {
     );
     if (found.refusals.length)
       place.append(
-        make("p", { class: "soft small" }, `Not all could be read: ${found.refusals.join("; ")}.`),
+        make("p", { class: "soft small" }, `Some could not be read: ${found.refusals.join("; ")}.`),
       );
     drawStacks(drawing, part, args, go);
     return {};
@@ -88,7 +88,7 @@ function drawStacks(place, part, args, go) {
       onChange: (shape) => go({ shape: shape === "icicle" ? "" : shape }, { keep: true }),
       show: (shape, panel) => {
         if (!root.value)
-          return fill(panel, make("p", { class: "empty" }, "No stack was read in it."));
+          return fill(panel, make("p", { class: "empty" }, "No stack was sampled in it."));
         return flame(panel, root, {
           label: `Python of ${root.name}`,
           inverted: shape === "icicle",

@@ -194,7 +194,7 @@ function stepsCurve(box, context, known, { chosen, pick }) {
     const ofLast = found.is_whole ? "" : " the last";
     const forgotten = found.is_whole
       ? ""
-      : `Of ${count(found.facts.count)} steps the last ${count(found.remembered)} are remembered, from step ${count(found.first_step)} on.`;
+      : `The last ${count(found.remembered)} of ${count(found.facts.count)} steps are kept, from step ${count(found.first_step)} on.`;
     const texts = [
       forgotten,
       formatOutliers(found.slow_steps, "Slow steps", ofLast),
@@ -284,7 +284,7 @@ function stepsPicked(context, known, pick) {
       ? make(
           "button",
           { type: "button", onclick: () => go(sampled) },
-          `The last that was traced: ${count(sampled)}`,
+          `Last traced step: ${count(sampled)}`,
         )
       : null,
   );
@@ -320,8 +320,8 @@ function stepsPicked(context, known, pick) {
           "p",
           { class: "soft" },
           found.remembered
-            ? "Choose a step in the chart or in the table, or type its number."
-            : "No step of this loop is on record.",
+            ? "Select a step in the chart or in the table, or type its number."
+            : "No step of this loop was recorded.",
         ),
       );
       return;
@@ -357,7 +357,7 @@ async function stepsFacts(context, found, step) {
   const marks = [
     facts.is_sampled ? "traced by tfprobe" : "",
     facts.has_raised ? "raised" : "",
-    !facts.is_sampled && !facts.has_raised && facts.counts === false ? "beside a traced step" : "",
+    !facts.is_sampled && !facts.has_raised && facts.counts === false ? "next to a traced step" : "",
   ].filter(Boolean);
   const slow = [
     ["This step", facts.slow],
@@ -369,14 +369,14 @@ async function stepsFacts(context, found, step) {
       keyFigure("It took", time(facts.duration_ns), usual),
       keyFigure(
         "Time before it",
-        facts.gap_ns === null ? missing("nothing is remembered before it") : time(facts.gap_ns),
+        facts.gap_ns === null ? missing("nothing before it was kept") : time(facts.gap_ns),
         facts.usual_gap_ns ? `usually ${time(facts.usual_gap_ns)}` : "",
       ),
       keyFigure("Phase", facts.phase ?? missing("the recording has no start of its process"), ""),
       keyFigure(
         "Began",
         facts.start_unix_ns === null
-          ? missing(facts.start_missing ?? "the recording does not tell when")
+          ? missing(facts.start_missing ?? "the recording does not say when")
           : new Date(facts.start_unix_ns / 1e6).toLocaleTimeString(),
         facts.start_unix_ns === null ? "" : clock(facts.start_unix_ns),
       ),
@@ -403,7 +403,7 @@ function stepsOfCurve({ series, sampled_steps, raised_steps, bands, slow_steps, 
     duration_ns: series.median_ns[at],
     gap_ns: at ? series.gap_ns[at] : null,
     start_unix_ns: null,
-    start_missing: "this file does not hold it",
+    start_missing: "this file does not contain it",
     is_sampled: sampled_steps.includes(step),
     has_raised: raised_steps.includes(step),
     phase: bands.find((band) => band.first_step <= step && step <= band.last_step)?.phase ?? null,
@@ -417,7 +417,7 @@ function stepsOfCurve({ series, sampled_steps, raised_steps, bands, slow_steps, 
 async function stepsParts(context, found, step) {
   const all = await context.ask("parts", { work: found.work });
   if (all.missing)
-    return make("p", { class: "soft" }, `What it was spent on is not known: ${all.missing}.`);
+    return make("p", { class: "soft" }, `What it was spent on is unknown: ${all.missing}.`);
   const has =
     all.steps.find((each) => each.step === step) ??
     (all.recorded > all.steps.length && found.sampled_steps.includes(step)
@@ -436,7 +436,7 @@ async function stepsParts(context, found, step) {
       make("a", { href: context.link("timeline", { capture: has.capture }) }, "Its timeline"),
       has.between_ns === null
         ? ""
-        : `; of the ${time(has.cycle_ns)} ${time(has.between_ns)} lie between it and the next`,
+        : `; ${time(has.between_ns)} of the ${time(has.cycle_ns)} are between it and the next`,
     ),
   );
   if (has.causes.length) box.append(make("h3", {}, "Of these"), causesList(has.causes));
@@ -451,7 +451,7 @@ function stepsMean(all, found) {
     make(
       "p",
       { class: "soft" },
-      `This step was not traced: what it was spent on is not known. The mean of ${count(all.recorded)} that were${nearest === undefined ? "" : `, such as step ${count(nearest)}`}:`,
+      `This step was not traced, so what it was spent on is unknown. The mean of ${count(all.recorded)} that were${nearest === undefined ? "" : `, such as step ${count(nearest)}`}:`,
     ),
   );
   stepsStack(box, all.labels, [{ name: "mean", parts: stepsMeanParts(all) }]);
@@ -512,7 +512,7 @@ function stepsOutliers(found, pick) {
         key: "z",
         title: "z",
         kind: "number",
-        hint: "Robust distance from the median: 3.5 and more stands out",
+        hint: "Robust distance from the median: steps from 3.5 on stand out",
       },
       { key: "why", title: "What happened then" },
     ],
@@ -522,8 +522,8 @@ function stepsOutliers(found, pick) {
 function stepsTimes(found) {
   const box = make("div", { class: "columns" });
   for (const [what, times, unit] of [
-    ["How long steps took", found.step_times, "steps"],
-    ["How long it was between two", found.gap_times, "gaps"],
+    ["Distribution of step times", found.step_times, "steps"],
+    ["Distribution of times between steps", found.gap_times, "gaps"],
   ]) {
     const each = card(what);
     box.append(each);
@@ -559,7 +559,7 @@ function stepsDistribution(box, times, unit) {
     (key) => `${key.slice(0, -3)} ${about}${time(times[key])}`,
   );
   const left = times.left_out
-    ? ` ${count(times.left_out)} that tfprobe disturbed, or that raised, are left out.`
+    ? ` ${count(times.left_out)} that tfprobe disturbed or that raised an exception are left out.`
     : "";
   box.append(
     make(

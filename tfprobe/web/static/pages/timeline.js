@@ -11,7 +11,7 @@ import { ranksChooser, ranksShown } from "./timeline_ranks.js";
 
 // While the user is still zooming, the address is not changed and no request is sent.
 const REST_MS = 180;
-const CLOSER = "This file holds the step in blocks; `tfprobe ui` on the run shows them closer.";
+const CLOSER = "This file has the step in blocks; `tfprobe ui` on the run shows them in detail.";
 
 export const timelinePage = {
   name: "timeline",
@@ -56,7 +56,7 @@ async function stepShown(place, context, captures, args) {
   const details = make("div", {
     class: "timeline-details",
     role: "region",
-    "aria-label": "The slice chosen",
+    "aria-label": "Selected slice",
     "aria-live": "polite",
   });
   const said = make("span", { role: "status", class: "soft" });
@@ -64,7 +64,7 @@ async function stepShown(place, context, captures, args) {
   const hint = make(
     "p",
     { class: "hidden-text", id: "timeline-hint" },
-    "W and S zoom, A and D or arrows move, 0 shows the step, Enter chooses a slice, then arrows walk from slice to slice, Escape lets go. The longest slices stand in a table below.",
+    "W and S zoom, A and D or arrows move, 0 shows the step, Enter selects a slice, then arrows move from slice to slice, Escape clears the selection. The longest slices are in a table below.",
   );
   const view = timelineView(base, {
     label: `Timeline of step ${base.step}, ${time(base.duration_ns)}`,
@@ -103,7 +103,7 @@ async function stepShown(place, context, captures, args) {
     make(
       "p",
       { class: "soft" },
-      "Choose a slice to see what it is: by a click, or by Enter on the timeline. Shift and drag measures.",
+      "Select a slice to see its details, by a click or by Enter on the timeline. Drag with Shift to measure.",
     ),
   );
   if (args.slice) goTo(args.slice);
@@ -173,7 +173,7 @@ async function stepShown(place, context, captures, args) {
 
   async function picked(slice) {
     remember({ slice: slice?.slice ?? null });
-    if (!slice) return fill(details, make("p", { class: "soft" }, "No slice is chosen."));
+    if (!slice) return fill(details, make("p", { class: "soft" }, "No slice is selected."));
     fill(details, sliceCard(context, base, slice, null, goTo));
     if (slice.count > 1) return;
     try {
@@ -253,13 +253,13 @@ function headOf(context, captures, base, args) {
       ? []
       : [
           base.is_shifted
-            ? "Its slices were timed by another clock; the first stands where the step begins."
+            ? "Its slices were timed by another clock; the first is drawn at the start of the step."
             : null,
           base.tracks_left_out
             ? `${count(base.tracks_left_out)} threads with fewer slices are not drawn.`
             : null,
           captures.captures_left_out
-            ? `The newest ${count(captures.captures.length)} traced steps can be chosen; ${count(captures.captures_left_out)} older ones cannot.`
+            ? `The newest ${count(captures.captures.length)} traced steps can be selected, but not the ${count(captures.captures_left_out)} older ones.`
             : null,
         ].filter(Boolean);
   return [
@@ -336,7 +336,7 @@ function zoomButtons(view) {
       "button",
       {
         type: "button",
-        title: "All that was recorded",
+        title: "Everything recorded",
         onclick: () => view.show(view.shown().found.whole),
       },
       "All",
@@ -430,7 +430,7 @@ function legendOf(base) {
   const keys = base.categories.filter((category, at) => met.has(at) || of(category));
   return make(
     "ul",
-    { class: "chart-legend small", "aria-label": "Colours, and the share of the step" },
+    { class: "chart-legend small", "aria-label": "Colours and shares of the step" },
     keys.map((category) =>
       make(
         "li",

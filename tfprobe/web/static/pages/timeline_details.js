@@ -15,7 +15,7 @@ export function sliceCard(context, base, slice, known, goTo) {
       ? `, busy ${percent(slice.busy_ns / slice.duration_ns)} of ${time(slice.duration_ns)}`
       : "";
     return card(
-      `${count(slice.count)} slices too small to be seen`,
+      `${count(slice.count)} slices too small to see`,
       make(
         "p",
         {},
@@ -70,7 +70,7 @@ export function sliceCard(context, base, slice, known, goTo) {
           ]
         : null,
     ],
-    ["Bytes asked for", known?.bytes ? bytes(known.bytes) : null],
+    ["Bytes requested", known?.bytes ? bytes(known.bytes) : null],
     ["Bytes of outputs", known?.output_bytes ? bytes(known.output_bytes) : null],
     ["Recorded as", known?.detail ? nameOf(known.detail) : null],
     ["Inputs", known?.inputs?.length ? known.inputs.map(tensorLine) : null],

@@ -13,7 +13,7 @@ export function perfettoCard(context, base, signal) {
       make(
         "p",
         { class: "soft" },
-        "A file has no Perfetto: `tfprobe ui` on the run opens this step in it, and `tfprobe export RUN --to chrome` writes a file that its own site opens.",
+        "This file does not contain Perfetto: `tfprobe ui` on the run opens this step in it, and `tfprobe export RUN --to chrome` writes a file for Perfetto's own site.",
       ),
     );
   }
@@ -38,7 +38,7 @@ export function perfettoCard(context, base, signal) {
     make(
       "p",
       { class: "soft" },
-      `Perfetto is served from this machine and asks nobody else. The trace of this step has ${slicesText(base.total)}, about ${bytes(base.trace_bytes)}; it goes from the server to this browser, and is not kept. The file that is downloaded opens in Perfetto's own site and in chrome://tracing, too.`,
+      `Perfetto is served from this machine and contacts no other. The trace of this step has ${slicesText(base.total)}, about ${bytes(base.trace_bytes)}; it goes from the server to this browser and is not stored. The downloaded file also opens in Perfetto's own site and in chrome://tracing.`,
     ),
     make("div", { class: "row" }, buttons),
     place,

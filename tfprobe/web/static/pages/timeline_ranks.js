@@ -34,13 +34,13 @@ export async function ranksShown(place, context, { capture, args, head }) {
   const details = make("div", {
     class: "timeline-details",
     role: "region",
-    "aria-label": "The meeting chosen",
+    "aria-label": "Selected event",
     "aria-live": "polite",
   });
   const hint = make(
     "p",
     { class: "hidden-text", id: "timeline-hint" },
-    "W and S zoom, A and D or arrows move, 0 shows the step, Enter chooses a slice, then arrows walk from slice to slice, Escape lets go. The ranks stand in a table below.",
+    "W and S zoom, A and D or arrows move, 0 shows the step, Enter selects a slice, then arrows move from slice to slice, Escape clears the selection. The ranks are in a table below.",
   );
   let resting = 0;
   const view = timelineView(found, {
@@ -76,7 +76,7 @@ export async function ranksShown(place, context, { capture, args, head }) {
       make(
         "p",
         { class: "soft" },
-        "Point at a collective to see it in all ranks; choose it, by a click or by Enter, to see who came when.",
+        "Hover over a collective to see it in all ranks; select it, by a click or by Enter, to see when each rank arrived.",
       ),
     );
   }
@@ -194,11 +194,11 @@ function formatRanks(found) {
   ];
   if (left)
     texts.push(
-      `${count(left)} ranks are not drawn: those that are drawn kept others waiting, were slow, or are the first.`,
+      `${count(left)} ranks are not drawn. The drawn ranks kept others waiting, were slow, or are the first ones.`,
     );
   if (unknown.length)
     texts.push(
-      `Of ${unknown.map((each) => each.title).join(", ")} the clock is not known: ${unknown.length > 1 ? "they are" : "it is"} drawn as if the step had begun at once.`,
+      `The clock of ${unknown.map((each) => each.title).join(", ")} is unknown: ${unknown.length > 1 ? "they are" : "it is"} drawn as if the step had begun everywhere at once.`,
     );
   return texts.join(" ");
 }
@@ -228,7 +228,7 @@ function ranksTip(found, slice) {
   return [
     ["takes", time(slice.duration_ns)],
     ["from", exactTime(slice.start_ns, 100)],
-    ...(last ? [["last to come", last]] : []),
+    ...(last ? [["last to arrive", last]] : []),
     ...members,
     ...(more > 0 ? [["and", `${count(more)} more`]] : []),
   ];
@@ -245,13 +245,13 @@ function meetingCard(found, met, slice, context) {
       ? make(
           "p",
           {},
-          `Last to come was ${last}. Together they waited ${time(met.waited_ns)} for it.`,
+          `Last to arrive: ${last}. The others waited a total of ${time(met.waited_ns)} for it.`,
         )
       : null,
     met
       ? table({
           caption:
-            met.kind === "send" ? "Sender and receiver" : `Who came when, of ${count(met.count)}`,
+            met.kind === "send" ? "Sender and receiver" : `Arrivals, ${count(met.count)} in all`,
           csvName: `meeting-step-${found.step}`,
           rows: met.members,
           of: met.count,
@@ -269,21 +269,21 @@ function meetingCard(found, met, slice, context) {
               title: "Waited",
               kind: "time",
               bar: true,
-              missing: () => "its clock is not known, or nothing waits here",
+              missing: () => "its clock is unknown, or nothing waits here",
             },
             { key: "length_ns", title: "Was in it", kind: "time" },
             {
               key: "bytes",
               title: "Bytes",
               kind: "bytes",
-              missing: () => "the recording does not tell",
+              missing: () => "the recording does not say",
             },
           ],
         })
       : make(
           "p",
           { class: "soft" },
-          "Of so many meetings this one is not told in detail: its rank's own timeline has it.",
+          "There are too many events to show this one in detail; its rank's own timeline does.",
         ),
   );
 }
@@ -316,7 +316,7 @@ function ranksLegend(found) {
 }
 
 function ranksTable(found, context) {
-  const why = (row) => row.missing ?? "no collective of it was seen on other ranks";
+  const why = (row) => row.missing ?? "none of its collectives was seen on other ranks";
   return table({
     caption: `Step ${found.step}, rank by rank`,
     csvName: `ranks-step-${found.step}`,
@@ -351,14 +351,14 @@ function ranksTable(found, context) {
         title: "Clock ahead",
         kind: "time",
         missing: (row) => row.missing,
-        hint: "of the reference's, by which its times were moved",
+        hint: "of the reference clock, by which its times were shifted",
         cell: clockCell,
       },
       {
         key: "error_ns",
         title: "± at most",
         kind: "time",
-        missing: (row) => row.missing ?? "nothing bounds it",
+        missing: (row) => row.missing ?? "it has no bound",
       },
       { key: "basis", title: "Known by" },
       { key: "why", title: "Drawn because" },

@@ -63,9 +63,9 @@ function transfersContent(found, args, context) {
 
 function transfersSentence({ about, sampled_steps: steps, processes }) {
   const of = `of ${about.kind} ${about.name.slice(0, 200)}`;
-  if (!steps) return `No step ${of} was traced: ${count(about.count)} steps ran.`;
+  if (!steps) return `No step ${of} was traced; ${count(about.count)} ran.`;
   const ranks = processes > 1 ? ` in ${count(processes)} processes` : "";
-  return `A step ${of}, on average over ${steps === 1 ? "one traced step" : `${count(steps)} traced steps`}${ranks}.`;
+  return `A step ${of}, averaged over ${steps === 1 ? "one traced step" : `${count(steps)} traced steps`}${ranks}.`;
 }
 
 function transfersFigures({ transfers, collectives, syncs }) {
@@ -73,7 +73,7 @@ function transfersFigures({ transfers, collectives, syncs }) {
   if (transfers) {
     all.push(
       keyFigure(
-        "Exposed copies a step",
+        "Exposed copies per step",
         time(transfers.exposed_ns_per_step),
         `${percent(transfers.copying.hidden_ratio)} of the copying is hidden by kernels`,
       ),
@@ -106,7 +106,7 @@ function transfersCopies(found, args, context) {
     make(
       "p",
       { class: "soft" },
-      `On ${transfers.accelerators.map((each) => each.slice(0, 100)).join(", ")}. Amounts are those of a step.`,
+      `On ${transfers.accelerators.map((each) => each.slice(0, 100)).join(", ")}. Amounts are per step.`,
     ),
     table({
       caption: "Directions",
@@ -125,7 +125,7 @@ function transfersCopies(found, args, context) {
       x: { title: "size from", values: transfers.sizes.map((each) => bytes(each.least_bytes)) },
       series: [
         {
-          name: "time a step",
+          name: "time per step",
           values: transfers.sizes.map((each) => each.time_ns / steps),
           colour: "part-host_to_device",
         },
@@ -189,7 +189,7 @@ function transfersDirectionColumns(steps) {
       key: "pageable",
       title: "Pageable",
       kind: "ratio",
-      hint: "from memory that the driver copies once more",
+      hint: "from memory that the driver has to copy again",
       value: (row) => (known(row) ? (row.host_memory.pageable?.count ?? 0) / known(row) : null),
       missing: () => "the recording has no host memory type",
     },
@@ -280,10 +280,10 @@ function transfersCollectives({ collectives, sampled_steps: steps }) {
   const clock =
     collectives.clock_error_ns === null
       ? ""
-      : ` The clocks of these machines were set by where ranks meet, to within ${time(collectives.clock_error_ns)}.`;
+      : ` The clocks of these machines were aligned by synchronization events, to within ${time(collectives.clock_error_ns)}.`;
   const why = collectives.ranks_missing
     ? `Moving bytes and waiting for peers cannot be separated: ${collectives.ranks_missing}.`
-    : `A rank that comes early waits for the last one.${clock}`;
+    : `A rank that arrives early waits for the last one.${clock}`;
   return [
     table({
       caption: "Collectives",
@@ -298,7 +298,7 @@ function transfersCollectives({ collectives, sampled_steps: steps }) {
         },
         {
           key: "count",
-          title: "Runs a step",
+          title: "Runs per step",
           kind: "number",
           value: (row) => row.count / steps,
           cell: (row) => plainNumber(row.count / steps),
@@ -403,7 +403,7 @@ function transfersSends({ sends, more_sends: more, sampled_steps: steps }) {
       { key: "to", title: "To", missing: () => "not in the graph" },
       {
         key: "count",
-        title: "Runs a step",
+        title: "Runs per step",
         kind: "number",
         value: (row) => row.count / steps,
         cell: (row) => plainNumber(row.count / steps),
@@ -432,20 +432,18 @@ function transfersSyncs(syncs) {
     texts.push(
       `Of a mean cycle of ${time(syncs.cycle_ns)}, ${percent(syncs.sync_wait_ratio)} is waiting for a device or another process, and ${percent(syncs.collectives_ratio)} collectives that nothing hides.`,
     );
-  } else texts.push(sentence(`how long steps wait is not known: ${syncs.missing.parts}`));
+  } else texts.push(sentence(`how long steps wait is unknown: ${syncs.missing.parts}`));
   if (syncs.gaps === null)
     texts.push(
-      sentence(
-        `whether Python asks for values between steps is not known: ${syncs.missing.python}`,
-      ),
+      sentence(`whether Python requests values between steps is unknown: ${syncs.missing.python}`),
     );
   else if (!syncs.calls_per_gap)
     texts.push(
-      `Python asks for no value of a tensor between steps, in ${count(syncs.gaps)} that were watched.`,
+      `Python requests no tensor value between steps, in ${count(syncs.gaps)} gaps that were watched.`,
     );
   else {
     texts.push(
-      `Python asks for the value of a tensor after ${percent(syncs.gaps_ratio)} of the steps (${count(syncs.gaps)} were watched), ${plainNumber(syncs.calls_per_gap)} times, for ${time(syncs.ns_per_gap)} a step, mostly ${syncs.function}${syncs.source ? ` at ${syncs.source}` : ""}.`,
+      `Python requests the value of a tensor after ${percent(syncs.gaps_ratio)} of the steps (${count(syncs.gaps)} were watched), ${plainNumber(syncs.calls_per_gap)} times, for ${time(syncs.ns_per_gap)} per step, mostly ${syncs.function}${syncs.source ? ` at ${syncs.source}` : ""}.`,
     );
   }
   return card(
@@ -464,7 +462,7 @@ function transfersAbsent(reasons) {
   const gone = Object.entries(names).filter(([name]) => reasons[name]);
   if (!gone.length) return null;
   return card(
-    "What there is not",
+    "Missing data",
     make(
       "ul",
       {},
@@ -481,7 +479,7 @@ function transfersRate() {
       kind: "bytes",
       cell: (row) =>
         row.bytes_per_s === null
-          ? missing("sizes or times of these are not known")
+          ? missing("sizes or times of these are unknown")
           : byteRate(row.bytes_per_s),
     },
   ];

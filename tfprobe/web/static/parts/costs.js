@@ -50,7 +50,7 @@ export function costColumns(
   found,
   { whole_ns, own = true, accelerator = true, total = false } = {},
 ) {
-  const partly = "not known: the shapes of some, or how they compute, are not";
+  const partly = "unknown: the shapes of some ops, or how they compute, are unknown";
   const columns = [
     {
       key: "time_ns",
@@ -68,7 +68,7 @@ export function costColumns(
       hint: "of the time of all ops",
     },
     own
-      ? { key: "own_time_ns", title: "Own", kind: "time", hint: "without what is below it" }
+      ? { key: "own_time_ns", title: "Own", kind: "time", hint: "excluding what is below it" }
       : null,
     accelerator
       ? {
@@ -93,12 +93,17 @@ export function costColumns(
       hint: "executions in a mean traced step",
       cell: (row) => plainNumber(row.runs),
     },
-    { key: "bytes", title: "Bytes", kind: "bytes", hint: "what ops asked of their allocators" },
+    {
+      key: "bytes",
+      title: "Bytes",
+      kind: "bytes",
+      hint: "what ops requested from their allocators",
+    },
     {
       key: "float_ops",
       title: "FLOPs",
       kind: "large",
-      hint: "float operations, of those that are known",
+      hint: "floating-point operations of the ops for which they are known",
       missing: () => partly,
     },
     total
@@ -106,12 +111,12 @@ export function costColumns(
           key: "float_ops_per_s",
           title: "FLOP/s",
           kind: "large",
-          hint: "float operations a second of its time",
+          hint: "floating-point operations per second of its time",
           cell: (row) =>
             row.float_ops_per_s === null ? missing(partly) : large(row.float_ops_per_s, "FLOP/s"),
         }
       : null,
-    { key: "params", title: "Params", kind: "large", hint: "numbers that variables hold" },
+    { key: "params", title: "Params", kind: "large", hint: "numbers in variables" },
     total
       ? {
           key: "total_ns",
@@ -202,7 +207,7 @@ export function costFlame(place, root, { label, metric, args, go, onOpen, onWhol
             make(
               "p",
               { class: "empty" },
-              `No ${METRICS[metric].title.toLowerCase()} is known of anything here.`,
+              `No ${METRICS[metric].title.toLowerCase()} is known for anything here.`,
             ),
           );
         return flame(panel, root, {
@@ -266,7 +271,7 @@ function foldedText(top, found) {
 export function breadcrumbs(steps, link) {
   return make(
     "nav",
-    { class: "crumbs", "aria-label": "Where this is in the whole" },
+    { class: "crumbs", "aria-label": "Breadcrumbs" },
     make(
       "ol",
       {},

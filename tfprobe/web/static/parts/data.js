@@ -54,7 +54,7 @@ async function fromFile(name, args) {
   const found =
     work !== undefined && Object.hasOwn(recording.answers, bare) ? await inFileAt(bare) : null;
   if (found?.work !== undefined && String(found.work) === String(work)) return found;
-  throw new ApiError("This file does not hold that; `tfprobe ui` on the run shows it.");
+  throw new ApiError("This file does not contain that; `tfprobe ui` on the run shows it.");
 }
 
 function inFileAt(key) {
@@ -66,9 +66,7 @@ function inFileAt(key) {
 /** Large documents are deflated and in base64. */
 async function unpacked(text) {
   if (typeof DecompressionStream === "undefined") {
-    throw new ApiError(
-      "This browser is too old to unpack what the file holds; one of 2023 or later can.",
-    );
+    throw new ApiError("This browser is too old to unpack the file; use one from 2023 or later.");
   }
   const packed = Uint8Array.from(atob(text), (character) => character.charCodeAt(0));
   const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("deflate"));
@@ -98,7 +96,7 @@ async function fetched(key, options) {
     response = await fetch(`/api/${key}`, { cache: "no-store", ...options });
   } catch (error) {
     if (error.name === "AbortError") throw error;
-    throw new ApiError("The server does not answer: `tfprobe ui` has ended, or the tunnel to it.");
+    throw new ApiError("The server does not answer: `tfprobe ui` or the tunnel to it has ended.");
   }
   const found = await response.json().catch((error) => {
     if (error.name === "AbortError") throw error;
@@ -115,7 +113,7 @@ export async function askBytes(address, { signal } = {}) {
     response = await fetch(address, { signal, cache: "no-store" });
   } catch (error) {
     if (error.name === "AbortError") throw error;
-    throw new ApiError("The server does not answer: `tfprobe ui` has ended, or the tunnel to it.");
+    throw new ApiError("The server does not answer: `tfprobe ui` or the tunnel to it has ended.");
   }
   if (!response.ok) {
     const found = await response.text();

@@ -74,7 +74,7 @@ export function wholeFinding(finding, link, { id, isTarget = false } = {}) {
         {
           class: "anchor small",
           href: link("findings", { finding: finding.rule }),
-          title: "The address of this finding",
+          title: "Link to this finding",
         },
         finding.rule,
       ),
@@ -107,7 +107,7 @@ function evidenceOf(each, link) {
     each.links.filter((one) => one.page === "steps" && one.args.step !== undefined).length > 1;
   const text =
     each.text === "shown by"
-      ? "See all of it:"
+      ? "Full output:"
       : isOfSteps
         ? each.text.replace(/:[\d, ]*$/, ":")
         : each.text;

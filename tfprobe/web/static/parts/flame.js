@@ -67,7 +67,7 @@ export function flame(
   const drawing = chartBox(
     element,
     {
-      label: `${label}. Arrows walk, Enter zooms, Escape shows the whole.`,
+      label: `${label}. Arrows move, Enter zooms, Escape shows the whole.`,
       className: inverted ? "flame flame-down" : "flame",
     },
     begin,

@@ -40,7 +40,7 @@ export function frameOf(pages) {
     const skip = make(
       "a",
       { class: "skip", href: "#", onclick: (event) => passTo(event, main) },
-      "To the page",
+      "Skip to content",
     );
     document.body.append(skip, head, leftOut, list, main, keys);
     addEventListener("keydown", (event) => pressedKey(event, pages, now, keys));
@@ -121,7 +121,7 @@ function keysButton(keys) {
       type: "button",
       class: "icon",
       title: "Keys (?)",
-      "aria-label": "Show the keys",
+      "aria-label": "Show keyboard shortcuts",
       onclick: () => keys.showModal(),
     },
     "?",
@@ -150,7 +150,7 @@ function keysDialog() {
     make(
       "p",
       { class: "soft" },
-      "In charts and flame graphs: arrows walk, Enter opens, + and − zoom, 0 shows all. Headings of tables are buttons that sort.",
+      "In charts and flame graphs arrows move, Enter opens, + and − zoom, 0 shows all. Table headings are buttons that sort.",
     ),
     make("form", { method: "dialog" }, make("button", {}, "Close")),
   );

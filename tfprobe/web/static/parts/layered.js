@@ -31,7 +31,7 @@ export function layered(place, { label, nodes, edges, height = 560, onChoose, on
     {
       class: "layered",
       role: "group",
-      "aria-label": `${label}. Arrows walk, Enter goes in, Backspace out, + and − zoom, 0 shows all.`,
+      "aria-label": `${label}. Arrows move, Enter opens, Backspace goes back, + and − zoom, 0 shows all.`,
       height,
     },
     content,

@@ -48,7 +48,7 @@ export function lines(place, options) {
   const drawing = chartBox(
     element,
     {
-      label: `${now.label}. Left and right walk, plus and minus zoom, 0 shows all${now.onPick ? ", Enter opens" : ""}.`,
+      label: `${now.label}. Left and right move, plus and minus zoom, 0 shows all${now.onPick ? ", Enter opens" : ""}.`,
       height: now.height,
     },
     begin,

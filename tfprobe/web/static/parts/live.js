@@ -93,7 +93,7 @@ export function liveMark() {
     }[mode];
     text.textContent = mood;
     const words = {
-      lost: "The server is gone. The page stays as it is.",
+      lost: "The server is gone. The page is no longer updated.",
       live: "Live: the page follows the run.",
       still: "",
     }[mode];

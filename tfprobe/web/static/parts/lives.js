@@ -53,7 +53,7 @@ export function livesChart(place, lives, { onPick } = {}) {
   echart(
     element,
     {
-      label: "Lives of processes",
+      label: "Lifetimes of processes",
       height: Math.min(
         900,
         60 + (lives.length > 24 ? LIFE_NARROW_PX : LIFE_PX) * Math.max(lives.length, 2),
@@ -102,7 +102,7 @@ export function livesChart(place, lives, { onPick } = {}) {
       pick: ({ data }) => onPick?.(drawn[data[3]].life),
     },
   );
-  dataOf(element, "Lives of processes", {
+  dataOf(element, "Lifetimes of processes", {
     csvName: "lives",
     columns: () => [
       { key: "process", title: "Process" },

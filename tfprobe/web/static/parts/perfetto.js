@@ -36,7 +36,7 @@ export function perfettoIn(place, { name, title, signal }) {
     frame.src = `${PERFETTO}#!/viewer?mode=embedded`;
     const buffer = await askBytes(`/api/${name}`, { signal: ended.signal });
     const length = buffer.byteLength;
-    fill(said, "Perfetto begins …");
+    fill(said, "Perfetto is starting …");
     await ready;
     await answered(frame.contentWindow, ended.signal);
     // Our own frame, on our own server: no one else receives the buffer.
@@ -45,10 +45,7 @@ export function perfettoIn(place, { name, title, signal }) {
       location.origin,
       [buffer],
     );
-    fill(
-      said,
-      `Perfetto has ${bytes(length)} of the trace. Its own keys: W A S D, and ? for more.`,
-    );
+    fill(said, `Perfetto received ${bytes(length)}. Its own keys: W A S D, and ? for more.`);
     said.dataset.sent = String(length);
   }
 }

@@ -27,7 +27,7 @@ export function recordButton() {
     make(
       "p",
       { class: "soft" },
-      "All processes of the run are asked to trace their next steps. Each of those takes a little longer.",
+      "All processes of the run will trace their next steps, which makes each of them a little slower.",
     ),
     make(
       "form",
@@ -60,7 +60,7 @@ export function recordButton() {
   async function ask(event) {
     event.preventDefault();
     send.disabled = true;
-    fill(status, make("p", {}, "Asked. A process answers between two steps …"));
+    fill(status, make("p", {}, "Requested. A process answers between two steps …"));
     try {
       const found = await post(`run/${encodeURIComponent(run)}/sample`, {
         steps: steps.valueAsNumber,
@@ -98,7 +98,7 @@ function recordAnswers({ steps, processes }) {
     const more = who.length - MOST_NAMED;
     const named = who.slice(0, MOST_NAMED).join(", ") + (more > 0 ? ` and ${more} more` : "");
     if (key === "taken") return `Recording ${what}: ${named}.`;
-    if (key === "none") return `No answer yet: ${named}. The order stands until the next step.`;
+    if (key === "none") return `No answer yet: ${named}. The request stands until the next step.`;
     return `${named}: ${key}.`;
   });
 }

@@ -44,11 +44,11 @@ export function andMore(number, what = "more") {
 
 /** How memory grows with steps, as a word and a sentence. */
 export function growthText(growth) {
-  if (!growth?.verdict) return sentence(growth?.missing ?? "growth is not known");
+  if (!growth?.verdict) return sentence(growth?.missing ?? "growth is unknown");
   const slope = `${bytes(Math.abs(growth.bytes_per_step))} a step`;
   const over = `in steps ${count(growth.first_step)} to ${count(growth.last_step)}`;
-  if (growth.verdict === "growing") return `It grows by ${slope} ${over}, and goes on: a leak.`;
-  if (growth.verdict === "warming_up")
-    return `It grew while the job warmed up, and came to an end ${over}.`;
+  if (growth.verdict === "growing")
+    return `It grows by ${slope} ${over} and does not stop: a leak.`;
+  if (growth.verdict === "warming_up") return `It grew during warm-up and stopped ${over}.`;
   return `It is steady ${over}.`;
 }

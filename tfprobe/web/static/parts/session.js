@@ -41,9 +41,9 @@ export function tokenForm(sentence, known) {
   return make(
     "form",
     { class: "session", onsubmit: send },
-    make("h1", {}, "Who are you?"),
+    make("h1", {}, "Token required"),
     message,
-    make("label", { for: "token" }, "Token, or the address that holds it"),
+    make("label", { for: "token" }, "Token, or the address that contains it"),
     field,
     make("button", { type: "submit" }, "Open"),
   );

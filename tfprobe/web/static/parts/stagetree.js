@@ -5,12 +5,12 @@ import { fill, make } from "./elements.js";
 
 const STAGE_COLUMNS = [
   ["Stage", ""],
-  ["Of the wait", "what of the steps' waiting was for this stage itself"],
-  ["Works a step", "its own time at work, waited for or not"],
-  ["Calls a step", ""],
-  ["A call", "the mean, with all below it"],
+  ["Of the wait", "the share of the steps' waiting that was for this stage itself"],
+  ["Work per step", "the time it works itself, whether steps wait for it or not"],
+  ["Calls per step", ""],
+  ["A call", "the mean, including everything below it"],
   ["Threads", ""],
-  ["Buffer", "elements that are ready, of as many as it holds; calls that found one ready"],
+  ["Buffer", "ready elements, of its capacity; calls that found one ready"],
   ["Settings", ""],
 ];
 
@@ -67,7 +67,7 @@ export function stageTree(pipeline, marked) {
       "div",
       { class: "table-tools" },
       make("h3", { id: captionId }, "The pipeline"),
-      make("span", { class: "soft small" }, "What a stage takes from stands below it."),
+      make("span", { class: "soft small" }, "A stage's inputs are below it."),
     ),
     make("div", { class: "table-place" }, grid),
   );
@@ -129,14 +129,14 @@ function stageRow(stage, { isPath, isMarked, isMeasured, hasChildren }) {
   const cells = [
     stageName(stage, isMarked, isMeasured, hasChildren),
     stage.waited_ratio === null
-      ? missing("steps waited for nothing of it")
+      ? missing("steps did not wait for it")
       : stageShare(stage.waited_ratio),
     stage.active_ns_per_step ? time(stage.active_ns_per_step) : missing("it was not seen at work"),
     stage.calls_per_step
       ? plainNumber(stage.calls_per_step)
-      : missing("none of its calls lay wholly in a traced step"),
+      : missing("none of its calls was entirely within a traced step"),
     stage.call_ns === null
-      ? missing("none of its calls lay wholly in a traced step")
+      ? missing("none of its calls was entirely within a traced step")
       : time(stage.call_ns),
     stage.threads ? String(stage.threads) : missing("none was seen"),
     stageBuffer(stage.buffer),
@@ -174,7 +174,7 @@ function stageName(stage, isMarked, isMeasured, hasChildren) {
     turn,
     nameOf(stage.name),
     stage.is_async
-      ? make("span", { class: "soft small", title: "It works on threads of its own." }, "ahead")
+      ? make("span", { class: "soft small", title: "It has its own threads." }, "ahead")
       : null,
     mark,
   );

@@ -40,7 +40,9 @@ export function stepCurve(
         )),
   });
   if (found.usual_most_ns)
-    chart.element.append(check({ label: "To the longest step", value: false, onChange: heighten }));
+    chart.element.append(
+      check({ label: "Go to the longest step", value: false, onChange: heighten }),
+    );
   const phases = [...new Set((found.bands ?? []).map((band) => band.phase))];
   if (phases.length > 1) chart.element.append(phaseLegend(phases.map((phase) => ({ phase }))));
   function heighten(whole) {
@@ -91,7 +93,7 @@ export function phaseLegend(phases, whole_ns = 0) {
 /** A sentence on what a curve of so many steps shows. */
 export function formatBuckets(series) {
   if (series.steps_each === 1) return "";
-  return `Each point stands for ${count(series.steps_each)} steps: the slowest, the median and the fastest of them. Drag over a part to see it nearer.`;
+  return `Each point covers ${count(series.steps_each)} steps: their slowest, median and fastest. Drag over a part to zoom in.`;
 }
 
 /** A sentence on which steps stand out, worded as in `tfprobe steps`. */

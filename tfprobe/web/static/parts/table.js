@@ -43,7 +43,7 @@ export function table({
   href,
   of,
   tools = [],
-  none = "There is none.",
+  none = "There are none.",
   search = true,
 }) {
   const shownColumns = columns.map((column) => ({
@@ -171,7 +171,7 @@ export function table({
     drawnFrom = -1;
     grid.setAttribute("aria-rowcount", String(state.found.length + 1));
     if (state.found.length === 0) {
-      const why = state.rows.length ? "No row has that text." : none;
+      const why = state.rows.length ? "No row contains that text." : none;
       fill(
         body,
         make("tr", {}, make("td", { class: "no-rows", colspan: String(shownColumns.length) }, why)),

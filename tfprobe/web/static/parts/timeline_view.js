@@ -112,7 +112,7 @@ export function timelineView(
   }
 
   function trackName(y, height, track) {
-    const left = track.left_out ? `, ${count(track.left_out)} too deep to be drawn` : "";
+    const left = track.left_out ? `, ${count(track.left_out)} too deep to draw` : "";
     const text = `${track.lane}: ${count(track.count)} slices${left}`;
     return make(
       "div",
@@ -385,7 +385,7 @@ export function timelineView(
     showTip(
       event.clientX,
       event.clientY,
-      slice.count > 1 ? "Slices too small to be seen" : slice.name,
+      slice.count > 1 ? "Slices too small to see" : slice.name,
       pairs,
     );
   }
