@@ -284,3 +284,13 @@ def test_many_reasons_for_silence_are_not_all_shown():
 def test_an_installed_file_is_shown_with_its_package(path: str, expected: str) -> None:
     """Else a file of Keras, `tensorflow/trainer.py`, reads as one of TensorFlow."""
     assert page.short_path(path) == expected
+
+
+def test_a_rank_and_how_it_ended_are_shown():
+    """A worker of a distributed job is named as one."""
+    report = gather_report(profile(processes=[process(rank=1, role="worker", state="killed")]))
+
+    text = report_text(report, width=100, colour=False)
+
+    assert "worker 1" in text
+    assert "killed" in text
