@@ -1,4 +1,4 @@
-"""Hold what runs look like at one moment: lines of a listing, snapshots, trace requests."""
+"""The state of runs at one moment: lines of a listing, snapshots, trace requests."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from tfprobe.profile.profile import LIVE_STATES, UNNAMED, Loop, Problem, Process
 class TraceRequestState:
     """The state of the latest trace request, from the control words of steps.bin.
 
-    `sequence` is the number of the request, `seen` the number of the one that the agent has read,
-    `left` how many steps it still has to trace for that one.
+    `sequence` is the number of the request, `seen` that of the last request the agent has read, and
+    `left` how many steps the agent still has to trace for that one.
     """
 
     sequence: int
@@ -40,7 +40,7 @@ class LoopShares:
 
 @dataclass(frozen=True, slots=True)
 class WallTime:
-    """What the wall time of a process went to since its start, by the parts of docs/account.md.
+    """Where the wall time of a process went since its start, by the parts of docs/account.md.
 
     `parts_ns` has all parts in chronological order. They sum to `wall_ns`, which ends with the last
     sign of life. `goodput_ratio` is the share of productive steps.
@@ -105,17 +105,17 @@ class FleetSnapshot:
 
 NOT_MEASURED = Missing("not measured: that walks the whole run")
 _UNTOLD = Missing("run.json does not say")
-# Clocks of machines that nothing disciplines differ by as much.
+# The clocks of machines without time synchronization differ by up to this much.
 _CLOCKS_DIFFER_NS = 60_000_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class RunLine:
-    """A run at a glance.
+    """A summary of a run.
 
-    `host` is the launcher's, `hosts` those of its processes, too. `active_unix_ns` is the last sign
-    of life on disk. `name` and `tags` are what it was called when it was launched.
-    `size_bytes` is what it occupies on disk.
+    `host` is the launcher's host; `hosts` also has those of the run's processes. `active_unix_ns`
+    is the last sign of life on disk. `name` and `tags` were given at launch. `size_bytes` is the
+    space the run occupies on disk.
     """
 
     id: str
@@ -135,20 +135,20 @@ class RunLine:
 
     @property
     def is_live(self) -> bool:
-        """Say whether it is there: its files may still grow."""
+        """Return whether the run exists: its files may still grow."""
         return self.state in LIVE_STATES
 
     def age_ns(self, now_unix_ns: int) -> int | Missing:
-        """Return how long ago it ended or last gave a sign of life; nothing while it is there."""
+        """Return how long ago it ended or last gave a sign of life; Missing while it exists."""
         if self.state in LIVE_STATES:
             return 0
         if isinstance(self.active_unix_ns, Missing):
             return self.active_unix_ns
-        # A clock that was set back does not make a run of the future.
+        # A clock that was set back must not put the run into the future.
         return max(now_unix_ns - self.active_unix_ns, 0)
 
     def is_ahead(self, now_unix_ns: int) -> bool:
-        """Say whether its last sign of life is of the future: one of two clocks is wrong."""
+        """Return whether its last sign of life is in the future: one of two clocks is wrong."""
         active_ns = self.active_unix_ns
         if self.state in LIVE_STATES or isinstance(active_ns, Missing):
             return False
@@ -156,11 +156,12 @@ class RunLine:
 
 
 class RequestAnswer(Enum):
-    """What a process said to an order.
+    """The answer of a process to a trace request.
 
-    TAKEN: its next steps are recorded; `captures` tells how many have been. DECLINED: it may not,
-    or cannot. SUPERSEDED: another order took the place of this one. NONE: it has not looked yet,
-    and the order stands. ENDED: it ended before it took it. NOT_SENT: it could not be asked.
+    TAKEN: its next steps are recorded; `captures` has those recorded so far. DECLINED: it may not
+    or cannot record. SUPERSEDED: another request replaced this one. NONE: the process has not
+    looked yet, and the request is pending. ENDED: it ended before taking the request. NOT_SENT: it
+    could not be asked.
     """
 
     TAKEN = "taken"
@@ -182,11 +183,11 @@ class Captured:
 
 @dataclass(frozen=True, slots=True)
 class ProcessAnswer:
-    """Where an order stands in one process.
+    """The state of a trace request in one process.
 
-    `process` is the name of its folder, `program` what it runs ("" where nobody knows), `request`
-    the number that the order has there, `samples` how many it was for, `executed` the steps of all
-    works when it was given.
+    `process` is the name of its folder, `program` what it runs ("" if unknown), `request` the
+    number of the request in that process, `samples` how many steps were requested, and `executed`
+    the number of steps of all loops when the request was made.
     """
 
     host: str
@@ -203,5 +204,5 @@ class ProcessAnswer:
 
     @property
     def is_met(self) -> bool:
-        """Say whether all that was ordered is on disk."""
+        """Return whether everything requested is on disk."""
         return len(self.captures) >= self.samples

@@ -25,18 +25,18 @@ from tfprobe.runs.safe_files import content_of, foresee
 NOT_FED = Missing("it was no Session step, or was fed something else than arrays")
 NO_TENSORS = Missing("it returned something else than tensors and arrays")
 
-# Start of a step, unix ns, and how long it lasted.
+# Start of a step in unix ns, and its duration.
 Window = tuple[int, int]
 
 
-# So much of files is read before they are decoded, which is faster for several at once.
+# The number of bytes read before decoding; decoding several files at once is faster.
 _BYTES_AT_ONCE = 2**22
-# So many files the system is asked for before they are read.
+# The number of files that the system is asked to read ahead.
 _FILES_AHEAD = 32
 
 
 class Wanted(NamedTuple):
-    """A capture to decode: the name of its file, what is told of it, and when its step was."""
+    """A capture to decode: the name of its file, its event, and the time of its step."""
 
     name: str
     sample: Event | None
@@ -52,11 +52,11 @@ class Decoded:
 
 
 class Decoder:
-    """Decodes the captures of one process, which learns from each for those that come later.
+    """Decodes the captures of one process, and reuses what it learns from each for later ones.
 
-    Strings become positions in `interner`. `with_memory` says whether the bytes of ops are wanted,
-    `with_spans` whether what a capture tells beside executions is, which takes most of the time,
-    `with_host_allocations` whether allocations of the host's own memory are.
+    Strings become positions in `interner`. `with_memory` includes the bytes of ops,
+    `with_host_allocations` the allocations of the host's own memory, and `with_spans` everything in
+    a capture besides executions, which takes most of the time.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class Decoder:
         with_spans: bool = True,
         with_host_allocations: bool = True,
     ) -> None:
-        """Know nothing yet."""
+        """Start with nothing known."""
         self._folder = folder
         self._with_memory = with_memory
         self._with_spans = with_spans
@@ -90,13 +90,13 @@ class Decoder:
     ) -> Decoded | Problem:
         """Return the capture in this file; one that cannot be decoded becomes a problem.
 
-        What was told of the sample may be lost. Processes are numbered by whoever has several.
+        The event of the sample may be lost. The caller numbers processes.
         """
         (found,) = self.decode_all([Wanted(name, sample, window_ns)])
         return found
 
     def decode_all(self, wanted: Iterable[Wanted]) -> Iterator[Decoded | Problem]:
-        """Give captures in this order, as `decode` does."""
+        """Yield captures in this order, as `decode` returns them."""
         for batch in self._batches(wanted):
             sessions = [
                 content
@@ -108,13 +108,13 @@ class Decoder:
                 yield self._decoded_or_problem(each, content, written)
 
     def forget(self, fingerprint: str | None) -> None:
-        """Forget what is known of a graph, whose file is another one now."""
+        """Forget a graph whose file has been replaced."""
         self._metadata.pop(fingerprint, None)
 
     def _batches(
         self, wanted: Iterable[Wanted]
     ) -> Iterator[list[tuple[Wanted, bytes | UnreadableInput]]]:
-        """Give captures with what is in their files, as many at once as are read together."""
+        """Yield captures with the contents of their files, in batches that are read together."""
         batch, size_bytes = [], 0
         for each in self._foreseen(wanted):
             content = _content(self._folder.capture(each.name))
@@ -126,7 +126,7 @@ class Decoder:
         yield batch
 
     def _foreseen(self, wanted: Iterable[Wanted]) -> Iterator[Wanted]:
-        """Give captures in this order, those that come soon being read by the system."""
+        """Yield captures in this order while the system reads the next files ahead."""
         ahead = deque[Wanted]()
         for each in wanted:
             foresee(self._folder.capture(each.name))
@@ -147,7 +147,7 @@ class Decoder:
     def _decoded(
         self, wanted: Wanted, content: bytes | UnreadableInput, written: Iterator[_Apart]
     ) -> Decoded:
-        """Return a capture; `written` gives the next RunMetadata taken apart."""
+        """Return a capture; `written` yields the next split RunMetadata."""
         if isinstance(content, UnreadableInput):
             raise content
         if _is_xspace(wanted):
@@ -181,7 +181,7 @@ class Decoder:
         return self._metadata[fingerprint]
 
 
-# What is in one RunMetadata, or why it cannot be read.
+# The contents of one RunMetadata, or why it cannot be read.
 _Apart = run_metadata.SplitCaptures | UnreadableInput
 
 
@@ -198,9 +198,9 @@ def _content(path: Path) -> bytes | UnreadableInput:
 
 
 def window_of(name: str, sample: Event | None, steps: StepsFile | None) -> Window | None:
-    """Return when the step was, from its event, else from steps.bin; None where neither tells.
+    """Return the time of the step, from its event, else from steps.bin; None if neither has it.
 
-    That is on the clock of its process, which is the wall clock as it was at the start.
+    It is on the clock of its process: the wall clock as it was set at the start.
     """
     if sample is not None:
         start, end = sample.integer("start_ns"), sample.integer("end_ns")
@@ -221,7 +221,7 @@ def window_of(name: str, sample: Event | None, steps: StepsFile | None) -> Windo
 def _set_by_ns(sample: Event, steps: StepsFile | None) -> int:
     """Return by how much the wall clock was set between the start of the process and a sample.
 
-    Each of two pairs of readings must tell it: the job may be interrupted between two readings.
+    Both pairs of readings must show it: the job may be interrupted between two readings.
     """
     if steps is None:
         return 0
@@ -237,18 +237,18 @@ def _set_by_ns(sample: Event, steps: StepsFile | None) -> int:
 
 
 def _was_set_meanwhile(sample: Event) -> bool:
-    """Say whether the wall clock, by which a trace tells times, was set between both its ends."""
+    """Return whether the wall clock, which the trace uses, was set while it was recorded."""
     return abs(sample.integer("clock_set_ns") or 0) >= CLOCK_WAS_SET_NS
 
 
 def _graph_types(folder: ProcessFolder, fingerprint: str | None) -> Mapping[str, str]:
-    """Return the op of each node of a recorded graph; of one that is not there, of none."""
+    """Return the op of each node of a recorded graph; empty if the graph is missing."""
     if fingerprint is None:
         return {}
     try:
         return op_types(content_of(folder.graph(fingerprint)))
     except (OSError, ValueError, UnreadableInput):
-        return {}  # nodes stay named by themselves, which is true
+        return {}  # nodes keep their own names as ops, which is not wrong
 
 
 def _capture(path: Path, sample: Event | None, start_ns: int, duration_ns: int) -> Capture:
@@ -291,9 +291,9 @@ def _called_at(sample: Event | None) -> str:
 def _on_the_clock(trace: Trace, wanted: Wanted) -> Trace:
     """Place a trace on the clock of its process.
 
-    Until TF 2.14 an XSpace counts from the moment the profiler session was opened, which the
-    agent does just before the step: within about 0.1 ms they are the same moment. Others are told
-    by the wall clock, which may have been set since the process started.
+    Until TF 2.14 an XSpace counts from the moment the profiler session was opened, which the agent
+    does just before the step: within about 0.1 ms they are the same moment. Other traces use the
+    wall clock, which may have been set since the process started.
     """
     window_ns, sample = wanted.window_ns, wanted.sample
     if window_ns is None:
@@ -309,14 +309,14 @@ def _extent_ns(rows: Executions) -> tuple[int, int]:
     return start_ns, int((rows.start_ns + rows.duration_ns).max()) - start_ns
 
 
-# Host and name of the process folder: processes stand in this order.
+# Host and name of the process folder: processes are in this order.
 ProcessKey = tuple[str, str]
-# Those and the name of the file.
+# The same and the name of the file.
 CaptureKey = tuple[str, str, str]
 
 
 class Gathered:
-    """The captures so far. Whoever decodes them has strings become positions in `interner`."""
+    """The captures so far. Decoders must turn strings into positions in `interner`."""
 
     def __init__(self) -> None:
         """Start with none."""
@@ -327,20 +327,20 @@ class Gathered:
         self._allocations = GrowingTable(Allocations, self.interner)
 
     def put(self, key: CaptureKey, item: Decoded) -> None:
-        """Add one capture with its rows, or put it in the place of what was there."""
+        """Add one capture with its rows, or replace the one with this key."""
         self._captures[key] = item.capture
         self._executions.put(key, item.trace.rows)
         self._spans.put(key, item.trace.spans)
         self._allocations.put(key, item.trace.allocations)
 
     def drop(self, key: CaptureKey) -> None:
-        """Remove a capture, if it is there."""
+        """Remove a capture, if it exists."""
         if self._captures.pop(key, None) is not None:
             for table in (self._executions, self._spans, self._allocations):
                 table.drop(key)
 
     def captures(self, processes: Mapping[ProcessKey, int]) -> tuple[Capture, ...]:
-        """Return the captures in order; `processes` has the place of each process."""
+        """Return the captures in order; `processes` has the index of each process."""
         for index, key in enumerate(sorted(self._captures)):
             known, process = self._captures.pop(key), processes[key[:2]]
             if (known.index, known.process) != (index, process):
@@ -349,5 +349,5 @@ class Gathered:
         return tuple(self._captures.values())
 
     def tables(self) -> tuple[Executions, Spans, Allocations]:
-        """Return all rows, the same tables while nothing has changed."""
+        """Return all rows; the same tables as before while nothing has changed."""
         return self._executions.table(), self._spans.table(), self._allocations.table()

@@ -1,4 +1,4 @@
-"""Read one file from elsewhere as if it were the traced step of a loop, whatever kind it is of."""
+"""Read a single file of any supported kind as if it were the traced step of a loop."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ _NS_PER_US = 1000
 
 
 def sampled_file(path: Path, *, with_shapes: bool = False) -> TracedLoop:
-    """Return what a file says of a step: RunMetadata, XSpace, ProfileProto or a timeline's JSON.
+    """Return the steps in a file: RunMetadata, XSpace, ProfileProto or a timeline's JSON.
 
-    Which of them it is, is told by what is in it; it may be packed by gzip. A ProfileProto may hold
-    several steps. `with_shapes` says whether those of what ran are wanted.
+    The kind is recognized by the content, which may be compressed with gzip. A ProfileProto may
+    hold several steps. `with_shapes` includes the shapes of what ran.
 
-    Raises UnreadableInput where it is none of them, and says what it is where that can be told.
+    Raises UnreadableInput if it is none of these, and says what it is if that can be recognized.
     """
     try:
         return _sampled(path.name, *contents(path), with_shapes=with_shapes)
@@ -49,10 +49,10 @@ def sampled_file(path: Path, *, with_shapes: bool = False) -> TracedLoop:
 
 
 def file_profile(path: Path) -> Profile:
-    """Return all that a file says, its steps as captures: for views that look at more than ops.
+    """Return everything in a file, its steps as captures, for views that need more than ops.
 
-    It takes what `sampled_file` does, and traces of PyTorch's profiler. A ProfileProto is not cut
-    into steps here that the profile itself does not have; a file without steps is one as a whole.
+    Accepts what `sampled_file` accepts, and traces of PyTorch's profiler. A ProfileProto is divided
+    into the steps that the profile itself has; a file without steps counts as one step.
 
     Raises UnreadableInput as `sampled_file` does.
     """
@@ -60,7 +60,7 @@ def file_profile(path: Path) -> Profile:
 
 
 def whole_file(path: Path) -> tuple[Profile, TracedLoop]:
-    """Return all that a file says, and its steps with their graph and the shapes of what ran.
+    """Return everything in a file, and its steps with their graph and the shapes of what ran.
 
     Raises UnreadableInput as `sampled_file` does.
     """
@@ -77,7 +77,7 @@ def _whole(path: Path, kind: FileKind, content: bytes) -> tuple[Profile, TracedL
     profile = _profile(path, kind, content)
     rows = profile.executions
     nodes = _partition_nodes(content) if kind is FileKind.RUN_METADATA else []
-    # As of a run: what prepares later steps is no part of one.
+    # As for a run: work that prepares later steps is not part of a step.
     loop, foreground = profile.loops[0], rows.only(~rows.background)
     found = join(loop, profile.captures, foreground, _by_name(nodes))
     if kind is FileKind.XSPACE:
@@ -116,7 +116,7 @@ def _profile(path: Path, kind: FileKind, content: bytes) -> Profile:
 
 
 def _alone(path: Path, captures: Sequence[Capture], rows: Executions) -> Profile:
-    """Return a profile of which nothing is known but its captures."""
+    """Return a profile that contains nothing but captures."""
     untold = Missing("a single file does not contain it")
     process = Process(
         index=0,
@@ -159,7 +159,7 @@ def _trace(kind: FileKind, content: bytes) -> Trace:
 
 
 def _partition_nodes(content: bytes) -> list[Node]:
-    """Return the nodes of the graphs that a RunMetadata brings of what really ran."""
+    """Return the nodes of the executed graphs that a RunMetadata contains."""
     graphs = parse(content, "tfprobe.step_stats.RunMetadata").partition_graphs
     return [node for graph in graphs for node in graph_nodes(graph.SerializeToString())]
 
@@ -171,7 +171,7 @@ def _one_step(name: str, rows: Executions, nodes: Iterable[Node]) -> TracedLoop:
 
 
 def _steps(name: str, profile: GraphProfile) -> TracedLoop:
-    """Return the steps of a tfprof profile; what is known of one is known to the µs."""
+    """Return the steps of a tfprof profile, whose times are exact to the µs."""
     if not profile.steps:
         raise UnreadableInput("a ProfileProto without a step, which says nothing about time")
     builder, captures = TableBuilder(Executions, Interner()), []
@@ -241,7 +241,7 @@ def _capture(file: str, index: int, step: int, rows: Executions) -> Capture:
 
 
 def _loop(name: str, steps: int) -> Loop:
-    """Return a work for a file: steps of which nothing is known but what is sampled."""
+    """Return a loop for a file: of its steps, only the traced ones are known."""
     return Loop(
         process=0,
         index=0,
@@ -261,7 +261,7 @@ def _loop(name: str, steps: int) -> Loop:
 
 
 class FileKind(Enum):
-    """What a file holds."""
+    """The kind of a file's content."""
 
     TIMELINE = "JSON in the trace event format"
     XSPACE = "XSpace"
@@ -270,16 +270,16 @@ class FileKind(Enum):
 
 
 class Contents(NamedTuple):
-    """What is in a file, unpacked, and what kind it is of."""
+    """The uncompressed content of a file, and its kind."""
 
     kind: FileKind
     content: bytes
 
 
 def contents(path: Path) -> Contents:
-    """Return what is in a file, which may be packed by gzip.
+    """Return the content of a file, which may be compressed with gzip.
 
-    Raises UnreadableInput where it is no recording, and says what it is where that can be told.
+    Raises UnreadableInput if it is not a recording, and says what it is if that can be recognized.
     """
     try:
         content = _unpacked(path.read_bytes())
@@ -317,7 +317,7 @@ def _unpacked(content: bytes) -> bytes:
 
 
 def _is_json(content: bytes) -> bool:
-    """Say whether this is text that begins as JSON does, which a binary message may, too."""
+    """Return whether this is text that begins like JSON; a binary message may begin so, too."""
     if content.lstrip()[:1] not in (b"{", b"["):
         return False
     try:

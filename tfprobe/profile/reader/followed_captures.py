@@ -1,4 +1,4 @@
-"""Follow the captures of a process: each is decoded once, when it is there."""
+"""Follow the captures of a process: decode each one once, when it appears."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from tfprobe.runs.process_folder.events import Event
 from tfprobe.runs.process_folder.steps import StepsFile
 
 _Seen = tuple[int, ...]
-# Where in it the size stands.
+# The position of the size in it.
 _SIZE = 2
 
 
 @dataclass(frozen=True, slots=True)
 class _Source:
-    """All that a capture is made from: where one of these is another, it is decoded again."""
+    """Everything a capture is decoded from; if any of it changes, the capture is decoded again."""
 
     file: _Seen | None
     sample: Event | None
@@ -38,7 +38,7 @@ class _Source:
 
 
 class FollowedCaptures:
-    """The captures of one process. Those that can be decoded are put into `gathered`."""
+    """The captures of one process. Those that can be decoded are added to `gathered`."""
 
     def __init__(
         self,
@@ -49,7 +49,7 @@ class FollowedCaptures:
         with_spans: bool,
         with_host_allocations: bool,
     ) -> None:
-        """Begin with nothing read."""
+        """Start with nothing read."""
         self._folder = folder
         self._gathered = gathered
         self._parts = {
@@ -67,15 +67,15 @@ class FollowedCaptures:
 
     @property
     def waiting(self) -> int:
-        """Return how many captures have not been decoded."""
+        """Return the number of captures that have not been decoded."""
         return len(self._waiting)
 
     def problems(self) -> tuple[Problem, ...]:
-        """Return what captures could not be decoded, by their names."""
+        """Return the captures that could not be decoded, by name."""
         return tuple(self._problems[name] for name in sorted(self._problems))
 
     def look(self, samples: Mapping[str, Event], steps: StepsFile | None) -> None:
-        """Find out which captures there are, and which of them are to be decoded."""
+        """Determine which captures exist, and which of them must be decoded."""
         self._look_at_graphs(samples)
         sources = {
             path.name: self._source(path, samples.get(path.name), steps)
@@ -83,31 +83,31 @@ class FollowedCaptures:
         }
         for name in self._sources.keys() - sources.keys():
             self._drop(name)
-        # As they were taken: decoders learn from what was before.
+        # In chronological order: decoders learn from earlier captures.
         places = {name: place for place, name in enumerate(samples)}
         order = sorted(sources, key=lambda name: (places.get(name, len(places)), name))
         self._all = {name: sources[name] for name in order}
         self._waiting = {n: sources[n] for n in order if self._sources.get(n) != sources[n]}
 
     def files(self) -> tuple[CaptureFile, ...]:
-        """Return all that there were at the last look, decoded or not, as they were taken."""
+        """Return all captures of the last look, decoded or not, in the order they were taken."""
         return tuple(self._file(name, source) for name, source in self._all.items())
 
     def keep(self, names: frozenset[str]) -> None:
-        """Decode none but these, and remove the others."""
+        """Keep and decode only these, and remove the others."""
         self._waiting = {n: source for n, source in self._waiting.items() if n in names}
         for name in [each for each in self._sources if each not in names]:
             self._drop(name)
 
     def rows_in(self, name: str) -> int:
-        """Return how many rows a capture has, of which nothing is kept."""
+        """Return the number of rows of a capture, without keeping any of them."""
         source = self._all[name]
         decoder = Decoder(self._folder, Interner(), **self._parts)
         item = decoder.decode(name, source.sample, source.window_ns)
         return 0 if isinstance(item, Problem) else _rows(item)
 
     def decode(self, tell: Callable[[], None]) -> None:
-        """Decode those that wait; `tell` is called after each."""
+        """Decode the waiting captures; `tell` is called after each."""
         wanted = [Wanted(n, each.sample, each.window_ns) for n, each in self._waiting.items()]
         items = self._decoder.decode_all(wanted)
         for (name, source), item in zip(self._waiting.items(), items, strict=True):
@@ -122,7 +122,7 @@ class FollowedCaptures:
         self._waiting = {}
 
     def drop(self) -> None:
-        """Remove all, as the process is gone."""
+        """Remove all captures because the process is gone."""
         for name in tuple(self._sources):
             self._drop(name)
 
@@ -145,7 +145,7 @@ class FollowedCaptures:
         return self._folder.host, self._folder.name, name
 
     def _look_at_graphs(self, samples: Mapping[str, Event]) -> None:
-        """Note which graphs there are: ops of nodes that rows do not tell are taken from them."""
+        """Record which graphs exist: they provide ops of nodes that rows do not contain."""
         fingerprints = {sample.text("graph") for sample in samples.values()} - {None}
         graphs = {each: _seen(self._folder.graph(each)) for each in fingerprints if each}
         for fingerprint, seen in graphs.items():
@@ -169,21 +169,21 @@ def _rows(item: Decoded) -> int:
 
 
 def _seen(path: Path) -> _Seen | None:
-    """Return what tells a file from what it was before."""
+    """Return what distinguishes a file from its earlier versions."""
     try:
         found = os.stat(path)
-    except (OSError, ValueError):  # a fingerprint may be damaged to what no file is called
+    except (OSError, ValueError):  # a damaged fingerprint may be no valid name
         return None
     return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
 
 
-# What a row of a capture takes in its file at least: below, nobody need look how many there are.
+# The least bytes that a row takes in a capture's file: smaller files need no row count.
 LEAST_BYTES_A_ROW = 8
 
 
 @dataclass(frozen=True, slots=True)
 class CaptureFile:
-    """A capture of a process, `work` as its name tells. `rows` is None until it is decoded."""
+    """A capture of a process; its name contains `work`. `rows` is None until it is decoded."""
 
     name: str
     loop: int
@@ -193,14 +193,14 @@ class CaptureFile:
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
-    """What is not read of a run: `captures` of `of`, and of `processes` none at all."""
+    """What is not read of a run: `captures` of `of`; no capture at all of `processes` processes."""
 
     captures: int
     of: int
     processes: int
 
     def __str__(self) -> str:
-        """Return it as a sentence, with what to do."""
+        """Return a sentence that also says what to do."""
         none = f", and none of {_processes(self.processes)}" if self.processes else ""
         return (
             f"Of {self.of:,} traced steps the newest {self.of - self.captures:,} are read{none}:"
@@ -216,15 +216,15 @@ Places = Sequence[Sequence[CaptureFile]]
 
 
 def may_exceed(files: Places, most_rows: int) -> bool:
-    """Say whether these captures, by process, may have more rows than that."""
+    """Return whether these captures, by process, may have more rows than that."""
     whole_bytes = sum(each.bytes for of_process in files for each in of_process)
     return whole_bytes > most_rows * LEAST_BYTES_A_ROW
 
 
 def typical(files: Places) -> list[tuple[int, CaptureFile]]:
-    """Return the smallest, the middle and the largest capture with the places of their processes.
+    """Return the smallest, middle and largest captures with the indices of their processes.
 
-    One that has no byte has no row either, and tells nothing.
+    Empty files are left out: they have no rows and say nothing about density.
     """
     every = [(at, each) for at, of_process in enumerate(files) for each in of_process if each.bytes]
     every.sort(key=lambda each: each[1].bytes)
@@ -232,9 +232,10 @@ def typical(files: Places) -> list[tuple[int, CaptureFile]]:
 
 
 def newest_within(files: Places, most_rows: int, rows_per_byte: float) -> list[frozenset[str]]:
-    """Return for each process the names of those that are read; `files` are as they were taken.
+    """Return for each process the names of the captures to read; `files` are as they were taken.
 
-    Of a capture that was not decoded the rows are guessed by its size. The first is read anyway.
+    The rows of captures that have not been decoded are estimated from their sizes. The first one is
+    read in any case.
     """
     chosen: list[set[str]] = [set() for _ in files]
     rows = 0.0
@@ -247,7 +248,7 @@ def newest_within(files: Places, most_rows: int, rows_per_byte: float) -> list[f
 
 
 def left_out(files: Places, chosen: Sequence[frozenset[str]]) -> LeftOut | None:
-    """Return what is not among the chosen, None where all is."""
+    """Return what has not been chosen; None if everything has."""
     of = sum(len(of_process) for of_process in files)
     read = sum(len(names) for names in chosen)
     none = sum(bool(had) and not names for had, names in zip(files, chosen, strict=True))
@@ -255,7 +256,7 @@ def left_out(files: Places, chosen: Sequence[frozenset[str]]) -> LeftOut | None:
 
 
 def _in_rounds(files: Places) -> Iterator[tuple[int, CaptureFile]]:
-    """Give the newest of each loop of each process, then those before, process by process."""
+    """Yield the newest captures of each process's loops, then earlier ones, round by round."""
     ordered = []
     for at, of_process in enumerate(files):
         later: dict[int, int] = {}

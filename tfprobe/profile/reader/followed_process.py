@@ -1,4 +1,4 @@
-"""Follow one process of a run: what its files say, each part of them read once."""
+"""Follow one process of a run: read each part of its files once."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tfprobe.runs.process_folder.steps import LoopsOfProcess
 
 
 class FollowedProcess:
-    """One process folder, and what of it has been read; its captures go to `gathered`."""
+    """One process folder, and what has been read from it; its captures go to `gathered`."""
 
     def __init__(
         self,
@@ -37,7 +37,7 @@ class FollowedProcess:
         with_spans: bool,
         with_host_allocations: bool,
     ) -> None:
-        """Begin with nothing read."""
+        """Start with nothing read."""
         self.key: ProcessKey = (folder.host, folder.name)
         self._folder = folder
         self._reader = ProcessReader(folder, here)
@@ -60,11 +60,11 @@ class FollowedProcess:
         return known.index if known else None
 
     def read(self) -> None:
-        """Read anew what tells the state and the steps of the process."""
+        """Reread the state and the steps of the process."""
         self.entry, self._steps = self._reader.read()
 
     def read_logs(self, index: int) -> None:
-        """Read what is new in its other files; `index` is its place in the profile."""
+        """Read what is new in its other files; `index` is the process's index in the profile."""
         self._events.read()
         steps = self._steps
         if isinstance(steps, Missing):
@@ -73,34 +73,34 @@ class FollowedProcess:
             self.notes.read(index, steps.header.unix_ns(0), steps.last_sign_mono_ns)
 
     def look_at_captures(self) -> int:
-        """Return how many captures wait to be decoded."""
+        """Return the number of captures waiting to be decoded."""
         steps = None if isinstance(self._steps, Missing) else self._steps
         self._captures.look(self._events.samples, steps)
         return self._captures.waiting
 
     def capture_files(self) -> tuple[CaptureFile, ...]:
-        """Return the captures that there were at the last look, as they were taken."""
+        """Return the captures of the last look, in the order they were taken."""
         return self._captures.files()
 
     def keep_captures(self, names: frozenset[str]) -> int:
-        """Read none but these, and remove the others; return how many wait to be decoded."""
+        """Keep only these captures and remove the others; return how many wait to be decoded."""
         self._captures.keep(names)
         return self._captures.waiting
 
     def rows_in(self, name: str) -> int:
-        """Return how many rows a capture has, of which nothing is kept."""
+        """Return the number of rows of a capture, without keeping any of them."""
         return self._captures.rows_in(name)
 
     def decode(self, tell: Callable[[], None]) -> None:
-        """Decode the captures that wait; `tell` is called after each."""
+        """Decode the waiting captures; `tell` is called after each."""
         self._captures.decode(tell)
 
     def drop(self) -> None:
-        """Remove its captures: the process is gone, or not wanted any more."""
+        """Remove its captures: the process is gone, or no longer wanted."""
         self._captures.drop()
 
     def process(self, index: int) -> Process:
-        """Return the process with this place in the profile."""
+        """Return the process with this index in the profile."""
         process = process_of(self.entry, self._steps, index)
         ending = process.ending
         if process.state == FAILED:
@@ -111,12 +111,12 @@ class FollowedProcess:
         )
 
     def loops(self, index: int) -> tuple[Loop, ...]:
-        """Return its loops; one that has not changed is the same object as before."""
+        """Return its loops; a loop that has not changed is the same object as before."""
         steps = self._steps
         return () if isinstance(steps, Missing) else self._loops.numbered(steps.loops, index)
 
     def problems(self) -> Iterator[Problem]:
-        """Give what could not be used, but for the notes'."""
+        """Yield what could not be used, except for the notes."""
         where = "/".join(self.key)
         if isinstance(self.entry.manifest, Missing):
             yield Problem(where, self.entry.manifest.reason)
@@ -129,28 +129,28 @@ class FollowedProcess:
 NO_SETTINGS = Missing("settings are told at the first sample, and there was none")
 
 
-# What the agent says where the job has TensorFlow's profiler.
+# The agent's event if the job itself uses TensorFlow's profiler.
 _PROFILING = ("the job is profiling", "a profiler session is open in this process")
 
 
 class FollowedEvents:
-    """What the events of one process say."""
+    """The contents of one process's events."""
 
     def __init__(self, folder: ProcessFolder) -> None:
-        """Begin with nothing read."""
+        """Start with nothing read."""
         self._where = f"{folder.host}/{folder.name}"
         self._log = event_log(folder.events)
         self._forget()
 
     def _forget(self) -> None:
-        # By the file of the capture, as they were taken.
+        # By the name of the capture file, in the order they were taken.
         self.samples: dict[str, Event] = {}
         self.settings: Mapping[str, Any] | Missing = NO_SETTINGS
-        # Unix time less monotonic time, as any event tells it; 0 where there is none.
+        # Unix time minus monotonic time, from any event; 0 if there is none.
         self.unix_minus_monotonic_ns = 0
         self._problems: list[Problem] = []
         self.exception: Raised | None = None
-        # As it was open for longest.
+        # Updated whenever it has been open for longer than before.
         self.own_profiler: OwnProfiler | None = None
         self._profiling_since_ns: int | None = None
         self._declined = 0
@@ -165,7 +165,7 @@ class FollowedEvents:
             self._note(event)
 
     def problems(self) -> Iterator[Problem]:
-        """Give what went wrong, in the file and in the agent."""
+        """Yield problems in the file and errors in the agent."""
         if self._log.bad_lines:
             yield Problem(
                 self._where, f"{self._log.bad_lines} lines of events.jsonl are not events."
@@ -212,7 +212,7 @@ class FollowedEvents:
 
 
 def _chosen(settings: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return settings, of which the environment is one by name; a damaged file may hold another."""
+    """Return the settings without a damaged environment, which must be a mapping by name."""
     is_sound = isinstance(settings.get("environment"), dict | None)
     return settings if is_sound else {**settings, "environment": {}}
 
@@ -239,7 +239,7 @@ class FollowedService(FollowedProcess):
         with_spans: bool,
         with_host_allocations: bool,
     ) -> None:
-        """Begin with nothing read."""
+        """Start with nothing read."""
         super().__init__(
             folder,
             here,
@@ -255,7 +255,7 @@ class FollowedService(FollowedProcess):
         self._waits = True
 
     def read_logs(self, index: int) -> None:
-        """Read the trace; `index` is the place of the process in the profile."""
+        """Read the trace; `index` is the process's index in the profile."""
         if index == self._index or not isinstance(self.entry.manifest, ProcessManifest):
             return
         self._index = index
@@ -270,15 +270,15 @@ class FollowedService(FollowedProcess):
         self.notes.gaps = self._found.gaps
 
     def look_at_captures(self) -> int:
-        """Return how many traces wait to be taken: one at most."""
+        """Return the number of traces waiting to be read: at most one."""
         return int(self._waits)
 
     def capture_files(self) -> tuple[CaptureFile, ...]:
-        """Return none: the trace has been read as a whole, and there is no choice."""
+        """Return none: the trace is read as a whole, so there is nothing to choose."""
         return ()
 
     def keep_captures(self, names: frozenset[str]) -> int:  # noqa: ARG002 - as above
-        """Keep what there is; return how many traces wait to be taken."""
+        """Keep everything; return the number of traces waiting to be read."""
         return self.look_at_captures()
 
     def decode(self, tell: Callable[[], None]) -> None:
@@ -291,23 +291,23 @@ class FollowedService(FollowedProcess):
         tell()
 
     def drop(self) -> None:
-        """Remove its captures: the process is gone, or not wanted any more."""
+        """Remove its captures: the process is gone, or no longer wanted."""
         if not self._waits:
             for key, _ in self._steps_of_trace():
                 self._gathered.drop(key)
         self._waits = True
 
     def process(self, index: int) -> Process:
-        """Return the process with this place in the profile."""
+        """Return the process with this index in the profile."""
         count = len(self._found.captures) if self._found else 0
         return replace(super().process(index), captures=count)
 
     def loops(self, index: int) -> tuple[Loop, ...]:  # noqa: ARG002 - that of read_logs
-        """Return its one loop."""
+        """Return its only loop."""
         return (self._found.loop,) if self._found else ()
 
     def problems(self) -> Iterator[Problem]:
-        """Give what could not be used."""
+        """Yield what could not be used."""
         if self._why:
             yield Problem("/".join(self.key), f"This recording was skipped: {self._why}.")
 
@@ -320,12 +320,12 @@ class FollowedService(FollowedProcess):
         allocations = _by_step(trace.allocations, self._found.captures)
         parts = zip(self._found.captures, rows, spans, allocations, strict=True)
         for at, (capture, own, own_spans, taken) in enumerate(parts):
-            # As wide as the number of any step, so that texts stand in the order of steps.
+            # Zero-padded to the widest step number, so that the strings sort like the steps.
             yield (*self.key, f"{at:012d}"), Decoded(capture, Trace(own, own_spans, taken))
 
 
 def _by_step(table: T, captures: tuple[Capture, ...]) -> Iterator[T]:
-    """Give the rows of each step, none where there are none."""
+    """Yield the rows of each step, which may be none."""
     found = dict(table.by_capture())
     none = table.only(table.capture < 0)
     return (found.get(capture.index, none) for capture in captures)

@@ -1,4 +1,4 @@
-"""Read a process that may still run, at a bounded cost: what it noted, and its newest captures."""
+"""Read a process that may still run, at a bounded cost: its notes and its newest captures."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ _UNREAD = Missing("one process was read by itself")
 def newest_captures(
     folder: ProcessFolder, *, most: int, go_on: Callable[[], bool] = lambda: True
 ) -> Profile:
-    """Return a profile of the newest captures of the traced loop whose steps took longest.
+    """Return a profile of the newest captures of the traced loop with the longest total step time.
 
-    It has the captures oldest first, all loops of the process, and the gaps after these steps; a
-    capture that cannot be decoded is a problem. A capture whose event is not written yet is left
-    out if another has one: the file alone does not say when the step began and ended. `go_on` is
-    called before each capture but the first, which is the newest.
+    It has the captures oldest first, all loops of the process, and the gaps after these steps. A
+    capture that cannot be decoded becomes a problem. A capture whose event has not been written yet
+    is left out if another one has an event: the file alone does not say when the step began and
+    ended. `go_on` is called before each capture except the first, which is the newest.
 
     Raises UnreadableInput if there is no steps.bin.
     """
@@ -56,7 +56,7 @@ def newest_captures(
 
 
 def _newest(paths: Iterable[Path], steps: StepsFile) -> list[Path]:
-    """Return the captures of the longest loop that has any, the latest step first."""
+    """Return the captures of the longest loop that has any, latest step first."""
     time_ns = {loop.index: loop.times.sum_ns for loop in steps.loops}
     by_loop: dict[int, list[tuple[int, Path]]] = {}
     for path in paths:
@@ -108,7 +108,7 @@ _NOTED_LAST_BYTES = 1 << 20
 def noted(folder: ProcessFolder) -> Profile:
     """Return a profile of one process without captures: loops, activities, gaps and samples.
 
-    Of gaps it has the latest MB. The state is not looked up.
+    It has only the gaps in the latest MB of their file. The process state is not looked up.
 
     Raises UnreadableInput if there is no steps.bin.
     """

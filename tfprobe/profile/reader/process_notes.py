@@ -1,4 +1,4 @@
-"""Follow what a process noted besides steps: activities, gaps, resource samples, stacks."""
+"""Follow what a process recorded besides steps: activities, gaps, resource samples, stacks."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class ProcessNotes:
     """The notes of one process, and which of them could not be read."""
 
     def __init__(self, folder: ProcessFolder) -> None:
-        """Begin with nothing read."""
+        """Start with nothing read."""
         self._where = f"{folder.host}/{folder.name}"
         self._activities = _Activities(folder)
         self._gaps = _Records(
@@ -43,9 +43,9 @@ class ProcessNotes:
         self.problems: tuple[Problem, ...] = ()
 
     def read(self, process: int, shift_ns: int, last_ns: int) -> None:
-        """Read what is new of the process with this number.
+        """Read what is new from the process with this number.
 
-        `shift_ns` is unix time less monotonic time, `last_ns` its last sign of life, monotonic.
+        `shift_ns` is unix time minus monotonic time, `last_ns` its last sign of life, monotonic.
         """
         self.activities = self._activities.read(process, shift_ns, last_ns)
         self.gaps = self._gaps.read(process, shift_ns)
@@ -61,10 +61,10 @@ class ProcessNotes:
 
 
 class MachineNotes:
-    """What the GPU monitor of one host wrote of its accelerators."""
+    """What the GPU monitor of one host recorded about its accelerators."""
 
     def __init__(self, folder: RunFolder, host: str) -> None:
-        """Begin with nothing read."""
+        """Start with nothing read."""
         self._host = host
         self._samples = _Records(lambda: machine_log(folder.machine(host), host), order=_AT_NS)
 
@@ -82,7 +82,7 @@ _AT_NS = operator.attrgetter("at_ns")
 
 
 class _Activities:
-    """The activities of a process: all are made again when one is new, as one ends another."""
+    """The activities of a process, all rebuilt when a new one appears, as one may end another."""
 
     def __init__(self, folder: ProcessFolder) -> None:
         self._path = folder.activities
@@ -103,7 +103,7 @@ class _Activities:
             self._log, self._until_ns = ActivityLog((), (), 0), None
         if self._history.read():
             self._log, self._until_ns = self._history.log, None
-        # Only what has not ended lasts to the last sign of life.
+        # Only activities that have not ended extend to the last sign of life.
         until_ns = last_ns + shift_ns if self._log.begun else 0
         if until_ns != self._until_ns:
             self._until_ns, self._activities = until_ns, self._log.until(until_ns)
@@ -111,10 +111,10 @@ class _Activities:
 
 
 class _Records(Generic[T]):
-    """The records of a file of lines that grows, each parsed once, and sorted if `order` is given.
+    """The records of a growing JSONL file, each parsed once, and sorted if `order` is given.
 
-    `open_log` gets the number of the process and the shift of its clock: when they change, the
-    file is read from its start.
+    `open_log` gets the number of the process and the shift of its clock: when they change, the file
+    is read from its start.
     """
 
     def __init__(

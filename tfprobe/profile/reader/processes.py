@@ -89,9 +89,9 @@ def no_rank(folder: RunFolder, rank: int, ranks: Iterable[int | None]) -> NoAnsw
 def process_of(
     entry: ProcessEntry, steps: StepsFile | Missing, index: int, *, captures: int | None = None
 ) -> Process:
-    """Return a process by its manifest and its steps.bin, without settings.
+    """Return a process from its manifest and its steps.bin, without settings.
 
-    `captures` is their number on disk; without it they are counted.
+    `captures` is the number of captures on disk; if it is not given, they are counted.
     """
     facts = entry.manifest
     header = entry.header
@@ -130,16 +130,16 @@ def process_of(
 
 
 def programs_of(entries: Sequence[ProcessEntry]) -> Mapping[tuple[str, str], Program]:
-    """Return what each process of a run runs, by its host and folder."""
+    """Return the program of each process of a run, by host and folder."""
     found = programs([_facts(entry) for entry in entries])
     keys = ((entry.folder.host, entry.folder.name) for entry in entries)
     return dict(zip(keys, found, strict=True))
 
 
 def with_launch(process: Process, entry: ProcessEntry, launches: Iterable[RunManifest]) -> Process:
-    """Return a process; for the first one of a launch, without the launcher's time in its start.
+    """Return a process; for the first one of a launch, leave the launcher's time out of its start.
 
-    The launcher becomes the job's first process, so for the system that process began with tfprobe.
+    The launcher becomes the job's first process, so to the system that process began with tfprobe.
     """
     facts = entry.manifest
     if isinstance(process.exec_ns, Missing) or isinstance(facts, Missing):
@@ -158,7 +158,7 @@ def _exec_ns(known: ProcessManifest | None, header: Header | Missing) -> int | M
 
 
 def with_program(process: Process, program: Program) -> Process:
-    """Return a process with what it runs."""
+    """Return a process with its program."""
     return replace(process, program=program.name, title=program.title, group=program.group)
 
 
@@ -190,12 +190,12 @@ def _end_unix_ns(header: Header | Missing, state: str) -> int | None:
 
 def _shift_ns(header: Header | Missing, service: ServiceRecord | None) -> int | Missing:
     if service is not None:
-        return 0  # its steps are on the wall clock already
+        return 0  # its steps are already on the wall clock
     return header if isinstance(header, Missing) else header.unix_ns(0)
 
 
 def _boot_id(known: ProcessManifest | None, lost: Missing) -> str | Missing:
-    # The manifest of a service has the machine that sent the request, not the one it ran on.
+    # The manifest of a service names the machine that sent the request, not the one it ran on.
     return lost if known is None or known.service else known.boot_id or lost
 
 

@@ -1,4 +1,4 @@
-"""Call the roll of a job of many ranks: who is absent, and who is there twice. Reads no steps."""
+"""Check the ranks of a distributed job: which are missing or duplicate. Reads no steps."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _MOST_LISTED = 8
 @dataclass(frozen=True, slots=True)
 class _Member:
     """A process that knows its rank. `until_ns` is its last sign of life; `serves` are further
-    tasks of its job that it has.
+    tasks of its job that it runs.
     """
 
     facts: ProcessManifest
@@ -38,7 +38,7 @@ class _Member:
 
 
 def roster_problems(entry: RunEntry) -> Iterator[Problem]:
-    """Give what is odd about the ranks of a run; nothing where no process has one."""
+    """Yield problems with the ranks of a run; nothing if no process has a rank."""
     members = tuple(_members(entry.processes))
     for problem in (
         *_absent(members),
@@ -69,16 +69,16 @@ def _members(processes: Iterable[ProcessEntry]) -> Iterator[_Member]:
 
 
 def _until_ns(header: Header) -> int:
-    """Return its end; of one that did not end in order, when its header was last written."""
+    """Return when it ended; without a recorded end, when its header was last written."""
     return header.unix_ns(header.last_note_mono_ns)
 
 
-# Ten times the largest jobs there are; a world beyond is somebody's mistake.
+# Ten times the size of the largest jobs; a larger world size is a mistake.
 _MOST_RANKS = 1_000_000
 
 
 def _absent(members: Sequence[_Member]) -> Iterator[str]:
-    # Others are in no world.
+    # Processes with other roles do not count towards a world size.
     workers = [member for member in members if member.team == WORKERS]
     worlds = sorted({worker.world for worker in workers if worker.world is not None})
     if len(worlds) > 1:
@@ -87,8 +87,8 @@ def _absent(members: Sequence[_Member]) -> Iterator[str]:
     there = {worker.rank for worker in workers}
     served = (task for member in members for task in member.serves)
     there.update(index for role, index in served if team(role) == WORKERS)
-    # Nobody may tell how many there are, or one who knows of some only: the last who is there
-    # counts, too.
+    # The world size may be unknown, or known to a process that knows only part of the job; the
+    # highest rank present counts, too.
     expected = max(max(worlds, default=0), max(there, default=-1) + 1)
     if expected > _MOST_RANKS:
         yield f"One of its ranks says that they are {expected:,}, which no job has."
@@ -99,7 +99,7 @@ def _absent(members: Sequence[_Member]) -> Iterator[str]:
 
 
 def _twice(members: Sequence[_Member]) -> Iterator[str]:
-    """Tell of ranks that two had at one time, neither of which was started by the other."""
+    """Report ranks that two processes had at once, neither of which started the other."""
     by_rank: dict[tuple[str, int], list[_Member]] = {}
     for member in members:
         by_rank.setdefault((member.team, member.rank), []).append(member)
@@ -112,7 +112,7 @@ def _twice(members: Sequence[_Member]) -> Iterator[str]:
 
 
 def _heads(members: Sequence[_Member]) -> list[_Member]:
-    """Leave out who inherited the rank."""
+    """Leave out processes that inherited their rank."""
     return [members[at] for at in heads([_claim(member) for member in members])]
 
 
@@ -148,7 +148,7 @@ def _versions(members: Sequence[_Member]) -> Iterator[str]:
 
 
 def _listed(ranks: Sequence[int]) -> str:
-    """Return "rank 3" or "ranks 3, 5-7", of very many the first."""
+    """Return "rank 3" or "ranks 3, 5-7"; of many, only the first."""
     spans: list[list[int]] = []
     for rank in ranks:
         if spans and spans[-1][-1] == rank - 1:

@@ -1,4 +1,4 @@
-"""Read a run into a profile: whole, or again and again while it grows, reading only what is new."""
+"""Read a run into a profile, once or repeatedly while it grows, reading only what is new."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from tfprobe.runs.process_folder.file_cache import Reread
 
 T = TypeVar("T")
 
-# What of a profile is compared by identity, and what by value; works are in arrays, too.
+# Which fields of a profile are compared by identity and which by value; loops include arrays.
 _TABLES = ("executions", "spans", "allocations")
 _TUPLES = (
     "run",
@@ -53,10 +53,10 @@ _TUPLES = (
 
 
 class RunReader:
-    """One run directory, and what of it has been read.
+    """One run directory, and what has been read from it.
 
-    `has_ended` says whether the run was over before it was read last, `left_out` which captures
-    were not read because of `most_rows`.
+    `has_ended` says whether the run was over before the last read, `left_out` which captures were
+    not read because of `most_rows`.
     """
 
     def __init__(
@@ -72,12 +72,12 @@ class RunReader:
         only: ProcessFolder | None = None,
         most_rows: int | None = None,
     ) -> None:
-        """Begin with nothing read. What the options leave out, `load` says; without
-        `with_host_allocations` those of the host's own memory may be missing.
+        """Start with nothing read. See `load` for what the options leave out; without
+        `with_host_allocations`, allocations of the host's own memory may be missing.
 
-        With `only`, a process folder of the run, nothing else of the run is looked at: neither its
-        interpreters nor its accelerators are in the profile, and its state is that of the process.
-        Of captures with more rows than `most_rows` in all the newest are read.
+        With `only`, a process folder of the run, nothing else of the run is read: the profile has
+        neither its interpreters nor its accelerators, and its state is that of the process. If all
+        captures together have more rows than `most_rows`, only the newest are read.
         """
         self._folder = folder
         self._only = only
@@ -104,11 +104,11 @@ class RunReader:
         self.has_ended = False
 
     def refresh(self, watch: Callable[[int, int], None] | None = None) -> Profile:
-        """Return the profile as `load` returns it now; where nothing is new, the one before.
+        """Return the profile as `load` returns it now; if nothing is new, the previous object.
 
-        `watch(done, all)` is told how many of the new captures have been read.
+        `watch(done, all)` gets the number of new captures read.
 
-        Raises NoAnswer when no process has the rank, UnreadableInput when the run is gone.
+        Raises NoAnswer if no process has the rank, UnreadableInput if the run is gone.
         """
         entry = self._read()
         self.has_ended = has_ended(entry, self._here)
@@ -127,7 +127,7 @@ class RunReader:
             raise UnreadableInput(f"Run {self._folder.root} no longer exists.", hint=hint)
 
     def _read(self) -> RunEntry:
-        """Find the processes that there are now, and read what tells their states."""
+        """Find the current processes, and read what determines their states."""
         found: dict[ProcessKey, FollowedProcess] = {}
         for folder in self._folders():
             process = self._processes.pop((folder.host, folder.name), None)
@@ -184,7 +184,7 @@ class RunReader:
             process.decode(lambda: None if watch is None else watch(next(done), count))
 
     def _fit(self, chosen: Sequence[FollowedProcess], most_rows: int) -> int:
-        """Let captures wait as far as there is room for their rows; return how many do."""
+        """Admit captures as far as their rows fit the budget; return how many wait."""
         files = [process.capture_files() for process in chosen]
         names = [frozenset(each.name for each in of_process) for of_process in files]
         if may_exceed(files, most_rows):
@@ -258,7 +258,7 @@ class RunReader:
 
 
 def _rows_per_byte(chosen: Sequence[FollowedProcess], files: Places) -> float:
-    """Return how dense rows are in captures, by the densest of a few."""
+    """Return the row density of captures: the highest of a few that are counted."""
     return max(
         (chosen[at].rows_in(each.name) / each.bytes for at, each in typical(files)),
         default=0.0,
@@ -275,7 +275,7 @@ def _problems(process: FollowedProcess) -> Iterator[Problem]:
 
 
 def _same(one: Profile, other: Profile) -> bool:
-    """Say whether two profiles of one following are alike: what has not changed is the same."""
+    """Return whether two profiles from one reader are equal: unchanged parts are identical."""
     things = all(getattr(one, name) is getattr(other, name) for name in _TABLES)
     return (
         things
@@ -299,14 +299,14 @@ def load(
     with_spans: bool = True,
     watch: Callable[[int, int], None] | None = None,
 ) -> Profile:
-    """Read a run; `rank` keeps the processes of one rank, `with_captures` reads the op rows.
+    """Read a run; `rank` selects the processes of one rank, `with_captures` reads the op rows.
 
     Without `with_memory` the bytes of ops may be 0 whatever was recorded. Without `with_spans`
-    there are no spans and no allocations, and rows do not tell which iterator of tf.data ran them:
-    for those who need executions alone, and fast.
-    `watch(done, all)` is told how many captures have been read.
+    there are no spans and no allocations, and rows lack the tf.data iterator that ran them: use it
+    for executions alone, which are read faster. `watch(done, all)` gets the number of captures
+    read.
 
-    Raises NoAnswer when no process has that rank.
+    Raises NoAnswer if no process has that rank.
     """
     following = RunReader(
         folder,

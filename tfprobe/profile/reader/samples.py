@@ -22,17 +22,17 @@ from tfprobe.runs.process_folder.stack_samples import (
     stack_log,
 )
 
-# More failures in a row are none: a stack that is read while it changes may lack its outer frames.
+# More bad reads in a row are genuine: a stack that is read while it changes may lack outer frames.
 _MOST_TORN = 3
-# Stands for what stood in a line that is damaged.
+# Replaces what a damaged line contained.
 LOST = SampledFrame("", 0, "(lost)")
 
 
 class ProcessStacks:
-    """The stacks of one process, read again and again."""
+    """The stacks of one process, read repeatedly."""
 
     def __init__(self, folder: ProcessFolder) -> None:
-        """Begin with nothing read."""
+        """Start with nothing read."""
         self._log = stack_log(folder.stacks)
         self._made_by: tuple[int, int] = (0, 0)
         self._tables = _Tables()
@@ -40,13 +40,13 @@ class ProcessStacks:
 
     @property
     def bad_lines(self) -> int:
-        """Return how many lines could not be read."""
+        """Return the number of lines that could not be read."""
         return self._log.bad_lines
 
     def read(self, process: int, shift_ns: int) -> StackSamples | None:
-        """Return all stacks, after a look for new ones; None where none were sampled.
+        """Read what is new and return all stacks; None if none were sampled.
 
-        `shift_ns` is unix time less monotonic time.
+        `shift_ns` is unix time minus monotonic time.
         """
         if (process, shift_ns) != self._made_by:
             self._made_by = (process, shift_ns)
@@ -61,13 +61,13 @@ class ProcessStacks:
 
 
 class _Tables:
-    """Frames and call paths of all lines, each once, and rows of stacks as they were written."""
+    """The frames and call paths of all lines, each once, and rows of stacks as written."""
 
     def __init__(self) -> None:
         self._frames: dict[SampledFrame, int] = {}
         self._known: list[SampledFrame] = []
         self._nodes: dict[tuple[int, int], int] = {}
-        # Of each node the file and function of its outermost frame.
+        # The file and function of each node's outermost frame.
         self._roots: list[tuple[str, str]] = []
         self._threads: dict[SampledThread, int] = {}
         # Positions in the file -> ours.
@@ -78,7 +78,7 @@ class _Tables:
         self._refusals: list[str] = []
 
     def add(self, records: Sequence[StackRecord | RefusalRecord]) -> None:
-        """Take lines in, in the order of the file."""
+        """Add lines, in the order of the file."""
         for record in records:
             if isinstance(record, RefusalRecord):
                 self._refusals.append(record.problem)
@@ -94,7 +94,7 @@ class _Tables:
             self._rows += rows
 
     def stacks(self, process: int, shift_ns: int) -> StackSamples:
-        """Return all that was taken in."""
+        """Return everything added."""
         none = np.empty(0, dtype=np.int64)
         columns = zip(*self._rows, strict=True) if self._rows else ([none],) * 5
         thread, nodes, read_ns, start_ns, end_ns = (np.concatenate(column) for column in columns)
@@ -119,7 +119,7 @@ class _Tables:
         )
 
     def _learn(self, record: StackRecord) -> None:
-        """Take in what is new in a line; what stood in lines that are lost is LOST."""
+        """Add what is new in a line; what was in lost lines becomes LOST."""
         if record.frames_from == 0 and record.nodes_from == 0:
             self._frame_at, self._node_at = [], []
         self._pad(record)
@@ -164,10 +164,10 @@ class _Tables:
         return np.full(len(read_ns), number), nodes, read_ns, start_ns, end_ns
 
     def _whole(self, nodes: Sequence[int]) -> list[int]:
-        """Return the rows of stacks that were read whole, by their outermost frame.
+        """Return the rows of stacks that were read completely, judged by their outermost frame.
 
-        It cannot change and be there again: a stack in between that has another one, or none, was
-        read while it changed, and counts as one that could not be read.
+        That frame cannot change and come back: a stack in between that has another one, or none,
+        was read while it changed, and counts as a failed read.
         """
         roots = [None if node == NO_STACK else self._roots[node] for node in nodes]
         kept: list[int] = []
@@ -179,7 +179,7 @@ class _Tables:
         return kept
 
     def _end_before(self, start_ns: int) -> None:
-        """End the chunk before where the next one starts: their readers overlap."""
+        """End the previous chunk where the next one starts: their readers overlap."""
         if not self._chunks or self._chunks[-1].end_ns <= start_ns:
             return
         self._chunks[-1] = self._chunks[-1]._replace(

@@ -1,4 +1,4 @@
-"""Read the one trace that a profiler service gave of a process: all steps in it are captures."""
+"""Read the single trace that a profiler service recorded: each step in it becomes a capture."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from tfprobe.runs.manifests import ProcessManifest
 from tfprobe.runs.safe_files import content_of
 
 UNTOLD = Missing("the profiler service does not report it, and there was no agent")
-# The name of the one step of a trace that tells none apart.
+# The name of the only step of a trace that has no step boundaries.
 _WHOLE = "the whole recording"
 
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """The loop of a process, its steps, the trace cut into them, and the time between them."""
+    """The loop of a process, its steps, the trace cut into them, and the gaps between them."""
 
     loop: Loop
     captures: tuple[Capture, ...]
@@ -37,9 +37,9 @@ class Recorded:
 
 
 def whole_steps(content: bytes) -> int:
-    """Return how many whole steps an XSpace tells apart, 0 where it tells none.
+    """Return the number of complete steps that an XSpace distinguishes, 0 if none.
 
-    Raises UnreadableInput when the bytes are no XSpace or hold no plane.
+    Raises UnreadableInput if the bytes are not an XSpace or contain no plane.
     """
     found = cut(xspace.read(content))
     return len(found[0]) if found else 0
@@ -51,14 +51,14 @@ def read(
     """Return what was recorded, on the wall clock. Strings become positions in `interner`.
 
     Steps are those that the program marked, else runs of a Session, else the calls of one
-    tf.function; a trace without any is one step.
+    tf.function; a trace without any of these is one step.
 
-    Raises UnreadableInput where there is no trace, or none that tells of steps.
+    Raises UnreadableInput if there is no trace, or none with steps.
     """
     path = _trace_file(folder)
     trace = xspace.XSpaceReader(interner).read(_content(path))
     if not trace.is_unix:
-        # Until TF 2.14 times count from the start of the recording, which is noted to the ms.
+        # Until TF 2.14 times count from the start of the recording, which is known to the ms.
         trace = trace.moved(manifest.started_unix_ns)
     steps, trace = in_steps(trace)
     if not trace.tells_of_steps:
@@ -98,12 +98,12 @@ def _captures(steps: Sequence[Marker], file: str, process: int) -> tuple[Capture
     )
     if are_numbered(captures):
         return captures
-    # Keras numbers the steps of each epoch from 0 on: a number would name several.
+    # Keras numbers the steps of each epoch from 0, so a number would be ambiguous.
     return tuple(replace(capture, step=capture.index) for capture in captures)
 
 
 def _gaps(captures: Sequence[Capture]) -> Iterator[Gap]:
-    """Give the time after each step but the last. What Python did in it nobody watched."""
+    """Yield the gap after each step but the last. What Python did in it was not watched."""
     for one, after in itertools.pairwise(captures):
         end_ns = one.start_ns + one.duration_ns
         gap_ns = after.start_ns - end_ns
@@ -113,7 +113,7 @@ def _gaps(captures: Sequence[Capture]) -> Iterator[Gap]:
 
 def _loop(steps: Sequence[Marker], captures: Sequence[Capture], process: int) -> Loop:
     recent = recent_of(captures)
-    # All were traced alike: none stands beside untraced ones and is to be left out for that.
+    # All steps were traced alike: none is an outlier next to untraced ones.
     recent = replace(recent, sampled=np.zeros_like(recent.sampled))
     return Loop(
         process=process,
@@ -135,17 +135,17 @@ def _loop(steps: Sequence[Marker], captures: Sequence[Capture], process: int) ->
 
 
 def in_steps(trace: Trace) -> tuple[list[Marker], Trace]:
-    """Return the steps of a trace, and the trace with the place of each row's step as its capture.
+    """Return the steps of a trace, and the trace with the index of each row's step as its capture.
 
-    Steps are those that are marked, else the calls of one tf.function, else all is one. An
-    execution belongs to the step in which it starts. What an accelerator starts in none belongs to
-    the step that launched it, where that is known; all else outside of steps is left out.
+    Steps are those that are marked, else the calls of one tf.function, else all is one step. An
+    execution belongs to the step in which it starts. What an accelerator starts outside any step
+    belongs to the step that launched it, if known; everything else outside of steps is left out.
     """
     return cut(trace) or ([_extent(trace)], trace)
 
 
 def cut(trace: Trace) -> tuple[list[Marker], Trace] | None:
-    """Return what `in_steps` does, None where the trace does not tell its steps apart."""
+    """Do what `in_steps` does, but return None if the trace does not distinguish steps."""
     for windows in (_apart(trace.markers), _apart(_calls(trace.spans))):
         found = _divided(trace, windows) if windows else None
         if found is not None:
@@ -154,14 +154,14 @@ def cut(trace: Trace) -> tuple[list[Marker], Trace] | None:
 
 
 def _divided(trace: Trace, windows: list[Marker]) -> tuple[list[Marker], Trace] | None:
-    """Return the steps in which anything happened, None where there is none."""
+    """Return the steps in which anything happened; None if there is none."""
     places = _Windows(windows)
     of_row = _launched(trace, places.at(trace.rows.start_ns), places)
     of_span = places.at(trace.spans.start_ns)
     ran = np.union1d(of_row[of_row >= 0], of_span[of_span >= 0])
     if not len(ran):
         return None
-    number = np.full(len(windows) + 1, -1)  # the last one is for rows of no step, whose place is -1
+    number = np.full(len(windows) + 1, -1)  # the last is for rows of no step, whose place is -1
     number[ran] = np.arange(len(ran))
     divided = Trace(
         rows=_of_steps(trace.rows, number[of_row]),
@@ -187,14 +187,14 @@ def _extent(trace: Trace) -> Marker:
 
 
 class _Windows:
-    """Windows of time, one after the other."""
+    """Consecutive windows of time."""
 
     def __init__(self, windows: list[Marker]) -> None:
         self._starts_ns = np.array([window.start_ns for window in windows], dtype=np.int64)
         self._ends_ns = np.array([window.end_ns for window in windows], dtype=np.int64)
 
     def at(self, moments_ns: Int64s) -> Int64s:
-        """Return which window each moment is in, -1 for none."""
+        """Return which window contains each moment, -1 for none."""
         at = np.searchsorted(self._starts_ns, moments_ns, side="right") - 1
         within = (at >= 0) & (moments_ns < self._ends_ns[np.maximum(at, 0)])
         found: Int64s = np.where(within, at, -1)
@@ -202,7 +202,7 @@ class _Windows:
 
 
 def _apart(windows: Iterable[Marker]) -> list[Marker]:
-    """Return the windows that begin after the one before has ended, and last."""
+    """Return the windows that start after the end of the one before and are not empty."""
     kept: list[Marker] = []
     for window in sorted(windows, key=lambda each: (each.start_ns, -each.end_ns)):
         if window.end_ns > window.start_ns and (not kept or window.start_ns >= kept[-1].end_ns):
@@ -236,7 +236,7 @@ def _outermost_calls(spans: Spans) -> Iterator[int]:
 
 
 def _launched(trace: Trace, windows: Int64s, places: _Windows) -> Int64s:
-    """Return the windows of rows, those of the launch for what an accelerator started in none."""
+    """Return the windows of rows; outside of any, the launch's for accelerator rows."""
     rows, spans = trace.rows, trace.spans
     late = (windows < 0) & (rows.place != Place.HOST) & (rows.correlation != 0)
     order = np.argsort(spans.correlation, kind="stable")
@@ -257,19 +257,19 @@ NO_STEPS = RecentSteps(
 
 
 def times_of(captures: Sequence[Capture]) -> Durations:
-    """Return how long the steps took, of which there is one at least."""
+    """Return the durations of the steps, of which there must be at least one."""
     return _durations([capture.duration_ns for capture in captures])
 
 
 def gaps_of(captures: Sequence[Capture]) -> Durations:
-    """Return how long it was from the end of each step to the next."""
+    """Return the times from the end of each step to the start of the next."""
     pairs = itertools.pairwise(captures)
     gaps_ns = [max(after.start_ns - one.start_ns - one.duration_ns, 0) for one, after in pairs]
     return _durations(gaps_ns) if gaps_ns else NO_DURATIONS
 
 
 def recent_of(captures: Sequence[Capture]) -> RecentSteps:
-    """Return the steps as those of a run, none where a number is missing."""
+    """Return the steps as those of a run; none if a number is missing."""
     if not are_numbered(captures):
         return NO_STEPS
     first, count = captures[0].step, len(captures)
@@ -280,7 +280,7 @@ def recent_of(captures: Sequence[Capture]) -> RecentSteps:
 
 
 def are_numbered(captures: Sequence[Capture]) -> bool:
-    """Say whether each step has the number after that of the step before."""
+    """Return whether the steps are numbered consecutively."""
     first = captures[0].step
     return [capture.step for capture in captures] == list(range(first, first + len(captures)))
 

@@ -1,6 +1,6 @@
-"""Read from captures which shapes outputs really had, and which nodes the optimizer made.
+"""Read the actual shapes of outputs and the optimizer's nodes from captures.
 
-Looks at whole captures a second time, beside the decoders of times: only few are given to it.
+Reads whole captures a second time, independently of the decoders of times, so use it for few.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ _LIST = re.compile(r"\[(\d+(?:,\d+)*)?\]\Z")
 
 
 def step_shapes(content: bytes, name_of: Callable[[str], str]) -> Iterator[tuple[Output, Shape]]:
-    """Give the shape of each output that a RunMetadata describes, by the name in the graph.
+    """Yield the shape of each output that a RunMetadata describes, by its name in the graph.
 
-    Raises UnreadableInput when the bytes are no RunMetadata.
+    Raises UnreadableInput if the bytes are not a RunMetadata.
     """
     message = parse(content, "tfprobe.step_stats.RunMetadata")
     for device in message.step_stats.dev_stats:
@@ -38,12 +38,12 @@ def step_shapes(content: bytes, name_of: Callable[[str], str]) -> Iterator[tuple
 def trace_shapes(
     content: bytes, name_of: Callable[[str], str], nodes: Mapping[str, Node]
 ) -> Iterator[tuple[Output, Shape]]:
-    """Give the shapes of outputs that an XSpace tells, by the name in the graph.
+    """Yield the shapes of outputs in an XSpace, by their names in the graph.
 
-    An allocation says for which op it was made and not for which output: it is that of the outputs
-    whose shape in the graph it fits. The elements of the step's dataset come first.
+    An allocation names its op but not the output: it is assigned to the outputs whose shape in the
+    graph it fits. The elements of the step's dataset come first.
 
-    Raises UnreadableInput when the bytes are no XSpace.
+    Raises UnreadableInput if the bytes are not an XSpace.
     """
     space = parse(content, "tfprobe.xplane.XSpace")
     yield from element_shapes(space, nodes.values()).items()
@@ -63,13 +63,13 @@ def trace_shapes(
 def calls(content: bytes) -> FunctionCalls:
     """Return what a GraphDef passes to its functions.
 
-    Raises UnreadableInput when the bytes are no GraphDef.
+    Raises UnreadableInput if the bytes are not a GraphDef.
     """
     return FunctionCalls(parse(content, "tfprobe.graph.GraphDef"))
 
 
 def agreed(found: Iterable[tuple[Output, Shape]]) -> dict[Output, Shape]:
-    """Return the shapes of those outputs that always had the same."""
+    """Return the shapes of the outputs that had the same shape every time."""
     by_output: dict[Output, set[Shape]] = {}
     for output, shape in found:
         by_output.setdefault(output, set()).add(shape)
@@ -77,7 +77,7 @@ def agreed(found: Iterable[tuple[Output, Shape]]) -> dict[Output, Shape]:
 
 
 def of_either(one: Node, other: Node) -> dict[int, Shape]:
-    """Return the output shapes of two nodes of one name, open where they differ."""
+    """Return the output shapes of two nodes of one name, unknown where they differ."""
     return {
         number: _joined(shape, other.output_shapes.get(number, ()))
         for number, shape in one.output_shapes.items()
@@ -87,11 +87,12 @@ def of_either(one: Node, other: Node) -> dict[int, Shape]:
 def optimized_nodes(
     content: bytes, name_of: Callable[[str], str], nodes: Mapping[str, Node]
 ) -> dict[tuple[str, str], Node]:
-    """Return the nodes that a RunMetadata's graphs define and `nodes` do not, by name and op.
+    """Return the nodes that a RunMetadata's graphs define and `nodes` lacks, by name and op.
 
-    Names are as in `nodes`. Two with one name and op and different inputs are both left out.
+    Names are as in `nodes`. Two nodes with equal name and op but different inputs are both left
+    out.
 
-    Raises UnreadableInput when the bytes are no RunMetadata.
+    Raises UnreadableInput if the bytes are not a RunMetadata.
     """
     found: dict[tuple[str, str], Node] = {}
     unclear: set[tuple[str, str]] = set()
@@ -128,7 +129,7 @@ def _graphs_nodes(metadata: Any, wanted: Callable[[Any], bool]) -> Iterator[Node
 
 
 def _allocations(plane: Any) -> Iterator[tuple[str, Shape]]:
-    """Give the op and the shape of each allocation of an output."""
+    """Yield the op and the shape of each allocation of an output."""
     events = {at for at, each in plane.event_metadata.items() if each.name == "MemoryAllocation"}
     if not events:
         return
@@ -154,7 +155,7 @@ def _text(stat: Any, names: Mapping[int, str]) -> str:
 
 
 def _fits(shape: Shape, static: Shape) -> bool:
-    """Say whether a graph's shape may be this one; where it knows no rank, nothing is sure."""
+    """Return whether this shape may match a graph's shape, which has a rank."""
     known = zip(shape, static, strict=False)
     return len(shape) == len(static) and all(there in (-1, here) for here, there in known)
 
@@ -165,7 +166,7 @@ Shapes = Mapping[str, tuple[Shape, ...]]
 def run_shapes(content: bytes) -> Shapes:
     """Return the shapes of the outputs of each node that ran, () for a scalar.
 
-    Raises UnreadableInput when the bytes are no RunMetadata.
+    Raises UnreadableInput if the bytes are not a RunMetadata.
     """
     metadata = parse(content, "tfprobe.step_stats.RunMetadata")
     found: dict[str, tuple[Shape, ...]] = {}
@@ -180,9 +181,9 @@ def run_shapes(content: bytes) -> Shapes:
 
 
 def filled(graph: Graph, runs: Iterable[Shapes]) -> Graph:
-    """Return the graph with unknown shapes of outputs taken from runs, the first that fits.
+    """Return the graph with unknown output shapes taken from runs, the first that fits.
 
-    A node that has another number of outputs in a run, as some of control flow do, stays as it is.
+    A node with another number of outputs in a run, as some control flow ops have, is not changed.
     """
     runs = [shapes for shapes in runs if shapes]
     if not runs:
@@ -200,7 +201,7 @@ def _filled(node: Node, runs: Iterable[Shapes]) -> Node:
 
 
 def _merged(known: Shape, seen: Shape) -> Shape:
-    """Return the shape seen in a run, where it can be the one that is known in part."""
+    """Return the shape seen in a run if it is compatible with the partly known one."""
     if known and min(known) >= 0:
         return known
     if not known:
@@ -213,7 +214,7 @@ def _merged(known: Shape, seen: Shape) -> Shape:
 
 _GET_NEXT = "IteratorGetNextOp::DoCompute"
 _ROOT = "Iterator::Root"
-# The last thing done to an element is to batch it: all its components have one first size.
+# Batching is the last transformation of an element: its components share their first size.
 _BATCHED = re.compile(
     r"Iterator::Root(::(Prefetch|MaxIntraOpParallelism|PrivateThreadPool|Options))*"
     r"::(BatchV2|ParallelBatch)\Z"
@@ -239,10 +240,10 @@ _TYPE_BYTES: Mapping[str, int] = {
 
 
 def element_shapes(space: Any, nodes: Iterable[Node]) -> dict[tuple[str, int], Shape]:
-    """Return the shapes that the outputs of the graph's one iterator op had, if they are told.
+    """Return the shapes of the outputs of the graph's only iterator op, if they are recorded.
 
-    Only where one size is open, the first of all components, and the bytes of the one element that
-    was taken tell it. Any: message classes are made at run time.
+    Works only if one size is unknown, the first of all components, and the bytes of the one element
+    taken determine it. Any: message classes are made at run time.
     """
     iterators = [node for node in nodes if node.op == "IteratorGetNext"]
     recorded = _recorded_shapes(space)
@@ -259,7 +260,7 @@ def element_shapes(space: Any, nodes: Iterable[Node]) -> dict[tuple[str, int], S
 
 
 def _recorded_shapes(space: Any) -> tuple[list[Shape], list[str], int, bool] | None:
-    """Return shapes and types of the one dataset, bytes of its one element, and how it is made."""
+    """Return shapes and types of the only dataset, its element's bytes, and how it is made."""
     roots, sizes, is_batched = set(), set(), False
     for plane in space.planes:
         names = {at: each.name for at, each in plane.event_metadata.items()}

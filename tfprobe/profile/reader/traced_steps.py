@@ -1,4 +1,4 @@
-"""Join the traced steps of a loop with its graphs and code maps, by the names of nodes."""
+"""Join the traced steps of a loop with its graphs and code maps, by node name."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ from tfprobe.runs.layout import XSPACE_SUFFIX, ProcessFolder, RunFolder
 from tfprobe.runs.process_folder.events import read_events
 from tfprobe.runs.safe_files import content_of
 
-# An op that runs a whole function, as one that XLA has compiled does.
+# An op that runs a whole function, such as one compiled by XLA.
 _CALLED = re.compile(r"__inference_(?P<name>.+)_\d+\Z")
-# The nodes that copies between host and device are.
+# The nodes that represent copies between host and device.
 COPIES: Mapping[Place, str] = {
     Place.HOST_TO_DEVICE: "copies/CopyHostToDevice",
     Place.DEVICE_TO_HOST: "copies/CopyDeviceToHost",
@@ -48,8 +48,8 @@ def sampled(
 ) -> TracedLoop:
     """Return the traced steps of `loop`, which is one of `profile`, read from `folder`.
 
-    `with_shapes` adds the shapes of what ran, for which captures are read again. Without a readable
-    graph and code map, nodes are known only by their executions.
+    `with_shapes` adds the shapes of what ran, which requires reading captures again. Without a
+    readable graph and code map, nodes are known only by their executions.
     """
     captures = captures_of(loop, profile)
     rows = profile.executions
@@ -73,7 +73,7 @@ def with_shapes_of(folder: RunFolder, profile: Profile, found: TracedLoop) -> Tr
     if process is None:
         return found
     looked_at = found.captures[:1] + found.captures[1:][-1:]
-    files = dict.fromkeys(capture.file for capture in looked_at)  # one may hold all steps
+    files = dict.fromkeys(capture.file for capture in looked_at)  # one file may hold all steps
     paths = [process.capture(file) for file in files]
     is_trace = [path.name.endswith(XSPACE_SUFFIX) for path in paths]
     traces = [path for path, is_it in zip(paths, is_trace, strict=True) if is_it]
@@ -85,7 +85,7 @@ def with_shapes_of(folder: RunFolder, profile: Profile, found: TracedLoop) -> Tr
 
 
 def costliest_loop(folder: RunFolder, profile: Profile) -> tuple[TracedLoop, ...]:
-    """Return the longest loop that was traced, with its graph and code map; none if none was."""
+    """Return the longest traced loop with its graph and code map; empty if none was traced."""
     loops = [loop for loop in profile.loops if captures_of(loop, profile)]
     if not loops:
         return ()
@@ -97,7 +97,7 @@ def with_what_ran(
 ) -> TracedLoop:
     """Return traced steps with the shapes and optimized nodes of XSpaces and RunMetadata.
 
-    Unreadable ones are skipped.
+    Unreadable files are skipped.
     """
     nodes = {node.name: node for node in found.graph.nodes}
     known_shapes: list[tuple[Output, Shape]] = []
@@ -121,7 +121,7 @@ def with_what_ran(
 
 
 def _with_passed(found: TracedLoop, graphs: Iterable[bytes]) -> TracedLoop:
-    """Add what functions and loops are passed, as far as all graphs that have them say the same."""
+    """Add the arguments of functions and loops that agree in all graphs that have them."""
     arguments: dict[str, Output] = {}
     loops: dict[str, LoopVariable] = {}
     insides: dict[str, frozenset[str]] = {}
@@ -162,9 +162,9 @@ def join(
     nodes: dict[str, Node],
     callers: Mapping[str, tuple[Frame, ...]] = MappingProxyType({}),
 ) -> TracedLoop:
-    """Return traced steps with the nodes that their rows are of; `nodes` gets those it lacks.
+    """Return traced steps with the nodes of their rows; missing ones are added to `nodes`.
 
-    Of these, one that runs a whole function was made where `callers` says of the function.
+    An added node that runs a whole function gets the function's frames in `callers` as its code.
     """
     has_graph = bool(nodes)
     ids = {name: at for at, name in enumerate(nodes)}
@@ -192,8 +192,8 @@ def _recorded_nodes(
 ) -> tuple[dict[str, Node], frozenset[str]]:
     """Return the nodes of a loop's graphs by name, and the names that several nodes share.
 
-    Of those the first stays. Where they only differ in shape, as in two traces of a function, what
-    differs is open.
+    Of nodes with one name the first is kept. If they differ only in shape, as in two traces of a
+    function, the sizes that differ become unknown.
     """
     nodes: dict[str, Node] = {}
     shared: set[str] = set()
@@ -222,7 +222,8 @@ def _with_variables_of(
 ) -> Iterator[Node]:
     """Yield the nodes of a further graph, with the loop's variables under their known names.
 
-    Two graphs may name the handle of one variable differently; the ops that use it have one name.
+    Two graphs may name the handle of one variable differently; the ops that use it have the same
+    name.
     """
     if not known:
         yield from found
@@ -240,9 +241,9 @@ def _with_variables_of(
 def _compare_traces(
     folder: ProcessFolder, loop: Loop, nodes: dict[str, Node], shared: set[str]
 ) -> None:
-    """Open the shapes in which other traces of a loop's functions differ; note what else does.
+    """Make shapes unknown that differ in other traces of a loop's functions; note what else does.
 
-    A sample names one graph of a function, and any of its traces may have run.
+    A sample names one graph of a function, but any of its traces may have run.
     """
     named = [each for each in read_events(folder.events).events if each.kind == "graph"]
     chosen = set(_fingerprints(folder, loop))
@@ -258,7 +259,7 @@ def _compare_traces(
         try:
             others = graph_nodes(content_of(folder.graph(fingerprint)))
         except (OSError, UnreadableInput):
-            continue  # it is compared with where it can be
+            continue  # compared where possible
         for other in others:
             first = nodes.get(other.name)
             if first is None:
@@ -322,9 +323,9 @@ def _place_rows(
     ids: dict[str, int],
     callers: Mapping[str, tuple[Frame, ...]],
 ) -> Int32s:
-    """Return the node of each row; one that no graph has is added, named by what ran.
+    """Return the node of each row; a node that no graph has is added, named after what ran.
 
-    Copies have a node for each direction: none of the graph's is what moved the bytes.
+    Copies have one node per direction: no node of the graph moved the bytes.
     """
     is_copy = np.isin(rows.place, list(COPIES))
     op_types = np.full(len(rows.strings.values), -1, dtype=np.int32)
@@ -374,7 +375,7 @@ def captures_of(loop: Loop, profile: Profile) -> tuple[Capture, ...]:
     )
 
 
-# Lines of ours that stand between the job's: it did not write them.
+# Our own lines between those of the job.
 _AGENT = "/boot/tfprobe_agent/"
 
 
@@ -383,7 +384,7 @@ def traces(content: bytes) -> Mapping[str, tuple[Frame, ...]]:
 
     The agent's own frames are left out.
 
-    Raises UnreadableInput when the bytes are no code map.
+    Raises UnreadableInput if the bytes are not a code map.
     """
     try:
         document = json.loads(content)

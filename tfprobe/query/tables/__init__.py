@@ -1,1 +1,1 @@
-"""Runs as tables that SQL can be asked about: what they are, their rows, their Parquet files."""
+"""Runs as SQL tables: their definitions, their rows, and their Parquet files."""

@@ -26,11 +26,11 @@ from tfprobe.runs import safe_files
 from tfprobe.runs.layout import ProcessFolder, RunFolder
 from tfprobe.runs.liveness import LIVE
 
-# Increase it whenever the files have other contents.
+# Increase it whenever the contents of the files change.
 _VERSION = 1
 
 
-# Choose who works, by the number of processes and the bytes of their captures.
+# Chooses the runner by the number of processes and the bytes of their captures.
 Choice = Callable[[int, int], Runner]
 
 
@@ -141,7 +141,7 @@ def _write(profile: Profile, item: _Item) -> Kept:
     try:
         return _write_to(Path(item.directory), profile, item)
     except OSError:
-        # A full disk, something in the way: nothing is lost but time, the next time.
+        # A full disk, or something is in the way: only time is lost, on the next query.
         if item.instead == item.directory:
             raise
     return _write_to(Path(item.instead), profile, item)
@@ -238,7 +238,7 @@ def _contents_of(paths: Sequence[Path]) -> Mapping[str, CaptureFiles]:
     except duckdb.Error:
         if len(paths) == 1:
             return {}
-    # One of them is damaged. Halves, so that one bad file among a thousand costs ten questions.
+    # One of them is damaged. Bisect, so that one bad file in a thousand costs ten queries.
     half = len(paths) // 2
     return {**_contents_of(paths[:half]), **_contents_of(paths[half:])}
 

@@ -1,4 +1,4 @@
-"""Write what the captures of one process hold as Parquet files. Reads no recording."""
+"""Write the captures of one process as Parquet files. Reads no recording."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ from tfprobe.runs.layout import TEMPORARY_PREFIX, XSPACE_SUFFIX
 T = TypeVar("T", int, str)
 
 SCHEMA = "tfprobe.tables/1"
-# Beside the executions, whose file is always there.
+# Besides the executions, whose file always exists.
 SIDE_TABLES = ("allocations", "spans")
-# Where the recording tells what is in a file of this name, bytes of executions are not known.
+# If the name of the recording's file ends so, the bytes of executions are unknown.
 _WITHOUT_BYTES = XSPACE_SUFFIX
-# What a file of a process tells of itself, in its key-value metadata.
+# The key of the file's description in its key-value metadata.
 _KEY = "tfprobe"
 _OF_CAPTURE = BY_NAME["captures"].columns[len(PROCESS_KEY) :]
-# A row group is what a reader takes in at once; 120,000 rows are 10 MB.
+# Readers load one row group at a time; 120,000 rows are 10 MB.
 _ROWS_AT_ONCE = 122_880
 # Numbers that stand for "not known", by column.
 _UNKNOWN: Mapping[str, Mapping[str, int]] = {
@@ -57,7 +57,7 @@ _NAMES: Mapping[tuple[str, str], Sequence[str]] = {
 
 @dataclass(frozen=True, slots=True)
 class CaptureFiles:
-    """What the file of a process tells besides rows: how many, captures, and what is wrong."""
+    """The description of a process's file: row counts, captures, and problems."""
 
     fingerprint: str
     host: str
@@ -68,9 +68,9 @@ class CaptureFiles:
 
 
 def write(profile: Profile, fingerprint: str, files: Mapping[str, Path]) -> CaptureFiles:
-    """Write the tables of a process, each to its file; tables without rows but the executions not.
+    """Write the tables of a process, each to its file; skip empty ones other than executions.
 
-    Their directories are there. Raises OSError when one cannot be written.
+    Their directories must exist. Raises OSError if one cannot be written.
     """
     rows: Mapping[str, Table] = {
         "executions": _with_unknown_bytes(profile),
@@ -78,7 +78,7 @@ def write(profile: Profile, fingerprint: str, files: Mapping[str, Path]) -> Capt
         "allocations": profile.allocations,
     }
     contents = _contents(profile, fingerprint, {table: len(each) for table, each in rows.items()})
-    # The executions last: where they are, the others are.
+    # The executions last: if they exist, so do the others.
     for table in (*SIDE_TABLES, "executions"):
         if len(rows[table]) or table == "executions":
             _write_table(BY_NAME[table], rows[table], profile, contents, files[table])
@@ -132,7 +132,7 @@ def _query(shape: TableShape, rows: Table, profile: Profile) -> tuple[str, str]:
     }
     for column in shape.columns:
         if column.name in ("run", "process"):
-            continue  # a run may be moved, and its processes become more
+            continue  # a run may be moved, and the number of its processes may grow
         if column.name in constants:
             expression = constants[column.name]
         elif column.type == "VARCHAR" and (shape.name, column.name) not in _NAMES:
@@ -144,7 +144,7 @@ def _query(shape: TableShape, rows: Table, profile: Profile) -> tuple[str, str]:
 
 
 def _text(column: TableColumn, rows: Table, joined: list[str]) -> str:
-    """Return the text of a column of positions; one that is the same in all rows needs no join."""
+    """Return the text of a column of positions; one that is equal in all rows needs no join."""
     positions = getattr(rows, column.name)
     if len(positions) and (positions == positions[0]).all():
         return f"(SELECT text FROM texts WHERE place = {positions[0]})"
@@ -154,7 +154,7 @@ def _text(column: TableColumn, rows: Table, joined: list[str]) -> str:
 
 
 def _number(shape: TableShape, column: TableColumn, rows: Table) -> str:
-    """Return a column of numbers; one that is the same in all rows is written once."""
+    """Return a column of numbers; one that is equal in all rows is written once."""
     values = getattr(rows, column.name)
     same = len(values) and (values == values[0]).all()
     source = str(int(values[0])) if same else f"r.{name(column.name)}"
@@ -167,7 +167,7 @@ def _number(shape: TableShape, column: TableColumn, rows: Table) -> str:
 
 
 def _steps(rows: Table, profile: Profile) -> Mapping[str, Array]:
-    """Return which step of which loop each row is of; the loop may be unknown."""
+    """Return the step and loop of each row; the loop may be unknown."""
     captures = profile.captures
     lost = np.array([isinstance(capture.loop, Missing) for capture in captures], dtype=np.bool_)
     loops = [0 if isinstance(capture.loop, Missing) else capture.loop for capture in captures]
@@ -179,7 +179,7 @@ def _steps(rows: Table, profile: Profile) -> Mapping[str, Array]:
 
 
 def _with_unknown_bytes(profile: Profile) -> Executions:
-    """Return the executions, bytes that the recording does not tell as -1."""
+    """Return the executions, with -1 for bytes that the recording does not contain."""
     rows = profile.executions
     silent = [
         capture.index for capture in profile.captures if capture.file.endswith(_WITHOUT_BYTES)
@@ -205,7 +205,7 @@ def _contents(profile: Profile, fingerprint: str, counts: Mapping[str, int]) -> 
 
 
 def _capture(capture: Capture, executions: int) -> tuple[Any, ...]:
-    """Return the row of the table `captures`, without what is the process's."""
+    """Return the row of the table `captures`, without the columns of its process."""
     values = (
         capture.loop,
         capture.step,
@@ -236,7 +236,7 @@ def _as_json(contents: CaptureFiles) -> str:
 
 
 def read_contents(key: bytes, value: bytes) -> CaptureFiles | None:
-    """Return what a file tells of itself, by a pair of its metadata; None where it is not ours."""
+    """Return a file's description from a pair of its metadata; None if the file is not ours."""
     if key != _KEY.encode():
         return None
     try:
@@ -255,11 +255,11 @@ def read_contents(key: bytes, value: bytes) -> CaptureFiles | None:
         return None
 
 
-# Any, here and below: what somebody has put there.
+# Any, here and below: what another program may have written there.
 def _captured_row(values: Any) -> tuple[Any, ...]:
-    """Return a row of the table `captures` without what is the process's, as `_capture` makes it.
+    """Return a row of the table `captures`, without the columns of its process, as `_capture` does.
 
-    Raises ValueError where it is none.
+    Raises ValueError if it is not one.
     """
     kinds = (str if column.type == "VARCHAR" else int for column in _OF_CAPTURE)
     return tuple(_cell(value, kind) for value, kind in zip(values, kinds, strict=True))

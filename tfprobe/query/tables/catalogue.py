@@ -1,4 +1,4 @@
-"""Every table there is, by name."""
+"""All tables by name."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ HISTORY = TableShape(
         real("goodput_ratio", "share of productive steps in the time of its processes"),
     ),
 )
-# The tables that the view is made of.
+# The tables that the view is built from.
 OF_HISTORY = ("runs", "processes", "works", "steps", "account")
 HISTORY_QUERY = """
 WITH medians AS (
@@ -186,6 +186,6 @@ SHAPES: tuple[TableShape, ...] = (
     ACCOUNT,
     PROBLEMS,
 )
-# What is made of other tables, and needs no reading of its own.
+# Views of other tables, which need no reading of their own.
 VIEWS: tuple[TableShape, ...] = (HISTORY,)
 BY_NAME: Mapping[str, TableShape] = {shape.name: shape for shape in SHAPES}

@@ -1,4 +1,4 @@
-"""Open DuckDB as we need it: one thread to write, or to be asked by a stranger. Knows no table."""
+"""Open DuckDB: with one thread for writing, or restricted for untrusted queries. Knows no table."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
 
-# Half of what a report of a thousand processes may take; more than that goes to disk.
+# Half the memory that a report of a thousand processes may take; the rest is spilled to disk.
 _MEMORY = "1GB"
 
 
@@ -28,7 +28,7 @@ _MEMORY = "1GB"
 def writer() -> DuckDBPyConnection:
     """Return this process's connection for writing Parquet files: opening one takes 10 ms.
 
-    One thread, so that rows stay in their order, and workers do not take each other's cores.
+    It has one thread, so that rows keep their order and workers do not compete for cores.
     """
     import duckdb
 
@@ -36,9 +36,9 @@ def writer() -> DuckDBPyConnection:
 
 
 def query_connection(scratch: Path, readable: Sequence[Path]) -> DuckDBPyConnection:
-    """Return a connection that anybody may ask: it reads and writes below these directories alone.
+    """Return a connection for untrusted queries: it reads and writes only below these directories.
 
-    Nothing can be installed or loaded, and no setting be changed.
+    Nothing can be installed or loaded, and no setting can be changed.
     """
     import duckdb
 
@@ -59,23 +59,23 @@ def query_connection(scratch: Path, readable: Sequence[Path]) -> DuckDBPyConnect
 
 
 def _silent(connection: DuckDBPyConnection) -> DuckDBPyConnection:
-    """Keep DuckDB from drawing a progress bar over what we print, as it does on a terminal."""
+    """Keep DuckDB from drawing a progress bar over our output, as it does on a terminal."""
     _set(connection, "enable_progress_bar", "false")
     return connection
 
 
 def literal(text: str) -> str:
-    """Return a text as SQL writes it."""
+    """Return a text as an SQL literal."""
     return "'" + text.replace("'", "''") + "'"
 
 
 def files(paths: Iterable[Path]) -> str:
-    """Return a list of files that can be named as SQL writes it."""
+    """Return a list of files, which `can_name` accepts, as SQL."""
     return _list([str(path) for path in paths])
 
 
 def can_name(path: Path) -> bool:
-    """Say whether DuckDB can be told of this path: it takes UTF-8 alone, and some for patterns."""
+    """Return whether DuckDB accepts this path: it must be UTF-8 and must not be a glob pattern."""
     try:
         str(path).encode()
     except UnicodeEncodeError:
@@ -84,24 +84,24 @@ def can_name(path: Path) -> bool:
 
 
 def name(text: str) -> str:
-    """Return a name of a column or table as SQL writes it."""
+    """Return the name of a column or table as an SQL identifier."""
     return '"' + text.replace('"', '""') + '"'
 
 
 class registered:  # noqa: N801 - used like a function, in a `with`
-    """Let SQL see columns as a table of this name for a while; what is masked is NULL there."""
+    """Register columns as an SQL table of this name in a `with` block; masked values are NULL."""
 
     def __init__(
         self, connection: DuckDBPyConnection, table: str, columns: Mapping[str, Array]
     ) -> None:
-        """Show nothing yet."""
+        """Register nothing yet."""
         self._connection, self._table, self._columns = connection, table, columns
         self._stored = f"{table} as stored"
 
     def __enter__(self) -> None:
-        """Show the columns."""
-        # Masks stand beside their columns: DuckDB before 2.0, which is the last for Python 3.10,
-        # takes what is under a mask for a value.
+        """Register the columns."""
+        # Masks are separate columns: DuckDB before 2.0, which is the last for Python 3.10, reads
+        # masked entries as values.
         stored = {each: np.ma.getdata(column) for each, column in self._columns.items()}
         masks = {each: np.ma.getmask(column) for each, column in self._columns.items()}
         lost = {f"{each} lost": mask for each, mask in masks.items() if mask is not np.ma.nomask}
@@ -112,7 +112,7 @@ class registered:  # noqa: N801 - used like a function, in a `with`
         )
 
     def __exit__(self, *_: object) -> None:
-        """Let go of the columns."""
+        """Unregister the columns."""
         self._connection.execute(f"DROP VIEW {name(self._table)}")
         self._connection.unregister(self._stored)
 
@@ -132,9 +132,9 @@ def _set(connection: DuckDBPyConnection, setting: str, value: str) -> None:
     connection.execute(f"SET {setting} = {value}")
 
 
-# What makes a pattern of a path, to DuckDB.
+# The characters that make a path a glob pattern in DuckDB.
 _PATTERN = re.compile(r"[*?\[]")
-# No extension comes from anywhere, and no variable of ours is taken for a table.
+# No extension is downloaded, and no Python variable of ours is taken for a table.
 _ALONE: Mapping[str, str | bool | int | float | list[str]] = {
     "autoinstall_known_extensions": False,
     "autoload_known_extensions": False,
@@ -142,7 +142,7 @@ _ALONE: Mapping[str, str | bool | int | float | list[str]] = {
 }
 
 
-# Any: an array of whatever a column holds; those of text hold objects.
+# Any: an array of whatever a column holds; text columns hold objects.
 Array = npt.NDArray[Any]
 _SMALLEST, _LARGEST = -(2**63), 2**63 - 1
 
@@ -157,7 +157,7 @@ def columns(shape: TableShape, rows: Sequence[Sequence[Any]]) -> Mapping[str, Ar
 
 
 def plain(text: str) -> str:
-    """Return text that UTF-8 can hold: what names bytes that were none is told as an escape."""
+    """Return text that can be encoded as UTF-8: undecodable bytes in names are escaped."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -175,7 +175,7 @@ def _is_unknown(value: object) -> bool:
 
 
 def _whole(values: Sequence[Any]) -> Array:
-    # A damaged line may hold a number of any length, which no clock or counter has.
+    # A damaged line may hold an integer of any size, which no clock or counter produces.
     unknown = [_is_unknown(each) or not _SMALLEST <= each <= _LARGEST for each in values]
     known = [0 if lost else value for value, lost in zip(values, unknown, strict=True)]
     return np.ma.masked_array(np.array(known, dtype=np.int64), mask=unknown)
@@ -202,7 +202,7 @@ def _lists(values: Sequence[Any]) -> Array:
 
 
 def _objects(values: Sequence[Any]) -> Array:
-    # np.array would take lists of one length for a second dimension.
+    # np.array would turn lists of equal length into a second dimension.
     found = np.empty(len(values), dtype=object)
     found[:] = values
     return found
@@ -219,42 +219,43 @@ _MAKERS = {
 
 T = TypeVar("T")
 
-# From one request to stop to the next.
+# The interval between two interrupt requests.
 _AGAIN_S = 0.05
-# So long somebody who has pressed Ctrl-C is let wait: DuckDB does not look for requests while it
-# parses and plans, which takes minutes where somebody wants it to.
+# How long a user waits after Ctrl-C: DuckDB does not check for interrupts while it parses and
+# plans, which can take minutes for a malicious query.
 _PATIENCE_S = 2.0
 
 
 class StillWorking(KeyboardInterrupt):
-    """DuckDB was asked to stop and goes on. Nothing ends it but the end of this process."""
+    """DuckDB was interrupted but continues. Only the end of this process can stop it."""
 
 
 def interruptibly(connection: DuckDBPyConnection, work: Callable[[], T]) -> T:
-    """Return what work gives that may take long; what ends this thread's waiting ends the work.
+    """Return the result of work that may take long; interrupting this thread also stops the work.
 
-    In a thread of its own: while DuckDB works it does not look whether a signal has come, and
-    Python's handlers run in the main thread alone, which waits for it here.
+    The work runs in its own thread: DuckDB does not check for signals while it works, and Python
+    runs signal handlers only in the main thread, which waits here.
 
-    Raises StillWorking where the work cannot be ended.
+    Raises StillWorking if the work cannot be stopped.
     """
     working: Future[T] = Future()
     try:
         _start(work, working)
         return working.result()
     except BaseException as exc:
-        # Cancelled is what has not begun: a signal may come while the thread starts.
+        # Only work that has not started can be cancelled: a signal may come while the thread
+        # starts.
         if not working.cancel() and not _stopped(connection, working):
             raise StillWorking from exc
         raise
 
 
 def close(connection: DuckDBPyConnection) -> None:
-    """Close a connection, and end what it still works on: of a query whose rows were not all taken.
+    """Close a connection and stop its work, such as a query whose rows were not all fetched.
 
-    Raises StillWorking where that cannot be ended.
+    Raises StillWorking if that cannot be stopped.
     """
-    # Closing waits for it, and would wait for ever.
+    # Closing would wait for it forever.
     working: Future[None] = Future()
     _start(connection.close, working)
     if not _stopped(connection, working):
@@ -275,7 +276,7 @@ def _start(work: Callable[[], T], working: Future[T]) -> None:
 
 
 def _stopped(connection: DuckDBPyConnection, working: Future[T]) -> bool:
-    """Ask for a stop, again and again: work may not have begun, and forgets what came before."""
+    """Interrupt repeatedly: work that has not begun yet forgets earlier interrupts."""
     for _ in range(round(_PATIENCE_S / _AGAIN_S)):
         if wait([working], timeout=_AGAIN_S).done:
             return True
@@ -289,4 +290,4 @@ def _ask_to_stop(connection: DuckDBPyConnection) -> None:
     try:
         connection.interrupt()
     except duckdb.Error:
-        pass  # closed by now, which is all that was wanted
+        pass  # already closed, which is all that was wanted

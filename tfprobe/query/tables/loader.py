@@ -1,4 +1,4 @@
-"""Fill the tables that a query touches with rows of runs; read nothing else."""
+"""Fill the tables that a query uses with rows of runs; read nothing else."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from tfprobe.runs.layout import RunFolder, children
 from tfprobe.runs.liveness import Machine
 
 Watch = Callable[[int, int], None]
-# What a table says that was not read, as nobody could see that the query touches it.
+# The error of a table that was not read because the query's use of it could not be seen.
 UNREAD = "tfprobe: not read: "
 _IN_FILES = ("allocations", "executions", "spans")
 
@@ -46,9 +46,9 @@ _IN_FILES = ("allocations", "executions", "spans")
 def look_at(
     runs: Sequence[RunFolder], here: Machine, *, rank: int | None = None
 ) -> tuple[tuple[RunEntry, ...], Mapping[Shard, RowPlace]]:
-    """Return the runs at a glance, and their processes, with `rank` only those of it.
+    """Return summaries of the runs and their processes, with `rank` only those of that rank.
 
-    Raises NoAnswer when no process has that rank.
+    Raises NoAnswer if no process has that rank.
     """
     entries = tuple(glance(run, here) for run in runs)
     places = {
@@ -61,7 +61,7 @@ def look_at(
 
 
 class TableLoader:
-    """Runs as tables of a DuckDB connection, which is closed with it."""
+    """Runs as tables of a DuckDB connection, which is closed together with this."""
 
     def __init__(
         self,
@@ -73,10 +73,10 @@ class TableLoader:
         rank: int | None = None,
         choose: Choice = this_process,
     ) -> None:
-        """Read nothing yet of these processes; `scratch` is there while this is.
+        """Read nothing yet of these processes; `scratch` must exist as long as this.
 
-        `here` and `rank` are those by which they were chosen; `choose` says who reads so many
-        processes, of so many bytes of captures.
+        `here` and `rank` are those they were selected by; `choose` picks a runner by the number of
+        processes and the bytes of their captures.
         """
         self._entries = tuple(entries)
         self.shards = shards
@@ -100,30 +100,30 @@ class TableLoader:
 
     @property
     def problems(self) -> tuple[Problem, ...]:
-        """Return those that were met so far; the table of that name has them, too."""
+        """Return the problems so far; the table `problems` has them, too."""
         problems = [
             Problem(*problem) for kept in self._kept or () for problem in kept.contents.problems
         ]
         return (*(lost.problem() for lost in self._all_lost().values()), *problems)
 
     def close(self) -> None:
-        """Let go of everything, and end what a query still does.
+        """Release everything, and stop a running query.
 
-        Raises StillWorking where that cannot be ended.
+        Raises StillWorking if that cannot be stopped.
         """
         close(self.connection)
 
     def only(self, shard: Shard) -> TableLoader:
-        """Return tables of one process alone, to be closed; captures are not decoded again."""
+        """Return tables of one process, which must be closed; captures are not decoded again."""
         place = {shard: self.shards[shard]}
         alone = TableLoader(self._entries, place, self.scratch, here=self._here, rank=self._rank)
         alone._kept = tuple(each for each in self._captured() if each.shard == shard)
         return alone
 
     def read(self, tables: Collection[str], watch: Watch | None = None) -> None:
-        """Fill these tables. Others have their columns, and fail when they are asked for rows.
+        """Fill these tables. The others have columns, but fail when their rows are queried.
 
-        `watch(done, all)` is told how many processes have been read.
+        `watch(done, all)` gets the number of processes read.
         """
         self._watch = watch
         new = [shape for shape in SHAPES if shape.name in tables and shape.name not in self._read]
@@ -141,7 +141,7 @@ class TableLoader:
             self._read_captures(names)
 
     def read_damaged_again(self) -> bool:
-        """Make files anew whose rows could not be read; say whether there were some."""
+        """Rewrite files whose rows could not be read; return whether there were any."""
         if self._kept is None or not forget_damaged(self._kept):
             return False
         self._kept = None
@@ -154,7 +154,7 @@ class TableLoader:
         self._put(shape, "TABLE", f"({_declared(shape)})")
 
     def _refuse(self, shape: TableShape) -> None:
-        """Put something in the place of a table which has its columns, and fails when it is run."""
+        """Replace a table by one that has its columns but fails when it is read."""
         nothing = ", ".join(
             f"CAST(NULL AS {column.type}) AS {name(column.name)}" for column in shape.columns
         )
@@ -162,7 +162,7 @@ class TableLoader:
         self._put(shape, "VIEW", f"AS SELECT {nothing} FROM range(1) WHERE CAST({said} AS BOOL)")
 
     def _put(self, shape: TableShape, kind: str, what: str) -> None:
-        """Put a table or a view in the place of what was there."""
+        """Replace whatever has this name by a table or a view."""
         before = self._kinds.get(shape.name)
         if before is not None:
             self.connection.execute(f"DROP {before} {shape.name}")
@@ -255,11 +255,11 @@ class TableLoader:
         return self._kept
 
     def _all_lost(self) -> Mapping[Shard, FailedShard]:
-        """Return why each process is lost, once for each."""
+        """Return why each process could not be read, once for each."""
         return self._lost_accounts | self._lost | self._lost_captures
 
     def _show_files(self, shape: TableShape, found: Sequence[Kept]) -> None:
-        """Let a table be the rows of files, of which only the columns that are asked are read."""
+        """Make a table a view of Parquet files, of which only the columns in use are read."""
         having = [each for each in found if shape.name in each.files]
         if not having:
             return
@@ -329,28 +329,28 @@ def _declared(shape: TableShape) -> str:
     return ", ".join(f"{name(column.name)} {column.type}" for column in shape.columns)
 
 
-# Tables with many rows of each process: a file a process. Of the others there is one file.
+# Large tables get one file per process, the others a single file.
 LARGE = ("allocations", "calls", "executions", "spans", "steps")
-# Version 1 of the format, which every reader has.
+# Version 1 of the format, which every reader supports.
 _OPTIONS = "FORMAT parquet, PARQUET_VERSION v1, COMPRESSION zstd"
 _CHUNK_BYTES = 1 << 20
 _NO_PROCESS = "none.parquet"
 _ODD = re.compile(r"[^\w.-]", re.ASCII)
-# What this may have written before: `_NO_PROCESS`, or by NUMBER-HOST-PID-START of a process.
+# Names that an earlier export may have used: `_NO_PROCESS`, or NUMBER-HOST-PID-START.
 _OURS = re.compile(r"(\d{4,}-.+-\d+-\d{9,}|none)\.parquet", re.DOTALL)
 
 
 def export(
     tables: TableLoader, target: Path, watch: Callable[[int, int], None] | None = None
 ) -> None:
-    """Write all tables below a directory; each file is there as a whole or not at all.
+    """Write all tables below a directory; each file is written atomically.
 
-    No link in it is followed.
+    Links below the directory are not followed.
 
-    What an export before has left of large tables is removed: who reads `executions/*.parquet`
-    would count it, too.
+    Files of large tables from an earlier export are removed: readers of `executions/*.parquet`
+    would count them, too.
 
-    Raises OSError when something cannot be written.
+    Raises OSError if something cannot be written.
     """
     target.mkdir(parents=True, exist_ok=True)
     _remove_others(tables, target)
@@ -369,7 +369,7 @@ def export(
 
 
 def _remove_others(tables: TableLoader, target: Path) -> None:
-    """Remove files of large tables that have names of ours and are not to be written now."""
+    """Remove files of large tables that have names of ours and are not written now."""
     new = {_file_name(shard, place) for shard, place in tables.shards.items()} or {_NO_PROCESS}
     for directory in (target / table for table in LARGE):
         for path in children(directory) if safe_files.is_directory(target, directory) else ():
@@ -388,7 +388,7 @@ def _export_process(tables: TableLoader, shard: Shard, place: RowPlace, target: 
 
 
 def _file_name(shard: Shard, place: RowPlace) -> str:
-    """Return a name that is another for each process, and leads nowhere."""
+    """Return a name that is unique to the process and safe as a path."""
     return _ODD.sub("_", f"{place.process:04}-{shard.host}-{shard.folder}") + ".parquet"
 
 

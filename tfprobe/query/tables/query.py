@@ -1,4 +1,4 @@
-"""Ask one query of a stranger about runs, and give its rows as they come."""
+"""Run one untrusted query about runs, and return its rows as they arrive."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-# So many rows are fetched at once: what DuckDB makes at once.
+# The number of rows fetched at once: DuckDB's own vector size.
 _ROWS_AT_ONCE = 2_048
 _HINT = "`tfprobe sql --tables` lists tables and their columns."
 _POSITION = re.compile(r"\n\s*LINE (?P<line>\d+): (?P<text>.*)\n(?P<before> *)\^", re.DOTALL)
-# What DuckDB says when a signal came while it worked.
+# DuckDB's message if a signal arrived while it worked.
 _INTERRUPTED = "Query interrupted"
 
 
 @dataclass(frozen=True, slots=True)
 class QueryResult:
-    """The columns of a result with their types, and its rows in batches, which end with the tables.
+    """The columns of a result with their types, and its rows in batches, valid until tables close.
 
     Any: a value is what DuckDB makes of a cell.
     """
@@ -39,11 +39,11 @@ class QueryResult:
 
 
 def ask(tables: TableLoader, query: str, watch: Watch | None = None) -> QueryResult:
-    """Read what a query touches, and begin to answer it.
+    """Read what a query uses, and begin to execute it.
 
-    `watch(done, all)` is told how many processes have been read.
+    `watch(done, all)` gets the number of processes read.
 
-    Raises UsageError for what is no query, or asks for what does not exist or is not allowed.
+    Raises UsageError if it is not a query, or uses what does not exist or is not allowed.
     """
     with _translated_errors():
         _check(tables.connection, query)
@@ -52,7 +52,7 @@ def ask(tables: TableLoader, query: str, watch: Watch | None = None) -> QueryRes
 
 
 def write(tables: TableLoader, query: str, path: str, watch: Watch | None = None) -> None:
-    """Write the answer to a Parquet file, which must lie in the scratch directory of the tables."""
+    """Write the result to a Parquet file, which must be in the tables' scratch directory."""
 
     def made() -> None:
         tables.connection.sql(query).write_parquet(path, compression="zstd")
@@ -66,8 +66,8 @@ def write(tables: TableLoader, query: str, path: str, watch: Watch | None = None
 def _touched(connection: DuckDBPyConnection, query: str) -> frozenset[str]:
     """Return the tables that a query names.
 
-    Those that it makes itself are none of ours. What nobody can see here is read when the query
-    fails for want of it.
+    Tables that the query defines itself do not count. Uses that cannot be seen here are handled
+    when the query fails because the table has not been read.
     """
     statement = "SELECT json_serialize_sql(?::VARCHAR)"
     ((text,),) = interruptibly(
@@ -86,14 +86,14 @@ def _touched(connection: DuckDBPyConnection, query: str) -> frozenset[str]:
 
 # Any, here and below: a JSON document.
 def _named(parsed: Any) -> Iterator[str]:
-    """Give every name of a table in a parsed query."""
+    """Yield every table name in a parsed query."""
     for each in _objects(parsed):
         if isinstance(each.get("table_name"), str):
             yield each["table_name"].lower()
 
 
 def _made(parsed: Any) -> Iterator[str]:
-    """Give the names that a query gives to parts of itself, by WITH."""
+    """Yield the names that a query defines using WITH."""
     for each in _objects(parsed):
         if isinstance(each.get("cte_map"), dict):
             yield from (str(entry.get("key")).lower() for entry in each["cte_map"].get("map", ()))
@@ -104,7 +104,7 @@ def _objects(parsed: Any) -> Iterator[dict[str, Any]]:
     while waiting:
         each = waiting.pop()
         if isinstance(each, dict):
-            # Of a table that is described only its columns are asked, which need no reading.
+            # DESCRIBE needs only the columns of a table, which need no reading.
             if each.get("type") == "SHOW_REF" and each.get("show_type") != "SUMMARY":
                 continue
             yield each
@@ -114,7 +114,7 @@ def _objects(parsed: Any) -> Iterator[dict[str, Any]]:
 
 
 def _begin(tables: TableLoader, query: str) -> QueryResult:
-    """Execute a query, and have its first rows."""
+    """Execute a query, and fetch its first rows."""
 
     def begun() -> QueryResult:
         result = tables.connection.execute(query)
@@ -126,7 +126,7 @@ def _begin(tables: TableLoader, query: str) -> QueryResult:
 
 
 def _tried(tables: TableLoader, attempt: Callable[[], T]) -> T:
-    """Return what an attempt gives, once all that it needs is read and whole."""
+    """Retry an attempt until everything it needs has been read and is intact."""
     import duckdb
 
     may_be_damaged = True
@@ -136,7 +136,7 @@ def _tried(tables: TableLoader, attempt: Callable[[], T]) -> T:
         except duckdb.Error as exc:
             if _read_unread(tables, exc):
                 continue
-            # What a query asks in vain is told at once; anything else may be a damaged file's.
+            # Errors in the query are raised at once; anything else may come from a damaged file.
             may_be_damaged = may_be_damaged and not isinstance(exc, _askers_own())
             if not may_be_damaged or not tables.read_damaged_again():
                 raise
@@ -159,7 +159,7 @@ def _askers_own() -> tuple[type[Exception], ...]:
 
 
 def _read_unread(tables: TableLoader, exc: Exception) -> bool:
-    """Read the table that a query has asked for where nobody could see it; say whether it was."""
+    """Read the table that a query turned out to use; return whether there was one."""
     _, found, table = str(exc).rpartition(UNREAD)
     if not found or table.strip() not in BY_NAME:
         return False
@@ -192,7 +192,7 @@ def _check(connection: DuckDBPyConnection, query: str) -> None:
         kind = statement.type.name
         hint = "Ask with SELECT, FROM, WITH, DESCRIBE or SUMMARIZE."
         raise UsageError(f"Recordings are only read, and {kind} is no query.", hint=hint)
-    # Which binds it: what cannot be is said before anything is read.
+    # Binds the query, so that errors are raised before anything is read.
     interruptibly(connection, lambda: connection.sql(query))
 
 
@@ -206,7 +206,7 @@ def _is_utf8(text: str) -> bool:
 
 @contextmanager
 def _translated_errors() -> Iterator[None]:
-    """Turn what DuckDB raises into one paragraph, and a signal into what it is."""
+    """Turn DuckDB's errors into one paragraph, and an interrupt into KeyboardInterrupt."""
     import duckdb
 
     try:
@@ -227,7 +227,7 @@ def _translated_errors() -> Iterator[None]:
 
 
 def _paragraph(text: str) -> str:
-    """Return what DuckDB says in one paragraph, with the place as numbers."""
+    """Return DuckDB's message as one paragraph, with the position as numbers."""
     where = ""
     position = _POSITION.search(text)
     if position is not None:

@@ -1,4 +1,4 @@
-"""The tables about runs, their processes, works and steps."""
+"""The tables about runs, their processes, loops and steps."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from enum import Enum
 class TableSource(Enum):
     """What must be read for a table."""
 
-    # The manifests and first words of a run's files.
+    # The manifests and file headers of a run.
     RUN = "run"
-    # All files of a process but its captures.
+    # All files of a process except its captures.
     PROCESS = "process"
-    # Captures, which is what takes long: their rows are kept in Parquet files.
+    # Captures, which take long: their rows are cached in Parquet files.
     CAPTURES = "captures"
-    # Captures, by the answer of `report`, which is kept.
+    # Captures, through the result of `report`, which is cached.
     REPORT = "report"
 
 
 @dataclass(frozen=True, slots=True)
 class TableColumn:
-    """One column. `type` is DuckDB's name of it, `told` what it holds and when it is NULL."""
+    """One column. `type` is its DuckDB type, `description` its content and when it is NULL."""
 
     name: str
     type: str
@@ -63,7 +63,7 @@ def real(name: str, description: str) -> TableColumn:
 
 
 def truth(name: str, description: str) -> TableColumn:
-    """Return a column of truths."""
+    """Return a column of booleans."""
     return TableColumn(name, "BOOLEAN", description)
 
 

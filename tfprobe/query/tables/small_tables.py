@@ -1,4 +1,4 @@
-"""Make the rows of the tables that are small, and those of `steps`, a loop at a time."""
+"""Build the rows of small tables, and those of `steps` one loop at a time."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from tfprobe.report.documents.run_report import Report
 from tfprobe.runs.catalogue import RunEntry
 from tfprobe.runs.manifests import RunManifest
 
-# Any, here and below: the value of a cell, None or Missing where it is not known.
+# Any, here and below: the value of a cell; None or Missing if unknown.
 Row = tuple[Any, ...]
 
 
@@ -75,13 +75,13 @@ def run_row(entry: RunEntry) -> Row:
 
 
 def interpreter_rows(run: str, rest: Profile) -> Iterator[Row]:
-    """Give the rows of `interpreters`."""
+    """Yield the rows of `interpreters`."""
     for interpreter in rest.interpreters:
         yield run, interpreter.host, interpreter.pid, interpreter.version, interpreter.executable
 
 
 def accelerator_rows(run: str, rest: Profile) -> Iterator[Row]:
-    """Give the rows of `accelerators`."""
+    """Yield the rows of `accelerators`."""
     for resource_sample in rest.resource_samples:
         yield from (
             _accelerator(run, resource_sample, device) for device in resource_sample.devices
@@ -89,7 +89,7 @@ def accelerator_rows(run: str, rest: Profile) -> Iterator[Row]:
 
 
 def process_rows(profile: Profile, place: RowPlace) -> Iterator[Row]:
-    """Give the row of `processes`."""
+    """Yield the row of `processes`."""
     (process,) = profile.processes
     raised = process.ending.exception
     yield (
@@ -115,14 +115,14 @@ def process_rows(profile: Profile, place: RowPlace) -> Iterator[Row]:
 
 
 def loop_rows(profile: Profile, place: RowPlace) -> Iterator[Row]:
-    """Give the rows of `works`."""
+    """Yield the rows of `works`."""
     (process,) = profile.processes
     for loop in profile.loops:
         yield (*_key(process, place), *_loop(loop))
 
 
 def activity_rows(profile: Profile, place: RowPlace) -> Iterator[Row]:
-    """Give the rows of `activities`."""
+    """Yield the rows of `activities`."""
     (process,) = profile.processes
     for activity in profile.activities:
         lasted_ns = activity.end_ns - activity.start_ns
@@ -132,7 +132,7 @@ def activity_rows(profile: Profile, place: RowPlace) -> Iterator[Row]:
 
 
 def gap_rows(profile: Profile, place: RowPlace) -> Iterator[Row]:
-    """Give the rows of `gaps`."""
+    """Yield the rows of `gaps`."""
     (process,) = profile.processes
     for gap in profile.gaps:
         yield (
@@ -149,7 +149,7 @@ def gap_rows(profile: Profile, place: RowPlace) -> Iterator[Row]:
 
 
 def call_rows(profile: Profile, place: RowPlace) -> Iterator[Row]:
-    """Give the rows of `calls`."""
+    """Yield the rows of `calls`."""
     (process,) = profile.processes
     for gap in profile.gaps:
         for number, call in enumerate(gap.calls):
@@ -157,7 +157,7 @@ def call_rows(profile: Profile, place: RowPlace) -> Iterator[Row]:
 
 
 def resource_sample_rows(profile: Profile, place: RowPlace) -> Iterator[Row]:
-    """Give the rows of `pulses`."""
+    """Yield the rows of `pulses`."""
     (process,) = profile.processes
     for resource_sample in profile.resource_samples:
         if resource_sample.process is not None:
@@ -168,7 +168,7 @@ def resource_sample_rows(profile: Profile, place: RowPlace) -> Iterator[Row]:
 
 
 def thread_rows(profile: Profile, place: RowPlace) -> Iterator[Row]:
-    """Give the rows of `thread_times`."""
+    """Yield the rows of `thread_times`."""
     (process,) = profile.processes
     for resource_sample in profile.resource_samples:
         if resource_sample.process is not None and isinstance(
@@ -266,7 +266,7 @@ def _accelerator(run: str, resource_sample: ResourceSample, device: DeviceSample
     )
 
 
-# A column is called what the model calls it, but for the number of an accelerator.
+# Columns have the names of the model's fields, except for the number of an accelerator.
 _RESOURCE_SAMPLE = [column.name for column in RESOURCE_SAMPLES.columns[len(PROCESS_KEY) :]]
 _NUMBER_OF_DEVICE = ACCELERATORS.columns.index(ACCELERATORS.named("device"))
 _ACCELERATOR = ["index", *(column.name for column in ACCELERATORS.columns[_NUMBER_OF_DEVICE + 1 :])]
@@ -303,21 +303,21 @@ class ProcessAccount:
 
 
 def found_in(report: Report, shards: Iterable[Shard]) -> Mapping[Shard, ProcessAccount]:
-    """Return the processes that a report tells of; it has them in the order of the shards."""
+    """Return the processes in a report, which has them in the order of the shards."""
     accounts = [
         ProcessAccount(process.process, account)
         for process, account in zip(report.processes, report.accounts, strict=True)
     ]
     found: dict[Shard, ProcessAccount] = {}
     for shard in shards:
-        # By the folder alone: the host of a folder may be called otherwise by its process.
+        # By the folder alone: a process may report another host name than its folder's.
         if len(found) < len(accounts) and accounts[len(found)].process.folder == shard.folder:
             found[shard] = accounts[len(found)]
     return found
 
 
 def account_rows(found: ProcessAccount, place: RowPlace) -> Iterator[Row]:
-    """Give the rows of a process; one without an account has none."""
+    """Yield the rows of a process; one without an account has none."""
     if not isinstance(found.account, Missing):
         yield from _of_process(found.process, found.account, place)
 
@@ -343,7 +343,7 @@ def _of_process(process: Process, account: Account, place: RowPlace) -> Iterator
 
 
 def _items(part: AccountPart) -> Iterator[Item]:
-    """Give the items that reports name, and the rest, which is there where nothing else is."""
+    """Yield the items that reports name, and the rest, which is alone if there are no items."""
     named = [item for item in part.items if item.what or item.source]
     yield from named
     rest_ns = part.ns - sum(item.ns for item in named)
@@ -352,7 +352,7 @@ def _items(part: AccountPart) -> Iterator[Item]:
 
 
 def step_columns(profile: Profile, place: RowPlace) -> Iterator[Mapping[str, Array]]:
-    """Give the columns of the remembered steps of each loop."""
+    """Yield the columns of the remembered steps of each loop."""
     (process,) = profile.processes
     shift_ns = process.unix_minus_monotonic_ns
     for loop in profile.loops:
