@@ -1,7 +1,7 @@
 """Read tensors from a checkpoint of version 2: PREFIX.index and PREFIX.data-00000-of-00001.
 
-The index is a sorted string table as LevelDB has them (github.com/google/leveldb, doc/table_format)
-of protos that say where each tensor lies in the data files.
+The index is a sorted string table in LevelDB's format (github.com/google/leveldb,
+doc/table_format). Its protos say where each tensor is in the data files.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from tfprobe.formats.schema import message_class, parse
 from tfprobe.profile.graph import Graph
 from tfprobe.profile.records import GraphProfile, Tensor
 
-# The type that tfprof gives to nodes that a checkpoint has a tensor of.
+# The type that tfprof gives to nodes that have a tensor in a checkpoint.
 VARIABLE_TYPE = "_checkpoint_variables"
 _FOOTER_BYTES = 48
 _MAGIC = bytes.fromhex("57fb808b247547db")
-# After a block: one byte that says how it is packed, and its checksum.
+# After a block: one byte for the compression type, and the checksum.
 _NOT_PACKED = 0
 # TensorFlow's own limit.
 _MOST_DIMENSIONS = 254
@@ -32,12 +32,12 @@ _DATA_TYPES = {"DT_FLOAT": "f4", "DT_DOUBLE": "f8", "DT_INT32": "i4", "DT_INT64"
 
 
 class Checkpoint:
-    """A checkpoint whose index has been read; a tensor is read when it is asked for."""
+    """A checkpoint whose index has been read; tensors are read on demand."""
 
     def __init__(self, prefix: str) -> None:
         """Read PREFIX.index.
 
-        Raises UnreadableInput when it is absent or no such index.
+        Raises UnreadableInput if it is missing or not such an index.
         """
         self._prefix = prefix
         entries = dict(_entries(_bytes_of(Path(f"{prefix}.index"))))
@@ -57,8 +57,8 @@ class Checkpoint:
     def read(self, name: str) -> Tensor:
         """Return the tensor of this name.
 
-        Raises UnreadableInput where its data are absent or of a type that has no text here:
-        float, double, int32, int64 and string have one.
+        Raises UnreadableInput if its data are missing or of a type without a text form here: float,
+        double, int32, int64 and string have one.
         """
         entry = self._entries[name]
         shape = tuple(dim.size for dim in entry.shape.dim)
@@ -97,7 +97,7 @@ class Checkpoint:
 
 
 def with_checkpoint(profile: GraphProfile, checkpoint: Checkpoint) -> GraphProfile:
-    """Return a profile that knows these tensors, and which of its nodes are variables of them."""
+    """Return a profile with these tensors, which marks the nodes that are their variables."""
     nodes = tuple(
         replace(node, types=node.types | {VARIABLE_TYPE}) if node.name in checkpoint.names else node
         for node in profile.graph.nodes
@@ -114,12 +114,12 @@ def _bytes_of(path: Path) -> bytes:
 
 
 def _entries(table: bytes) -> Iterator[tuple[bytes, bytes]]:
-    """Give the keys and values of a sorted string table."""
+    """Yield the keys and values of a sorted string table."""
     if len(table) < _FOOTER_BYTES or table[-len(_MAGIC) :] != _MAGIC:
         raise UnreadableInput("not the index of a checkpoint of version 2")
     try:
         footer = table[-_FOOTER_BYTES:]
-        at = _varint(footer, _varint(footer, 0)[1])[1]  # past the place of the meta index
+        at = _varint(footer, _varint(footer, 0)[1])[1]  # skip the handle of the meta index
         for _, place in _block(table, *_handle(footer, at)):
             yield from _block(table, *_handle(place, 0))
     except (IndexError, struct.error, RecursionError) as exc:
@@ -127,7 +127,7 @@ def _entries(table: bytes) -> Iterator[tuple[bytes, bytes]]:
 
 
 def _block(table: bytes, offset: int, size: int) -> Iterator[tuple[bytes, bytes]]:
-    """Give the keys and values of a block; a key repeats what it shares with the one before."""
+    """Yield the keys and values of a block; a key omits the prefix it shares with the last one."""
     if table[offset + size] != _NOT_PACKED:
         raise UnreadableInput("a packed index, which no TensorFlow writes")
     block = table[offset : offset + size]
@@ -160,7 +160,7 @@ def _varint(content: bytes, at: int) -> tuple[int, int]:
 
 
 def _strings(content: bytes, count: int) -> tuple[str, ...]:
-    """Return strings: their lengths, a checksum of these, and then all of them."""
+    """Return strings, which are stored as their lengths, a checksum of these, and their bytes."""
     try:
         at, lengths = 0, []
         for _ in range(min(count, len(content))):

@@ -1,7 +1,7 @@
 """Decode timelines in the trace event format: client.timeline's, tfprof's, and TensorFlow 2's own.
 
-What a box is, is told by the name of the process it is drawn in: "DEVICE Compute" in the first,
-"Op execution threads: DEVICE" in the second, the name of an XSpace's plane in the third.
+The meaning of a box follows from the name of the process it is drawn in: "DEVICE Compute" in the
+first, "Op execution threads: DEVICE" in the second, the name of an XSpace's plane in the third.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _STREAM = re.compile(r"/stream:\d+\Z")
 def rows(content: bytes) -> Executions:
     """Return one row for each box that is an op or a kernel.
 
-    Raises UnreadableInput when the bytes are no timeline or no box is an op.
+    Raises UnreadableInput if the bytes are not a timeline or no box is an op.
     """
     found = read(parse_trace_events(content)).rows
     if not len(found):
@@ -42,9 +42,9 @@ def rows(content: bytes) -> Executions:
 
 
 def read(document: ParsedEvents) -> Trace:
-    """Return what a timeline tells: the boxes of ops and kernels, and those around them.
+    """Decode a timeline: the boxes of ops and kernels, and those around them.
 
-    Raises UnreadableInput when no box is an op or a call around ops.
+    Raises UnreadableInput if no box is an op or a call around ops.
     """
     all_streams = any("stream:all" in process for process in document.processes.values())
     boxes = [
@@ -61,7 +61,7 @@ def read(document: ParsedEvents) -> Trace:
 
 
 def _runs(document: ParsedEvents, boxes: list[_Box]) -> Iterator[Marker]:
-    """Give the runs of a Session that a client timeline joins: each begins at _SOURCE."""
+    """Yield the Session runs that a client timeline joins: each begins at _SOURCE."""
     sources: dict[str, list[int]] = defaultdict(list)
     for event in document.events:
         if event.get("ph") == "X" and event_args(event).get("name") == "_SOURCE":
@@ -79,7 +79,7 @@ def _runs(document: ParsedEvents, boxes: list[_Box]) -> Iterator[Marker]:
 
 
 class _Activity(NamedTuple):
-    """What a box is about."""
+    """What a box represents."""
 
     device: str
     name: str
@@ -100,7 +100,7 @@ class _Box(NamedTuple):
 
 
 def _box(event: Event, document: ParsedEvents, *, all_streams: bool) -> Iterable[_Box]:
-    """Give the box of an event, if it is one of an op."""
+    """Yield the box of an event, if the event is an op."""
     if event.get("ph") != "X":
         return
     lane = document.thread(event)
@@ -110,7 +110,7 @@ def _box(event: Event, document: ParsedEvents, *, all_streams: bool) -> Iterable
 
 
 def _activity(event: Event, process: str, lane: str, *, all_streams: bool) -> _Activity | None:
-    """Return what a box is about; None where it is no op."""
+    """Return what a box represents; None if it is not an op."""
     client = _CLIENT.match(process)
     if client is not None:
         return _activity_of_client(event, client["device"], all_streams=all_streams)
@@ -170,7 +170,7 @@ def _table(boxes: list[_Box], interner: Interner) -> Executions:
 
 
 def _spans(document: ParsedEvents, interner: Interner) -> Spans:
-    """Return what TensorFlow 2's own timeline says of the host around its ops."""
+    """Return the spans of the host around its ops in TensorFlow 2's own timeline."""
     columns = Columns(Spans)
     for event in document.events:
         if event.get("ph") != "X" or document.process(event) != xspace.HOST:
@@ -203,7 +203,7 @@ def _add_span(
 
 
 def _numbers(args: Any) -> dict[str, Any]:
-    """Return facts with numbers as numbers, which a timeline writes as texts."""
+    """Return facts with numbers converted from text, which is how a timeline writes them."""
     return {key: int(value) if _is_number(value) else value for key, value in args.items()}
 
 
@@ -215,13 +215,13 @@ _NS_PER_US = 1000
 # The year 2116: half of what fits, so that two can be added.
 _LATEST_NS = 2**62
 
-# Any: what JSON holds.
+# Any: JSON values.
 Event = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class ParsedEvents:
-    """A document's events; `head` is what it says beside them."""
+    """A document's events; `head` is everything else in it."""
 
     head: Mapping[str, Any]
     events: Sequence[Event]
@@ -229,7 +229,7 @@ class ParsedEvents:
     threads: Mapping[tuple[str, ...], str]
 
     def process(self, event: Event) -> str:
-        """Return the name of the process that an event is drawn in, "" where it has none."""
+        """Return the name of the process that an event is drawn in, "" if it has none."""
         return self.processes.get(_key(event, ("pid",)), "")
 
     def thread(self, event: Event) -> str:
@@ -240,7 +240,7 @@ class ParsedEvents:
 def parse_trace_events(content: bytes) -> ParsedEvents:
     """Return the events of a document.
 
-    Raises UnreadableInput when the bytes are no JSON or hold no trace events.
+    Raises UnreadableInput if the bytes are not JSON or contain no trace events.
     """
     try:
         document = json.loads(content)
@@ -260,7 +260,7 @@ def parse_trace_events(content: bytes) -> ParsedEvents:
 
 
 def event_args(event: Event) -> Mapping[str, Any]:
-    """Return what an event says beside its name and time."""
+    """Return the arguments of an event, besides its name and time."""
     found = event.get("args")
     return found if isinstance(found, dict) else {}
 
@@ -268,7 +268,7 @@ def event_args(event: Event) -> Mapping[str, Any]:
 def event_times_ns(event: Event, base_ns: int = 0) -> tuple[int, int]:
     """Return start and duration of a box, whose times are µs after `base_ns`.
 
-    Raises UnreadableInput where it has none that fit.
+    Raises UnreadableInput if they are missing or do not fit.
     """
     try:
         start_ns, duration_ns = (round(event[key] * _NS_PER_US) for key in ("ts", "dur"))

@@ -1,4 +1,4 @@
-"""Follow what a graph passes to its functions: which tensor, and which variable, an argument is."""
+"""Follow the arguments of a graph's functions: which tensor or variable each one is."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Body:
 
 @dataclass(frozen=True, slots=True)
 class FunctionCall:
-    """A node that runs a function: `inputs` are the texts of its arguments, in their order."""
+    """A node that runs a function: `inputs` are the texts of its arguments, in order."""
 
     caller: Body
     function: str
@@ -76,7 +76,7 @@ class FunctionCalls:
                     waiting.append(body)
 
     def variables(self, body: str, node: Any) -> tuple[str, ...]:
-        """Return the variables that a node of a body uses, by the nodes of the graph they are."""
+        """Return the variables that a node of a body uses, as names of the graph's nodes."""
         if body not in self.bodies or not _USES.match(node.op):
             return ()
         texts = (text for text in node.input if not text.startswith("^"))
@@ -87,7 +87,7 @@ class FunctionCalls:
         name = text.partition(":")[0]
         known = self._roots.get((body, name))
         if known is None:
-            # A loop that passes on its own argument adds none.
+            # A loop that passes its own argument on adds none.
             self._roots[body, name] = frozenset()
             known = self._roots[body, name] = self._found_handles(body, name)
         return known
@@ -107,7 +107,7 @@ class FunctionCalls:
         return frozenset()
 
     def passed(self, body: str, argument: str) -> Iterator[tuple[FunctionCall, str]]:
-        """Give what each call of a function passes as one of its arguments."""
+        """Yield what each call of a function passes as one of its arguments."""
         names = self.bodies[body].arguments
         if argument not in names:
             return
@@ -117,9 +117,9 @@ class FunctionCalls:
                 yield call, call.inputs[at]
 
     def arguments(self) -> dict[str, Output]:
-        """Return what the arguments of functions are: which output is passed for each name.
+        """Return which output is passed as each argument of functions, by the argument's name.
 
-        Only of plain calls, and of names that stand for one output and for no node.
+        Includes only plain calls, and names that stand for one output and for no node.
         """
         found: dict[str, set[Output]] = {}
         for body in self.bodies.values():
@@ -130,7 +130,7 @@ class FunctionCalls:
         return {name: outputs.pop() for name, outputs in self._clear(found).items()}
 
     def insides(self) -> dict[str, frozenset[str]]:
-        """Return by a node that runs a function the nodes of that which only functions have."""
+        """Return, by each node that runs a function, the function's nodes that the graph lacks."""
         found: dict[str, frozenset[str]] = {}
         top = self.bodies[""].nodes.keys()
         for name, calls in self.of.items():
@@ -142,7 +142,7 @@ class FunctionCalls:
         return found
 
     def loop_variables(self) -> tuple[LoopVariable, ...]:
-        """Return what loops carry from turn to turn, of names that stand for one thing."""
+        """Return what loops carry between iterations, for names that stand for one thing."""
         found: dict[str, set[LoopVariable]] = {}
         for name, calls in self.of.items():
             body = self.bodies.get(name)
@@ -158,7 +158,7 @@ class FunctionCalls:
         return tuple(variables.pop() for variables in self._clear(found).values())
 
     def _clear(self, found: dict[str, set[Any]]) -> dict[str, set[Any]]:
-        """Return those names that stand for one thing. Any: of any kind."""
+        """Return the names that stand for one thing. Any: of any kind."""
         nodes = {name for body in self.bodies.values() for name in body.nodes}
         return {
             name: each

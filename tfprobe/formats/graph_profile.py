@@ -1,8 +1,8 @@
 """Build a graph's profile from GraphDef, RunMetadata and OpLogProto, by the rules of tfprof.
 
 The rules are those of TensorFlow's core/profiler/internal/tfprof_node.cc and tfprof_stats.cc. A
-step says of each node on which devices it ran; the host's rows are its cpu time, `stream:all` rows
-its accelerator time, and a node stays on the first device it was placed on.
+step lists the devices each node ran on; the host's rows are its CPU time, `stream:all` rows its
+accelerator time, and a node stays on the first device it was placed on.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from tfprobe.profile.graph import Frame, Graph, Node, Shape
 from tfprobe.profile.records import Allocation, GraphProfile, MemoryUse, Record, Span
 
 _CANONICAL = re.compile(r".*/(device:gpu|gpu|device:cpu|cpu):\d+")
-# What a step tells of that is no node of the graph.
+# Names in a step that are not nodes of the graph.
 _NO_NODES = ("RecvTensor", "_SOURCE")
-# Only of allocators so named does tfprof follow what they hold.
+# tfprof follows memory in use only for allocators with this in their name.
 _GPU_ALLOCATOR = "GPU"
 
 
 class GraphProfileBuilder:
-    """Gathers graphs, op logs and steps; `profile` is what they come to so far.
+    """Collects graphs, op logs and steps; `profile` is the result so far.
 
-    A step is kept as bytes, and read when what it says is needed: a job that adds one waits for
-    little, and bytes are smaller than what is made of them.
+    A step is kept as bytes, and decoded when it is needed: adding a step delays the job little, and
+    the bytes are smaller than the decoded objects.
     """
 
     def __init__(self) -> None:
@@ -45,12 +45,12 @@ class GraphProfileBuilder:
         self._unread: list[tuple[int, bytes]] = []
 
     def add_graph(self, content: bytes) -> None:
-        """Add the nodes of a GraphDef, binary or text; of two with one name the first stays.
+        """Add the nodes of a GraphDef, binary or text; the first node of a name is kept.
 
-        Raises UnreadableInput when the bytes are no GraphDef.
+        Raises UnreadableInput if the bytes are not a GraphDef.
         """
         graph = parse_either(content, "tfprobe.graph.GraphDef")
-        # A node that only a step knows is one of the graph from now on, whatever a graph says.
+        # A node known only from a step now belongs to the graph, whatever a later graph says.
         self._read_steps()
         for node in graph.node:
             if node.name not in self._nodes:
@@ -59,9 +59,9 @@ class GraphProfileBuilder:
     def add_op_log(self, content: bytes) -> None:
         """Add types, float operations and code of the nodes that an OpLogProto names.
 
-        Its strings are numbered; of two logs with one number the first keeps it, as in tfprof.
+        Its strings are numbered; if two logs use one number, the first keeps it, as in tfprof.
 
-        Raises UnreadableInput when the bytes are no OpLogProto.
+        Raises UnreadableInput if the bytes are not an OpLogProto.
         """
         log = parse(content, "tfprobe.tfprof.OpLogProto")
         self._read_steps()
@@ -78,9 +78,9 @@ class GraphProfileBuilder:
             self._nodes[entry.name] = node
 
     def add_step(self, step: int, content: bytes) -> None:
-        """Add a RunMetadata as `step`, to what is known of that step.
+        """Add a RunMetadata as `step`, merging it with what is already known of that step.
 
-        Raises UnreadableInput when the bytes are no RunMetadata.
+        Raises UnreadableInput if the bytes are not a RunMetadata.
         """
         metadata = parse(content, "tfprobe.step_stats.RunMetadata")
         if not metadata.HasField("step_stats"):
@@ -89,7 +89,7 @@ class GraphProfileBuilder:
         self._unread.append((step, content))
 
     def profile(self) -> GraphProfile:
-        """Return all that was added."""
+        """Return everything added so far."""
         self._read_steps()
         names = list(self._nodes)
         return GraphProfile(
@@ -143,7 +143,7 @@ class GraphProfileBuilder:
                 record.add_memory(stats, on_host=on_host)
 
     def _cover(self, name: str) -> bool:
-        """Note that a step tells of a node, and say whether it is one."""
+        """Record that a step contains a node, and return whether it is one."""
         if name in self._nodes:
             self._covered.add(name)
         elif name in _NO_NODES or "MEMCPY" in name:
@@ -161,7 +161,7 @@ class GraphProfileBuilder:
 
 
 class _OpenRecord:
-    """A Record that grows."""
+    """A Record under construction."""
 
     __slots__ = tuple(Record.__dataclass_fields__)
 
@@ -179,7 +179,7 @@ class _OpenRecord:
         self.end_us = max(self.end_us, span.start_us + span.duration_us)
 
     def add_memory(self, stats: Any, *, on_host: bool) -> None:
-        # One pass: this is most of what a step costs.
+        # A single pass: this is most of the cost of a step.
         total = peak = live = in_use = temporary = persistent = 0
         for each in stats.memory:
             total += each.total_bytes
@@ -220,9 +220,9 @@ class _OpenRecord:
 def graph_nodes(content: bytes) -> list[Node]:
     """Return the nodes of a GraphDef, then those of its functions by their names inside them.
 
-    A function that nothing calls is a copy of one that is: its nodes use what the others do.
+    A function that nothing calls is a copy of one that is called: its nodes share the others' data.
 
-    Raises UnreadableInput when the bytes are no GraphDef.
+    Raises UnreadableInput if the bytes are not a GraphDef.
     """
     return nodes_and_functions(content)[0]
 
@@ -230,7 +230,7 @@ def graph_nodes(content: bytes) -> list[Node]:
 def nodes_and_functions(content: bytes) -> tuple[list[Node], frozenset[str]]:
     """Return the nodes of a GraphDef as graph_nodes does, and the names of its functions.
 
-    Raises UnreadableInput when the bytes are no GraphDef.
+    Raises UnreadableInput if the bytes are not a GraphDef.
     """
     graph = parse(content, "tfprobe.graph.GraphDef")
     functions = graph.library.function
@@ -250,7 +250,7 @@ def nodes_and_functions(content: bytes) -> tuple[list[Node], frozenset[str]]:
 
 
 def trace(code: Any, strings: Mapping[int, str]) -> tuple[Frame, ...]:
-    """Return the frames of a CodeDef, whose strings are in a table beside it."""
+    """Return the frames of a CodeDef, whose strings are in a separate table."""
     return tuple(
         Frame(
             file=strings.get(each.file_id, ""),
@@ -263,13 +263,13 @@ def trace(code: Any, strings: Mapping[int, str]) -> tuple[Frame, ...]:
 
 
 def nodes_of(body: Iterable[Any], wanted: Callable[[Any], bool] = lambda _: True) -> list[Node]:
-    """Return the nodes wanted of a graph or of the body of a function. Any: made at run time."""
+    """Return the wanted nodes of a graph or of a function's body. Any: made at run time."""
     ops = {node.name: node.op for node in body}
     return [_node(node, ops) for node in body if wanted(node)]
 
 
 def _node(node: Any, ops: Mapping[str, str] = MappingProxyType({})) -> Node:
-    """Return a node; `ops` are those of the nodes it may read."""
+    """Return a node; `ops` has the ops of its possible inputs."""
     found = node.attr
     shape: Shape = ()
     if "shape" in found and found["shape"].HasField("shape"):
@@ -291,9 +291,10 @@ def _node(node: Any, ops: Mapping[str, str] = MappingProxyType({})) -> Node:
 
 
 def _producer(text: str, ops: Mapping[str, str]) -> tuple[str, int]:
-    """Return the producer that an input names, and which of its outputs.
+    """Return the producer that an input names, and the index of its output.
 
-    Inside a function an input also names an argument of the producer's op, before the number.
+    Inside a function an input also names an output argument of the producer's op, before the
+    number.
     """
     name, _, output = text.removeprefix("^").partition(":")
     argument, _, number = output.rpartition(":")

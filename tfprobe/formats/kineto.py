@@ -1,8 +1,8 @@
-"""Decode traces of PyTorch's profiler (Kineto): ops, kernels, copies and calls of the runtime.
+"""Decode traces of PyTorch's profiler (Kineto): ops, kernels, copies and runtime calls.
 
 Each event has a category (libkineto/src/output_json.cpp); a kernel or copy and the call that
-started it share `correlation`. A kernel belongs to the op around that call. Sizes and memory of
-copies are written as TensorFlow's tracer writes them, so that views need to know one form.
+started it share `correlation`. A kernel belongs to the op around that call. Sizes and memory kinds
+of copies are written as TensorFlow's tracer writes them, so that views need only one form.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tfprobe.formats.xspace import HOST, driver_call_kind
 from tfprobe.profile.capture_tables import Allocations, Executions, Place, Spans
 from tfprobe.profile.tables import Columns, Interner, empty, int64s
 
-# Categories as they are now, and as they were until PyTorch 1.12.
+# Current categories, and those used until PyTorch 1.12.
 _OPS = ("cpu_op", "Operator")
 _KERNELS = ("kernel", "Kernel")
 _COPIES = ("gpu_memcpy", "Memcpy")
@@ -28,7 +28,7 @@ _MEMSETS = ("gpu_memset", "Memset")
 _CALLS = ("cuda_runtime", "cuda_driver", "Runtime")
 _ALL = (*_OPS, *_KERNELS, *_COPIES, *_MEMSETS, *_CALLS)
 _STEP = re.compile(r"ProfilerStep\s*#(\d+)\Z")
-# Annotations that are no call around ops but work of the host: collectives of its CPUs.
+# Annotations that are host work rather than calls around ops: collectives of its CPUs.
 _ON_HOST = "gloo:"
 _ANNOTATIONS = ("user_annotation", "cpu_op", "Operator")
 _DIRECTION = re.compile(r"(?P<from>[HDP])to(?P<to>[HDP])")
@@ -40,14 +40,14 @@ _PLACES = {"HD": Place.HOST_TO_DEVICE, "DH": Place.DEVICE_TO_HOST}
 
 
 def is_kineto(document: ParsedEvents) -> bool:
-    """Say whether a document is such a trace: its events have Kineto's categories."""
+    """Return whether a document is such a trace: its events have Kineto's categories."""
     return any(event.get("cat") in _ALL for event in document.events)
 
 
 def read(document: ParsedEvents) -> Trace:
-    """Return what a trace tells; its steps are those that the program marked (ProfilerStep).
+    """Decode a trace; its steps are those that the program marked (ProfilerStep).
 
-    Raises UnreadableInput when it holds nothing that ran, or times that are none.
+    Raises UnreadableInput if it contains nothing that ran, or invalid times.
     """
     base_ns = document.head.get("baseTimeNanoseconds", 0)
     base_ns = base_ns if isinstance(base_ns, int) else 0
@@ -159,7 +159,7 @@ def _row(box: _Box, calls: Mapping[int, _Box], ops: _Ops) -> Iterator[_Row]:
 
 
 def _copy(name: str, size: int) -> tuple[Place, str]:
-    """Return where "Memcpy HtoD (Pageable -> Device)" goes, and that in TensorFlow's words."""
+    """Return the place of "Memcpy HtoD (Pageable -> Device)", and it in TensorFlow's words."""
     direction, ends = _DIRECTION.search(name), _ENDS.search(name)
     way = f"{direction['from']}{direction['to']}" if direction else ""
     kinds = [_MEMORY.get(ends[at].lower(), "") for at in ("from", "to")] if ends else []
@@ -168,7 +168,7 @@ def _copy(name: str, size: int) -> tuple[Place, str]:
 
 
 class _Ops:
-    """The ops of the host by thread, to find the innermost around a call."""
+    """The ops of the host by thread, used to find the innermost one around a call."""
 
     def __init__(self, boxes: Iterable[_Box]) -> None:
         self._by_lane: dict[str, list[_Box]] = defaultdict(list)
@@ -182,7 +182,7 @@ class _Ops:
         self._outer = {lane: _outer(found) for lane, found in self._by_lane.items()}
 
     def around(self, call: _Box) -> str:
-        """Return the name of the innermost op around a call, "" where there is none."""
+        """Return the name of the innermost op around a call, "" if there is none."""
         at = bisect_right(self._starts_ns.get(call.lane, []), call.start_ns) - 1
         while at >= 0:
             box = self._by_lane[call.lane][at]
@@ -193,7 +193,7 @@ class _Ops:
 
 
 def _outer(boxes: list[_Box]) -> list[int]:
-    """Return for each of a thread's ops, by start, the op around it, -1 for none."""
+    """Return the op around each of a thread's ops, which are sorted by start; -1 for none."""
     outer: list[int] = []
     around: list[int] = []
     for at, box in enumerate(boxes):
@@ -228,7 +228,7 @@ def _spans(boxes: Iterable[_Box], interner: Interner) -> Spans:
 
 
 def _integer(value: object) -> int:
-    """Return a fact as a number, 0 where it is none; some tracers write numbers as text."""
+    """Return a fact as a number, 0 if it is not one; some tracers write numbers as text."""
     if isinstance(value, str) and value.isdecimal() and len(value) < 19:
         return int(value)
     if isinstance(value, bool) or not isinstance(value, int):

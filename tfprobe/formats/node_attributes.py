@@ -1,4 +1,4 @@
-"""Decode what the attributes of a node say: types, shapes, outputs, and the types of its ops."""
+"""Decode the attributes of a node: types, shapes, outputs, and the types of its ops."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _KEPT = frozenset(KEPT)
 
 # DT_FLOAT_REF is 100 more than DT_FLOAT.
 _REFERENCE = 100
-# Where an op says what its outputs are, the most telling first.
+# The attributes that describe an op's outputs, most informative first.
 _TYPES: tuple[str, ...] = (
     "output_types",
     "DstT",
@@ -67,15 +67,15 @@ _COMPARISONS = frozenset(
 
 
 def attributes(found: Mapping[str, Any]) -> dict[str, Attribute]:
-    """Return the kept ones of a map of AttrValues. Any: message classes are made at run time."""
-    # Sorted, as KEPT is: a map of protobuf has no order.
+    """Return the attributes to keep of a map of AttrValues. Any: classes are made at run time."""
+    # Sorted, as KEPT is: a protobuf map has no order.
     names = sorted(_KEPT.intersection(found)) if found else ()
     values = {name: _value(found[name]) for name in names}
     return {name: value for name, value in values.items() if value is not None}
 
 
 def output_dtypes(op: str, found: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the types of an op's outputs, "DT_FLOAT"; one stands for all, none where untold.
+    """Return the types of an op's outputs, such as "DT_FLOAT"; one means all; empty if unknown.
 
     Any: message classes are made at run time.
     """
@@ -91,7 +91,7 @@ def output_dtypes(op: str, found: Mapping[str, Any]) -> tuple[str, ...]:
 
 def _dtype_name(number: int) -> str:
     known = enum_names("tfprobe.graph.DataType")
-    # A reference to a variable is of its type.
+    # A reference to a variable has the variable's type.
     return known.get(number - _REFERENCE if number > _REFERENCE else number, "")
 
 
@@ -113,7 +113,7 @@ _UNLIKE_NUMPY = {"float": "float32", "double": "float64", "half": "float16", "in
 
 @cache
 def data_type(number: int) -> str:
-    """Return the name of a type by TensorFlow's number for it; "" where there is none."""
+    """Return the name of a type by TensorFlow's number for it; "" if there is none."""
     field = message_class("tfprobe.step_stats.TensorDescription").DESCRIPTOR.fields_by_name["dtype"]
     known = field.enum_type.values_by_number.get(number)
     return named_data_type(known.name) if known is not None else ""
@@ -135,7 +135,7 @@ _NORM_GRADIENT = ("x_backprop", "scale_backprop", "offset_backprop", "reserve_sp
 _LSTM = ("i", "cs", "f", "o", "ci", "co", "h")
 _RNN = ("output", "output_h", "output_c", "reserve_space", "host_reserved")
 _RNN_GRADIENT = ("input_backprop", "input_h_backprop", "input_c_backprop", "params_backprop")
-# The outputs of ops that have several, each of them one tensor; from TensorFlow's op definitions.
+# The outputs of ops that have several, each a single tensor; from TensorFlow's op definitions.
 _OUTPUTS: Mapping[str, tuple[str, ...]] = {
     **dict.fromkeys(("FusedBatchNorm", "FusedBatchNormV2"), _NORM),
     **dict.fromkeys(("FusedBatchNormGrad", "FusedBatchNormGradV2"), _NORM_GRADIENT),
@@ -162,18 +162,18 @@ _OUTPUTS: Mapping[str, tuple[str, ...]] = {
 
 
 def output_number(op: str, argument: str, number: int) -> int:
-    """Return which output `argument:number` of an op is.
+    """Return the index of the output `argument:number` of an op.
 
-    Ops that are not known here have one argument, which may be a list: its numbers are the outputs.
+    Ops not listed here have one output argument, possibly a list: its numbers are the outputs.
     """
     arguments = _OUTPUTS.get(op, ())
     return arguments.index(argument) if argument in arguments else number
 
 
 def op_types(content: bytes) -> dict[str, str]:
-    """Return the op of every node, those of functions by their name inside the function.
+    """Return the op of every node; nodes of functions by their names inside the function.
 
-    Raises UnreadableInput when the bytes are no GraphDef.
+    Raises UnreadableInput if the bytes are not a GraphDef.
     """
     graph = parse(content, "tfprobe.graph.GraphDef")
     types: dict[str, str] = {}

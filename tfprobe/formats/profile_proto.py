@@ -1,4 +1,4 @@
-"""Read tfprof's ProfileProto, which holds a graph and what its nodes did in some steps."""
+"""Read tfprof's ProfileProto, which contains a graph and what its nodes did in some steps."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from tfprobe.profile.records import Allocation, GraphProfile, MemoryUse, Record,
 
 
 def graph_profile(content: bytes) -> GraphProfile:
-    """Return the profile that a ProfileProto holds; nodes in the order of their ids.
+    """Decode the profile in a ProfileProto; nodes are in the order of their ids.
 
-    Raises UnreadableInput when the bytes are no ProfileProto or hold no node.
+    Raises UnreadableInput if the bytes are not a ProfileProto or contain no node.
     """
     profile = parse(content, "tfprobe.tfprof.ProfileProto")
     if not profile.nodes:
@@ -35,7 +35,7 @@ def graph_profile(content: bytes) -> GraphProfile:
 
 
 class _Traces:
-    """Reads traces; nodes made at one place in the code share theirs, and it is read once."""
+    """Reads traces; nodes created at one place in the code share a trace, which is read once."""
 
     def __init__(self, strings: Mapping[int, str]) -> None:
         self._strings = strings

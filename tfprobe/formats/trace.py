@@ -1,4 +1,4 @@
-"""Hold what one capture says, decoded."""
+"""The decoded contents of one capture."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tfprobe.profile.capture_tables import Allocations, Executions, Spans
 
 @dataclass(frozen=True, slots=True)
 class Marker:
-    """A step that a trace has marked, by its number; `name` is "" where it tells none."""
+    """A step that is marked in a trace, by its number; `name` is "" if it has none."""
 
     number: int
     start_ns: int
@@ -22,7 +22,7 @@ class Trace:
     """The rows of one capture. Without `is_unix`, times count from some moment at its start.
 
     `markers` are the steps that the program or its framework marked in it, by start. `has_calls`
-    says whether functions were called, where there is no row.
+    says whether functions were called, even if there are no rows.
     """
 
     rows: Executions
@@ -34,11 +34,11 @@ class Trace:
 
     @property
     def tells_of_steps(self) -> bool:
-        """Say whether anything ran: an op, or a function, whose ops may all be folded away."""
+        """Return whether anything ran: an op, or a function, whose ops may all be folded away."""
         return self.has_calls or len(self.rows) > 0
 
     def moved(self, by_ns: int) -> Trace:
-        """Return it with all times so much later."""
+        """Return it with all times shifted by `by_ns`."""
         return replace(
             self,
             rows=replace(self.rows, start_ns=self.rows.start_ns + by_ns),

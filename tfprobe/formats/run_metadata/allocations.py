@@ -1,8 +1,8 @@
 """Decode what nodes took from their allocators.
 
 Each memory entry of a node lists what was allocated and freed for it and when (allocation_records,
-until the step is over, in TensorFlow 1.14 to 2.21), or only sums, as recordings of 2017 do. An
-allocator that counts says how much it held when the node was done; that of a CPU does not count.
+up to the end of the step, in TensorFlow 1.14 to 2.21), or only sums, as in recordings of 2017. An
+allocator that counts reports its bytes in use when the node was done; that of a CPU does not count.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _UNTOLD = -1
 
 
 class Owners(NamedTuple):
-    """The nodes of a capture that count; `row`, their places among all nodes, goes upwards."""
+    """The nodes of a capture that count; `row`, their indices among all nodes, is ascending."""
 
     row: Int64s
     device: Int32s
@@ -33,7 +33,7 @@ class Owners(NamedTuple):
     end_ns: Int64s
 
 
-# Says by their positions which devices or allocators are wanted, None where all are.
+# Returns by their positions which devices or allocators are wanted; None if all are.
 Wish = Callable[[Int32s], Flags | None]
 
 
@@ -42,7 +42,7 @@ def add_allocations(
 ) -> None:
     """Add the allocations of nodes whose device or allocator is wanted.
 
-    Raises UnreadableInput where a time does not fit.
+    Raises UnreadableInput if a time does not fit.
     """
     if not len(owners.row):
         return
@@ -69,14 +69,14 @@ def add_allocations(
 
 
 class _Entries(NamedTuple):
-    """The memory entries of the owners: places among all entries, and of their owners."""
+    """The memory entries of the owners: indices among all entries, and of their owners."""
 
     row: Int64s
     owner: Int64s
 
 
 class _Pieces(NamedTuple):
-    """What an allocator gave (below 0: was given back), or said of itself (0)."""
+    """What an allocator gave, got back (below 0), or reported about itself (0)."""
 
     entry: Int64s
     at_ns: Int64s
@@ -104,11 +104,11 @@ def _chosen(nodes: Nodes, owners: Owners, entries: _Entries, is_wanted: Wish) ->
 
 
 def _pieces(nodes: Nodes, owners: Owners, entries: _Entries) -> _Pieces:
-    """Return the pieces of entries, those of each together."""
+    """Return the pieces of all entries, grouped by entry."""
     used = nodes.used
     began_ns, ended_ns = owners.start_ns[entries.owner], owners.end_ns[entries.owner]
     records = _records(nodes, entries)
-    # Of single pieces nothing is known: what it held at most, and what it kept.
+    # Single pieces are unknown here, only the peak and what the node kept.
     peak_bytes = used.peak_bytes[entries.row]
     kept_bytes = np.minimum(np.maximum(used.live_bytes[entries.row], 0), peak_bytes)
     in_sum = peak_bytes > 0
@@ -146,13 +146,13 @@ def _records(nodes: Nodes, entries: _Entries) -> _Pieces:
 
 
 def _plain(entry: Int64s, at_ns: Int64s, size_bytes: Int64s | int) -> _Pieces:
-    """Return pieces of which neither shape nor address is known."""
+    """Return pieces with unknown shapes and addresses."""
     none, untold = np.zeros(len(entry), dtype=np.int64), np.full(len(entry), _UNTOLD)
     return _Pieces(entry, at_ns, none + size_bytes, untold, none, none)
 
 
 def _joined(*parts: _Pieces) -> _Pieces:
-    """Return all pieces by their entries; those of one entry in the order of the parts."""
+    """Return all pieces grouped by entry; within one entry in the order of the parts."""
     parts = tuple(part for part in parts if len(part.entry))
     if len(parts) == 1:
         return parts[0]

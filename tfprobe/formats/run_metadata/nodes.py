@@ -1,4 +1,4 @@
-"""Read the nodes of step statistics into columns, those of several captures at once."""
+"""Read the nodes of step statistics into columns, for several captures at once."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ class Used:
     in_use_bytes: Int64s
 
 
-# Without slots, as what is asked for seldom is found out when it is.
+# Without slots, for the cached property, which is rarely needed.
 @dataclass(frozen=True)
 class Records:
-    """The pieces an allocator gave (above 0) or was given back; `owner` is the row of Used."""
+    """Pieces that an allocator gave (above 0) or got back; `owner` is the row of Used."""
 
     owner: Int64s
     at_us: Int64s
@@ -51,15 +51,15 @@ class Records:
 
     @cached_property
     def described(self) -> tuple[Int32s, Int64s]:
-        """Return shape and address of the outputs that the pieces are, 0 unknown."""
+        """Return the shapes and addresses of the outputs that the pieces hold, 0 if unknown."""
         return described(self.pieces, self.outputs)
 
 
 @dataclass(frozen=True, slots=True)
 class Nodes:
-    """NodeExecStats by columns. Texts are extents of `buffer`.
+    """NodeExecStats in columns. Texts are extents of `buffer`.
 
-    `name_number` is the same for one name in all that a NodeReader has read.
+    `name_number` is the same for equal names in everything that one NodeReader has read.
     """
 
     buffer: Buffer
@@ -78,18 +78,18 @@ class Nodes:
 
 
 class NodeReader:
-    """Reads nodes: a text that comes again and again is made once, and a position in `interner`."""
+    """Reads nodes: equal texts are decoded once and become a position in `interner`."""
 
     def __init__(self, interner: Interner) -> None:
-        """Know no name, no allocator and no shape."""
+        """Start with no names, allocators or shapes."""
         self._names = NumberedTexts()
         self._allocators = ShortTexts(lambda written: interner.position(_text(written)))
         self._shapes = ShortTexts(lambda written: interner.position(_shape(written)))
 
     def read(self, buffer: Buffer, messages: Extents) -> Nodes:
-        """Return the columns of the NodeExecStats that lie in these extents of a buffer.
+        """Return the columns of the NodeExecStats in these extents of a buffer.
 
-        Raises OtherForm where they are none, or not in the usual form.
+        Raises OtherForm if they are not NodeExecStats, or not in the usual form.
         """
         fields = Fields(buffer, messages)
         name, start_us = fields.extents(1), fields.integers(2, are_long=True)
@@ -99,7 +99,7 @@ class NodeReader:
         memory, output, label = fields.repeated(6), fields.repeated(7), fields.extents(8)
         fields.skip_numbers(9, are_long=True)
         thread = (fields.numbers(10) & _THREAD_BITS).view(np.int64)
-        fields.repeated(11)  # referenced_tensor, which tells nothing more
+        fields.repeated(11)  # referenced_tensor, which adds nothing
         stats, start_ns = fields.extents(12), fields.integers(13, are_long=True)
         fields.skip_numbers(14)
         end_ns = fields.integers(15)
@@ -171,7 +171,7 @@ class NodeReader:
 
 
 def _allocator_bytes(buffer: Buffer, stats: Extents) -> list[tuple[Int64s, Int64s]]:
-    """Return what nodes hold for themselves, for a time and for good, by node."""
+    """Return temporary and persistent memory of the nodes themselves, by node."""
     owner = np.flatnonzero(stats.length > 0)
     if not len(owner):
         return []
@@ -221,7 +221,7 @@ class Outputs(NamedTuple):
 
 
 class OutputPieces(NamedTuple):
-    """Pieces of memory, by their nodes; those given back have a size below 0."""
+    """Pieces of memory, grouped by node; those given back have a size below 0."""
 
     owner: Int64s
     allocator: Int32s
@@ -229,10 +229,10 @@ class OutputPieces(NamedTuple):
 
 
 def described(pieces: OutputPieces, outputs: Outputs) -> tuple[Int32s, Int64s]:
-    """Return type and shape, and the address, of the outputs that pieces are; 0 for none.
+    """Return type and shape, and the address, of the output that each piece holds; 0 for none.
 
-    Where several outputs are of one size it is not known which is which: then the address is 0, and
-    the shape, too, unless it is theirs all.
+    If several outputs have the same size, it is unknown which is which: then the address is 0, and
+    so is the shape unless all of them share it.
     """
     found = _by_size(outputs, pieces.owner)
     shape = np.zeros(len(pieces.owner), dtype=np.int32)
@@ -253,7 +253,7 @@ def described(pieces: OutputPieces, outputs: Outputs) -> tuple[Int32s, Int64s]:
 
 
 class _Sized(NamedTuple):
-    """Outputs by their sizes, those with two of them twice."""
+    """Outputs by size; an output with two sizes appears twice."""
 
     owner: Int64s
     allocator: Int32s
@@ -263,7 +263,7 @@ class _Sized(NamedTuple):
 
 
 def _by_size(outputs: Outputs, owners: Int64s) -> _Sized:
-    """Return the outputs of these nodes, by what they asked for and by what they were given."""
+    """Return the outputs of these nodes by requested size and by allocated size."""
     has_pieces = np.zeros(int(outputs.owner.max(initial=-1)) + 1, dtype=np.bool_)
     has_pieces[owners[owners < len(has_pieces)]] = True
     wanted = has_pieces[outputs.owner]
@@ -282,10 +282,10 @@ def _by_size(outputs: Outputs, owners: Int64s) -> _Sized:
 
 
 def _keys(outputs: _Sized, pieces: OutputPieces) -> tuple[Int64s, Int64s]:
-    """Return numbers of outputs and pieces, the same where node, allocator and size are."""
+    """Return numbers of outputs and pieces, equal where node, allocator and size are equal."""
     owner = np.concatenate((outputs.owner, pieces.owner))
     allocator = np.concatenate((outputs.allocator, pieces.allocator))
-    # The size that no positive number of 64 bits is stays below 0, and no output has it.
+    # The one size whose negation does not fit into 64 bits stays below 0, and no output has it.
     size_bytes = np.concatenate((outputs.bytes, np.abs(pieces.bytes)))
     _, sizes = np.unique(size_bytes, return_inverse=True)
     entries = owner * (int(allocator.max()) + 1) + allocator
@@ -296,7 +296,7 @@ def _keys(outputs: _Sized, pieces: OutputPieces) -> tuple[Int64s, Int64s]:
 
 
 def _common(values: Int64s | Int32s, first: Int64s, *, others: int = -1) -> Int64s:
-    """Return what all of a group are, which goes on from its first; `others` if they differ."""
+    """Return the common value of each group, which starts at `first`; `others` if they differ."""
     lowest, highest = np.minimum.reduceat(values, first), np.maximum.reduceat(values, first)
     return np.where(lowest == highest, lowest, others)
 
@@ -306,15 +306,15 @@ _SMALL = 2**60
 
 
 class Sums(NamedTuple):
-    """Sums of 64 bits; `overflows` says which do not fit, None where all do."""
+    """64-bit sums; `overflows` marks those that do not fit, None if all do."""
 
     values: Int64s
     overflows: Flags | None
 
     def at(self, rows: Int64s) -> Int64s:
-        """Return the sums at these places.
+        """Return the sums at these rows.
 
-        Raises UnreadableInput where one does not fit.
+        Raises UnreadableInput if one does not fit.
         """
         if self.overflows is not None and self.overflows[rows].any():
             raise UnreadableInput("a time or size that does not fit into 64 bits")
@@ -322,7 +322,7 @@ class Sums(NamedTuple):
 
 
 def sums(count: int, *parts: tuple[Int64s, Int64s]) -> Sums:
-    """Return `count` sums of values; each part is places, upwards, and the values to add there."""
+    """Return `count` sums; each part is ascending indices and the values to add there."""
     total = np.zeros(count, dtype=np.int64)
     for owner, values in parts:
         total += _sums(count, owner, values)

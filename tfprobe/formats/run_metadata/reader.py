@@ -1,7 +1,7 @@
 """Decode RunMetadata bytes into rows, with the accounting of tfprof.
 
 A node of an accelerator appears several times in StepStats: on the device that scheduled it, on
-`stream:all`, on its own stream, and on `memcpy` for transfers. Only the first two are its time
+`stream:all`, on its own stream, and on `memcpy` for transfers. Only the first two count as its time
 (reference: TensorFlow's core/profiler/internal/tfprof_node.cc); a memcpy row is a transfer.
 """
 
@@ -36,29 +36,29 @@ from tfprobe.profile.capture_tables import Allocations, Executions, Place, SpanK
 from tfprobe.profile.tables import Columns, Flags, Int32s, Int64s, Interner, int32s, int64s, used
 
 _UNKNOWN = -1
-# What names of accelerators' devices and allocators have in them, in capitals or not.
+# Part of the names of accelerator devices and allocators, in upper or lower case.
 _ACCELERATOR = "GPU"
-# Numbers of threads below it are counted faster than sorted.
+# Thread numbers below this are counted faster than sorted.
 _FEW_THREADS = 2**12
 _LABEL = re.compile(r"(?:\[.*?\] )?\S+ = (\w+)\(")
-# The year 2255: later times, in ns, would not fit.
+# The year 2255: later times would not fit in ns.
 _LATEST_US = 9_000_000_000_000_000
-# What fits into 64 bits in ns.
+# The most µs that fit into 64 bits as ns.
 _MOST_US = (2**63 - 1) // 1000
 
 
 def read(content: bytes) -> Trace:
-    """Return what a capture by itself holds.
+    """Decode a single capture.
 
-    Raises UnreadableInput when the bytes are no RunMetadata or hold no step.
+    Raises UnreadableInput if the bytes are not a RunMetadata or contain no step.
     """
     return _read_alone(content, with_spans=True)
 
 
 def rows(content: bytes) -> Executions:
-    """Return one row per node execution of a capture by itself.
+    """Return one row per node execution of a single capture.
 
-    Raises UnreadableInput when the bytes are no RunMetadata or hold no step.
+    Raises UnreadableInput if the bytes are not a RunMetadata or contain no step.
     """
     return _read_alone(content, with_spans=False).rows
 
@@ -72,13 +72,13 @@ def _read_alone(content: bytes, *, with_spans: bool) -> Trace:
 
 
 class RunMetadataReader:
-    """Decodes captures of one graph: what the name of a node says is found out once.
+    """Decodes captures of one graph; each node name is interpreted only once.
 
-    All of them are taken apart by one NodeReader, which numbers the names. Strings become positions
-    in `interner`. `graph_types` tells the op of nodes whose rows do not; it is asked when the first
-    such comes. Bytes of ops are left 0 without `with_memory`. Without `with_spans` there are rows
-    of ops, kernels and copies alone; without `with_host_allocations` no allocation of the host's
-    own memory.
+    All of them must be split by one NodeReader, which numbers the names. Strings become positions
+    in `interner`. `graph_types` returns the ops of nodes, for nodes whose rows do not contain them;
+    it is called at the first such node. Without `with_memory`, bytes of ops stay 0. Without
+    `with_spans` there are only rows of ops, kernels and copies; without `with_host_allocations`
+    there are no allocations of the host's own memory.
     """
 
     def __init__(
@@ -90,14 +90,14 @@ class RunMetadataReader:
         with_spans: bool = True,
         with_host_allocations: bool = True,
     ) -> None:
-        """Know nothing yet."""
+        """Start with nothing known."""
         self._with_memory = with_memory
         self._with_spans = with_spans
         self._with_host_allocations = with_host_allocations
         self._interner = interner
-        # By device and the number of a node's name as it is written: the position of its own name.
+        # Device and number of a node's written name -> the position of its own name.
         self._names: dict[str, Int32s] = {}
-        # By the position of a node's name: that of its op, as rows tell it, and as it was settled.
+        # Position of a node's name -> position of its op: from the rows, and as finally determined.
         self._types: dict[int, int] = {}
         self._type_at = np.empty(0, dtype=np.int32)
         self._marks: set[int] = set()
@@ -109,7 +109,7 @@ class RunMetadataReader:
     def read(self, written: SplitCaptures) -> Trace:
         """Return one row per node execution, and the allocations, by time.
 
-        Raises UnreadableInput where a time does not fit.
+        Raises UnreadableInput if a time does not fit.
         """
         nodes, devices = written.nodes, written.devices
         names = [self._learn(nodes, device) for device in devices]
@@ -134,7 +134,7 @@ class RunMetadataReader:
         )
 
     def _has_wanted_memory(self, names: Int32s) -> Flags | None:
-        """Say which of the names are an accelerator's device or allocator; None of all wanted."""
+        """Return which names are an accelerator's device or allocator; None if all are wanted."""
         if self._with_host_allocations:
             return None
         wanted = np.zeros(len(self._interner), dtype=np.bool_)
@@ -143,7 +143,7 @@ class RunMetadataReader:
         return wanted[names]
 
     def _learn(self, nodes: Nodes, device: CaptureDevice) -> Int32s:
-        """Return the positions of the names of a device's nodes, after a look at the new ones."""
+        """Return the positions of the names of a device's nodes, learning the new ones first."""
         numbers = nodes.name_number[device.rows]
         known = self._names.get(device.name, np.empty(0, dtype=np.int32))
         lacking = int(numbers.max(initial=-1)) + 1 - len(known)
@@ -160,13 +160,13 @@ class RunMetadataReader:
         return known[numbers]
 
     def _learn_node(self, written: bytes, label: bytes) -> int:
-        """Note what a row says of its node; return the position of the node's name."""
+        """Record what a row says about its node; return the position of the node's name."""
         name, op, is_sure = _name_and_op(written, label)
         at = self._interner.position(name)
         if op is not None and (is_sure or at not in self._types):
             self._types[at] = self._interner.position(op)
         if at < len(self._type_at):
-            self._type_at[at] = _UNKNOWN  # of what was settled this may tell more
+            self._type_at[at] = _UNKNOWN  # this row may say more than what was determined
         if name == "_SOURCE":
             self._marks.add(at)
         elif "MEMCPY" in name:
@@ -190,14 +190,14 @@ class RunMetadataReader:
         start_us = nodes.start_us[device.rows]
         if start_us.max(initial=0) > _LATEST_US:
             raise UnreadableInput("a step of the far future")
-        # As tfprof: what never started took no time.
+        # As in tfprof: a node that never started took no time.
         chosen = start_us != 0
         chosen &= ~self._is_no_node(names, place)
         if place is Place.HOST:
-            # As tfprof: a node belongs to the first canonical device it is seen on.
+            # As in tfprof: a node belongs to the first canonical device it is seen on.
             found = names[chosen]
             home[found] = np.where(home[found] < 0, at_device, home[found])
-            # A tensor from another task is no node: all that come to a device are named alike.
+            # A tensor from another task is not a node: all that arrive at a device have one name.
             chosen &= (home[names] == at_device) | self._is_received(names)
         here = np.flatnonzero(chosen)
         names, at = names[here], here + device.rows.start
@@ -240,7 +240,7 @@ class RunMetadataReader:
         return found
 
     def _of_received(self, nodes: Nodes, at: Int64s, names: Int32s) -> dict[str, Any]:
-        """Return what rows say of tensors from other tasks, if there are any. Any: of two types."""
+        """Return the descriptions of tensors from other tasks, if any. Any: of two types."""
         if not self._received:
             return {}
         is_received = self._is_received(names)
@@ -248,11 +248,11 @@ class RunMetadataReader:
         labels[is_received] = [
             self._interner.position(received(label)) for label in _labels(nodes, at[is_received])
         ]
-        # What moved is no memory of an op: it is told in any case.
+        # What was moved is not an op's memory, so it is always included.
         return {"detail": labels, "output_bytes": np.where(is_received, nodes.allocated.at(at), 0)}
 
     def _add_waits(self, columns: Columns[Spans], nodes: Nodes, device: CaptureDevice) -> None:
-        """Add the calls of the driver that waited for a device."""
+        """Add the driver calls that waited for a device."""
         at = np.arange(device.rows.start, device.rows.stop)
         names = texts(nodes.buffer, nodes.name.at(at))
         columns.add(
@@ -265,10 +265,10 @@ class RunMetadataReader:
         )
 
     def _is_no_node(self, names: Int32s, place: Place) -> Flags:
-        """Say which are the executor's own mark, or transfers among the kernels."""
+        """Return which names are the executor's own mark, or transfers among the kernels."""
         at_kernels = place in (Place.HOST, Place.ACCELERATOR)
         no_nodes = [*self._marks, *(self._copies if at_kernels else ())]
-        # Most often it is the mark alone.
+        # In most cases there is only the mark.
         return names == no_nodes[0] if len(no_nodes) == 1 else np.isin(names, no_nodes)
 
     def _lanes(self, threads: Int64s, names: Mapping[int, str]) -> Int32s:
@@ -277,7 +277,7 @@ class RunMetadataReader:
         return int32s(map(self._interner.position, lanes), len(numbers))[at]
 
     def _types_of(self, names: Int32s) -> Int32s:
-        """Return the op of each name; where neither a row nor the graph tells it, the name."""
+        """Return the op of each name; the name itself if neither a row nor the graph has the op."""
         grown = np.full(len(self._interner) - len(self._type_at), _UNKNOWN, dtype=np.int32)
         self._type_at = np.concatenate((self._type_at, grown))
         for at in np.unique(names[self._type_at[names] == _UNKNOWN]).tolist():
@@ -295,7 +295,7 @@ class RunMetadataReader:
 
 @dataclass(frozen=True, slots=True)
 class _Columns:
-    """The columns of a capture on their way."""
+    """The columns of a capture under construction."""
 
     rows: Columns[Executions]
     spans: Columns[Spans]
@@ -303,7 +303,7 @@ class _Columns:
 
 
 def _distinct(threads: Int64s) -> tuple[Int64s, Int64s]:
-    """Return which there are, upwards, and the place among them of each."""
+    """Return the distinct values in ascending order, and the index of each value among them."""
     if threads.max(initial=0) >= _FEW_THREADS:
         return np.unique(threads, return_inverse=True)
     is_there = np.bincount(threads) > 0
@@ -316,7 +316,7 @@ def _start_ns(nodes: Nodes, at: Int64s) -> Int64s:
 
 
 def _duration_ns(nodes: Nodes, at: Int64s) -> Int64s:
-    """Return the time inside each op; where only µs were recorded, at least one, as tfprof."""
+    """Return the time inside each op; if only µs were recorded, at least one, as in tfprof."""
     duration_ns = nodes.end_ns[at]
     if (duration_ns > 0).all():
         return duration_ns
@@ -340,10 +340,10 @@ def _labels(nodes: Nodes, at: Int64s) -> Iterator[str]:
 # Processes of one job have the same nodes.
 @functools.lru_cache(maxsize=2**14)
 def _name_and_op(written: bytes, label: bytes) -> tuple[str, str | None, bool]:
-    """Return the name of a row's node, its op where the row tells it, and whether that is sure.
+    """Return the name of a row's node, its op if the row contains it, and whether that is certain.
 
-    `name = Type(inputs)` is the label of host rows, which nothing overrules; `name:Type` the
-    name or label of kernels.
+    `name = Type(inputs)` is the label of host rows, which takes precedence; `name:Type` is the name
+    or label of kernels.
     """
     name, _, after = written.decode().partition(":")
     op = _LABEL.match(label.decode())

@@ -1,4 +1,4 @@
-"""Take captures apart into devices and nodes, those of several captures in one go."""
+"""Split captures into devices and nodes, several captures at once."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tfprobe.profile.tables import Int64s
 
 @dataclass(frozen=True, slots=True)
 class CaptureDevice:
-    """A device of a capture; `rows` says which of the nodes are its own."""
+    """A device of a capture; `rows` says which of the nodes belong to it."""
 
     name: str
     threads: Mapping[int, str]
@@ -27,7 +27,7 @@ class CaptureDevice:
 
 @dataclass(frozen=True, slots=True)
 class SplitCaptures:
-    """A capture taken apart; among `nodes` those of other captures may be."""
+    """A capture split into devices; `nodes` may include those of other captures."""
 
     devices: tuple[CaptureDevice, ...]
     nodes: Nodes
@@ -36,7 +36,7 @@ class SplitCaptures:
 def take_apart(
     reader: NodeReader, contents: Sequence[bytes]
 ) -> Sequence[SplitCaptures | UnreadableInput]:
-    """Return captures taken apart; for one that is no RunMetadata or holds no step, the error."""
+    """Return split captures, or the error for one that is no RunMetadata or contains no step."""
     outlines = [_outline_or_error(content) for content in contents]
     good = [
         (content, outline)
@@ -71,7 +71,7 @@ def _outline(content: bytes) -> Any:
 def _nodes_of(reader: NodeReader, captures: Sequence[tuple[bytes, Any]]) -> list[SplitCaptures]:
     """Return captures with their nodes. Any: WrittenDeviceStepStats of each.
 
-    Raises OtherForm where a node is not in the usual form.
+    Raises OtherForm if a node is not in the usual form.
     """
     buffer = Buffer(content for content, _ in captures)
     ends = accumulate(len(content) for content, _ in captures)
@@ -88,13 +88,13 @@ def _nodes_of(reader: NodeReader, captures: Sequence[tuple[bytes, Any]]) -> list
 
 
 def _lengths(device: Any) -> Int64s:
-    """Return how many bytes each node of a device has; Any: a WrittenDeviceStepStats."""
+    """Return the length in bytes of each node of a device; Any: a WrittenDeviceStepStats."""
     nodes = device.node_stats
     return np.fromiter(map(len, nodes), dtype=np.int64, count=len(nodes))
 
 
 def _of_other_form(reader: NodeReader, content: bytes) -> SplitCaptures | UnreadableInput:
-    """Take a capture apart that another program has written in another order, or damage has."""
+    """Split a capture that is damaged, or whose writer used another field order."""
     try:
         message = parse(content, "tfprobe.step_stats.RunMetadata")
         message.DiscardUnknownFields()
@@ -113,10 +113,10 @@ _NODE = 2 << 3 | 2
 
 
 def places(buffer: Buffer, captures: Iterable[tuple[int, Sequence[Int64s]]]) -> Extents:
-    """Return where nodes are: for each capture its end in the buffer, where the next begins, and
-    how long the nodes of each of its devices are.
+    """Return the extents of nodes. For each capture, `captures` has its end in the buffer, where
+    the next one begins, and the lengths of the nodes of each of its devices.
 
-    Raises OtherForm where a capture is not as writers of protobuf write it.
+    Raises OtherForm if a capture is not in the form that protobuf writers produce.
     """
     starts: list[Int64s] = []
     lengths: list[Int64s] = []
@@ -140,7 +140,7 @@ def places(buffer: Buffer, captures: Iterable[tuple[int, Sequence[Int64s]]]) -> 
 
 
 def _in_capture(content: bytes, at: int, end: int, lengths: Sequence[Int64s]) -> list[Int64s]:
-    """Return from where on nodes are if nothing lies between those of a device."""
+    """Return the starts of nodes, assuming that nothing lies between those of a device."""
     found = []
     at, end = _inside(content, at, end)
     for length in lengths:
@@ -158,7 +158,7 @@ def _in_capture(content: bytes, at: int, end: int, lengths: Sequence[Int64s]) ->
 
 
 def _inside(content: bytes, at: int, end: int) -> tuple[int, int]:
-    """Return where the message or text begins and ends whose tag is here."""
+    """Return the start and end of the message or text whose tag is at this position."""
     if at >= end or content[at] != _FIRST:
         raise OtherForm
     length, shift, more = 0, 0, True
@@ -173,7 +173,7 @@ def _inside(content: bytes, at: int, end: int) -> tuple[int, int]:
 
 
 def _widths(length: Int64s) -> Int64s:
-    """Return how many bytes tell such lengths."""
+    """Return the number of bytes that encode such lengths."""
     width = np.ones(len(length), dtype=np.int64)
     for bits in (7, 14, 21, 28):
         width += length >= 1 << bits

@@ -12,9 +12,9 @@ _NO_RANK = Missing("the rank is unknown")
 
 
 def step_stats(content: bytes) -> tuple[DeviceStats, ...]:
-    """Return what each device did, in the order of the RunMetadata.
+    """Return the statistics of each device, in the order of the RunMetadata.
 
-    Raises UnreadableInput when the bytes are no RunMetadata or hold no step.
+    Raises UnreadableInput if the bytes are not a RunMetadata or contain no step.
     """
     message = parse(content, "tfprobe.step_stats.RunMetadata")
     if not message.step_stats.dev_stats:
@@ -23,16 +23,16 @@ def step_stats(content: bytes) -> tuple[DeviceStats, ...]:
 
 
 def step_stats_text(content: bytes) -> str:
-    """Return the StepStats of a RunMetadata in protobuf's text form, as far as our schema goes.
+    """Return the StepStats of a RunMetadata in protobuf's text form, without unknown fields.
 
-    Raises UnreadableInput when the bytes are no RunMetadata.
+    Raises UnreadableInput if the bytes are not a RunMetadata.
     """
     return str(parse(content, "tfprobe.step_stats.RunMetadata").step_stats)
 
 
 def _device(device: Any) -> DeviceStats:
-    # A software trace has no memory records, nor has a stream; on a device that has some, a node
-    # without one asked for nothing.
+    # Software traces have no memory records, and neither do streams; on a device with some records,
+    # a node without one requested nothing.
     has_memory = any(node.memory for node in device.node_stats)
     nodes = (_node(node, has_memory=has_memory) for node in device.node_stats)
     return DeviceStats(device.device, tuple(nodes))

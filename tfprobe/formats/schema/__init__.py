@@ -1,7 +1,7 @@
-"""Message classes for the TensorFlow protos tfprobe reads, in a pool of their own.
+"""Message classes for the TensorFlow protos that tfprobe reads, in a private descriptor pool.
 
-TensorFlow registers messages of the same names in protobuf's default pool; a private pool lets
-both live in one process.
+TensorFlow registers messages with the same names in protobuf's default pool; a private pool lets
+both exist in one process.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def enum_names(full_name: str) -> dict[int, str]:
 @cache
 def _pool() -> descriptor_pool.DescriptorPool:
     files = descriptor_pb2.FileDescriptorSet()
-    # Not importlib.resources, which imports zipfile and tempfile: a tenth of a short command.
+    # Not importlib.resources, which imports zipfile and tempfile: 10 % of a short command's time.
     files.ParseFromString(Path(__file__).with_name("schema.binpb").read_bytes())
     pool = descriptor_pool.DescriptorPool()
     for file in files.file:
@@ -44,22 +44,22 @@ def _pool() -> descriptor_pool.DescriptorPool:
 
 
 def parse(content: bytes, full_name: str) -> Any:
-    """Return the message of this type, such as "tfprobe.graph.GraphDef", that `content` holds.
+    """Parse `content` as a message of this type, such as "tfprobe.graph.GraphDef".
 
-    Raises UnreadableInput when it holds none. Any, because the classes are made at run time.
+    Raises UnreadableInput if it is not one. Any, because the classes are made at run time.
     """
     message = message_class(full_name)()
     try:
         message.ParseFromString(content)
-    except Exception as exc:  # protobuf's DecodeError has no common base over its versions
+    except Exception as exc:  # protobuf's DecodeError has no base class common to all versions
         raise UnreadableInput(f"not a valid {full_name.rpartition('.')[2]} ({exc})") from exc
     return message
 
 
 def parse_either(content: bytes, full_name: str) -> Any:
-    """Return the message of this type that `content` holds as text or in binary.
+    """Parse `content`, in text or binary form, as a message of this type.
 
-    Raises UnreadableInput when it holds none.
+    Raises UnreadableInput if it is not one.
     """
     try:
         text = content.decode("utf-8")
@@ -67,7 +67,7 @@ def parse_either(content: bytes, full_name: str) -> Any:
         return parse(content, full_name)
     if "\0" in text:
         return parse(content, full_name)
-    # Imported here: it takes longer than most files take to be read.
+    # Imported here: the import takes longer than reading most files.
     from google.protobuf import text_format
 
     message = message_class(full_name)()

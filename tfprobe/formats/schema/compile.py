@@ -1,4 +1,4 @@
-"""Compile the .proto files beside this one into schema.binpb: run it after any change."""
+"""Compile the .proto files in this directory into schema.binpb: run it after any change."""
 
 from __future__ import annotations
 

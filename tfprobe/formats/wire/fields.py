@@ -1,9 +1,9 @@
-"""Read the fields of many messages at once, each field of all of them in one go.
+"""Read the fields of many messages at once, one field of all messages at a time.
 
-Messages are read as every writer of protobuf writes them: fields by their numbers, each once
-unless it is repeated, none that the reader does not ask for. Others are legal, and rare: of those
-`Fields.are_done` is not true, and the library of protobuf, which reads them all, writes them anew
-in that form.
+Messages must be in the form that every protobuf writer produces: fields in ascending order, each
+once unless it is repeated, and none that the reader does not request. Other forms are legal, but
+rare: for them `Fields.are_done` is false, and the protobuf library, which reads every form,
+rewrites them in this one.
 """
 
 from __future__ import annotations
@@ -18,59 +18,59 @@ from tfprobe.profile.tables import Flags, Int64s
 
 _VARINT = 0
 _LENGTH = 2
-# Of fewer messages at once the rest of a repeated field is read faster one by one.
+# With fewer messages at once, the rest of a repeated field is read faster one by one.
 _FEW = 48
-# What more of a repeated field one message has is read one by one, too.
+# If one message has more entries of a repeated field, they are read one by one, too.
 _MOST_ROUNDS = 64
 
 
 class Extents(NamedTuple):
-    """From where to where texts or messages lie in a buffer."""
+    """The start and end of texts or messages in a buffer."""
 
     start: Int64s
     end: Int64s
 
     @property
     def length(self) -> Int64s:
-        """Return how long they are in bytes."""
+        """Return their lengths in bytes."""
         return self.end - self.start
 
     def at(self, rows: slice | Int64s) -> Extents:
-        """Return those of these rows."""
+        """Return the extents of these rows."""
         return Extents(self.start[rows], self.end[rows])
 
 
 class Repeated(NamedTuple):
-    """All occurrences of a repeated field; `owner` is the place of the message each is in."""
+    """All occurrences of a repeated field; `owner` is the index of the message each is in."""
 
     owner: Int64s
     extents: Extents
 
 
 class Fields:
-    """Where the reading of messages has come to: ask for fields by their numbers, upwards."""
+    """The read positions in messages: request fields by number, in ascending order."""
 
     __slots__ = ("_at", "_buffer", "_end")
 
     def __init__(self, buffer: Buffer, extents: Extents) -> None:
-        """Begin with messages that lie in these extents of a buffer."""
+        """Begin with the messages in these extents of a buffer."""
         self._buffer = buffer
         self._at = extents.start.copy()
         self._end = extents.end
 
     @property
     def at(self) -> Int64s:
-        """Return the places that reading has come to."""
+        """Return the current read positions."""
         return self._at.copy()
 
     def are_done(self) -> bool:
-        """Say whether all messages were read to their ends."""
+        """Return whether all messages were read to their ends."""
         return bool((self._at == self._end).all())
 
     def numbers(self, field: int, *, are_long: bool = False) -> UInt64s:
         """Return the numbers of a field, 0 where a message has none.
 
-        With `are_long`, which changes nothing but the time it takes, most have several bytes.
+        `are_long`, which affects only speed, says that most have several bytes.
         """
         there, at = self._is_next(field, _VARINT)
         read = self._buffer.varints if are_long else self._buffer.short_varints
@@ -88,11 +88,11 @@ class Fields:
         return found
 
     def integers(self, field: int, *, are_long: bool = False) -> Int64s:
-        """Return the numbers of a field with a sign, 0 where a message has none."""
+        """Return the signed numbers of a field, 0 where a message has none."""
         return self.numbers(field, are_long=are_long).view(np.int64)
 
     def skip_numbers(self, *fields: int, are_long: bool = False) -> None:
-        """Go past fields that are numbers; see `numbers`."""
+        """Skip fields that are numbers; see `numbers`."""
         for field in fields:
             there, at = self._is_next(field, _VARINT)
             if there is None:
@@ -103,7 +103,7 @@ class Fields:
                 self._at[rows] = self._after(at[rows], are_long=are_long)
 
     def extents(self, field: int) -> Extents:
-        """Return where a text or a message is; empty where a message has none."""
+        """Return the extents of a text or a message; empty where a message has none."""
         there, at = self._is_next(field, _LENGTH)
         if there is None:
             start, self._at = self._extents(at)
@@ -145,7 +145,7 @@ class Fields:
     def _found(self, field: int, kind: int) -> tuple[Int64s | None, Int64s]:
         """Return the messages whose next field is this one, None for all, and where its value is.
 
-        A field of another kind is not found: it is none of the schema's.
+        A field of another kind does not count: it is not in the schema.
         """
         return self._found_in(self._at, self._end, field, kind)
 
@@ -159,7 +159,7 @@ class Fields:
         return rows, at[rows]
 
     def _is_next(self, field: int, kind: int) -> tuple[Flags | None, Int64s]:
-        """Say of which messages this field is the next, None for all, and where its value is."""
+        """Return in which messages this field is next, None for all, and where its value is."""
         return self._is_next_in(self._at, self._end, field, kind)
 
     def _is_next_in(
@@ -178,7 +178,7 @@ class Fields:
 
     def _extents(self, at: Int64s, there: Flags | None = None) -> tuple[Int64s, Int64s]:
         length, start = self._buffer.short_varints(at, there)
-        # A length of more than 31 bits is none; without a sign, it ends behind everything too.
+        # A length over 31 bits is invalid; read as unsigned, it lies beyond everything too.
         end = start + np.minimum(length, np.uint64(self._buffer.limit)).view(np.int64)
         return start, np.minimum(end, self._buffer.limit)
 
@@ -194,7 +194,7 @@ class Fields:
         return np.repeat(rows, counts), start, end
 
     def _walk(self, at: int, end: int, field: int, places: list[int]) -> int:
-        """Add where each of a repeated field begins and ends; return the place after them."""
+        """Append start and end of each entry of a repeated field; return the position after it."""
         content, limit = self._buffer.content, self._buffer.limit
         tag = field << 3 | _LENGTH
         while at < end and content[at] == tag:
@@ -207,7 +207,7 @@ class Fields:
 
 
 def _are_most(there: Flags) -> bool:
-    """Say whether it is faster to go through all than to choose those that are there."""
+    """Return whether processing all messages is faster than selecting those with the field."""
     return 2 * int(np.count_nonzero(there)) > len(there)
 
 
@@ -224,8 +224,8 @@ def _varint(content: bytes, at: int) -> tuple[int, int]:
 
 UInt64s = npt.NDArray[np.uint64]
 
-# More than any place that is read lies behind the end of what is read there: a tag, a varint of
-# 10 bytes, and the 8 bytes from its last on. A zero is no tag, so nothing is found there.
+# The buffer has more room behind the end than any read position can advance: a tag, a varint of
+# 10 bytes, and 8 bytes from its last one. Zero is not a tag, so nothing is found there.
 _PADDING = 48
 _ONE = np.uint64(1)
 _SEVEN = np.uint64(7)
@@ -243,28 +243,28 @@ _JOINS = tuple(
 
 
 class OtherForm(ValueError):
-    """The bytes are not as writers of protobuf write them, or no message at all."""
+    """The bytes are not in the form that protobuf writers produce, or not a message at all."""
 
 
 class Buffer:
-    """Bytes of messages with room behind them; `limit` is behind the end of every message."""
+    """Bytes of messages, padded at the end; `limit` is beyond the end of every message."""
 
     __slots__ = ("bytes", "content", "limit", "words")
 
     def __init__(self, parts: Iterable[bytes]) -> None:
-        """Join the parts, which are one behind the other then."""
+        """Join the parts, one after the other."""
         self.content = b"".join((*parts, bytes(_PADDING)))
         self.limit = len(self.content) - _PADDING + 16
         self.bytes = np.frombuffer(self.content, dtype=np.uint8)
-        # The 8 bytes from each place on; the copy that a choice of them makes is aligned.
+        # The 8 bytes at each position; a selection of them is copied, and so is aligned.
         self.words: UInt64s = np.ndarray(
             (len(self.content) - 7,), dtype="<u8", buffer=self.content, strides=(1,)
         )
 
     def varints(self, at: Int64s) -> tuple[UInt64s, Int64s]:
-        """Return the varints at these places, and the places after them.
+        """Return the varints at these positions, and the positions after them.
 
-        That is `limit` where more than 64 bits are written.
+        The latter is `limit` where a varint has more than 64 bits.
         """
         words = self.words[at]
         last = _last_bits(words)
@@ -276,7 +276,7 @@ class Buffer:
         return words, after
 
     def after_varints(self, at: Int64s) -> Int64s:
-        """Return the places after the varints at these places, as `varints` does."""
+        """Return the positions after the varints at these positions, as `varints` does."""
         words = self.words[at]
         last = _last_bits(words)
         after = at + _lengths(last)
@@ -284,9 +284,9 @@ class Buffer:
         return after
 
     def short_varints(self, at: Int64s, there: Flags | None = None) -> tuple[UInt64s, Int64s]:
-        """Return what `varints` does, sooner where next to all have one byte or two.
+        """Return what `varints` does, faster if almost all have one byte or two.
 
-        With `there` only the places where it is true hold any; at the others 0 is found.
+        With `there`, only positions where it is true have a varint; the others yield 0.
         """
         first = self.bytes.take(at)
         if there is not None:
@@ -306,7 +306,7 @@ class Buffer:
         return values, after
 
     def _read_long(self, at: Int64s, last: UInt64s, values: UInt64s | None, after: Int64s) -> None:
-        """Put the varints of 9 and 10 bytes in their places: those without a last bit."""
+        """Insert the varints of 9 and 10 bytes, which are those without a last bit."""
         shorter = np.count_nonzero(last)
         if shorter == len(last):
             return
@@ -323,7 +323,7 @@ class Buffer:
 
 
 def _last_bits(words: UInt64s) -> UInt64s:
-    """Return the highest bit of the first byte that ends a varint; 0 where none of 8 does."""
+    """Return the highest bit of the first byte that ends a varint; 0 if none of 8 does."""
     ends = ~words
     ends &= _CONTINUES
     ends &= np.negative(ends)
@@ -331,7 +331,7 @@ def _last_bits(words: UInt64s) -> UInt64s:
 
 
 def _lengths(last: UInt64s) -> Int64s:
-    """Return in bytes how long varints with this last bit are."""
+    """Return the length in bytes of varints with this last bit."""
     # The exponent of 2 ** (8 n - 1) as a double is 8 n + 1022, in the bits from 52 on.
     exponents: Int64s = last.astype(np.float64).view(np.int64)
     exponents >>= 55

@@ -1,4 +1,4 @@
-"""Read texts that lie in a buffer: each of those that come again and again is made once."""
+"""Read texts from a buffer, decoding each distinct text once."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from tfprobe.formats.wire.fields import Buffer, Extents, OtherForm, UInt64s
 from tfprobe.profile.tables import Flags, Int32s, Int64s
 
-# Two words of 8 bytes, of which the last byte tells the length.
+# Two words of 8 bytes; the last byte is the length.
 _MOST_BYTES = 15
 _SLOTS = 1 << 12
 _WORD_BYTES = 8
@@ -21,28 +21,28 @@ _ALL = np.uint64(2**64 - 1)
 
 
 class ShortTexts:
-    """Gives each short run of bytes a position, by what `position` makes of it when it is new.
+    """Assigns each short byte string a position, which `position` computes when it is new.
 
-    Longer ones are given theirs, too, but take longer.
+    Longer strings get one, too, but take longer.
     """
 
     def __init__(self, position: Callable[[bytes], int]) -> None:
-        """Know none."""
+        """Start with no texts."""
         self._position = position
         self._known: dict[bytes, int] = {}
-        # A table with a place for each by its hash; who comes later to a place takes it.
+        # A hash table with one entry per slot; a later text replaces an earlier one.
         self._low = np.full(_SLOTS, _EMPTY, dtype=np.uint64)
         self._high = np.full(_SLOTS, _EMPTY, dtype=np.uint64)
         self._at = np.zeros(_SLOTS, dtype=np.int32)
 
     def positions(self, buffer: Buffer, extents: Extents) -> Int32s:
-        """Return the position of what lies in each extent."""
+        """Return the position of the text in each extent."""
         if _are_one(buffer, extents):
             return np.full(len(extents.start), self._learn(_at(buffer, extents, 0)), dtype=np.int32)
         keys = _keys(buffer, extents)
         unknown = self._unknown(keys)
         if len(unknown):
-            # Most of what is new is the same again and again: one for each place is looked at.
+            # Most new texts are the same few, repeated: one per slot is looked at.
             _, first = np.unique(keys.slot[unknown], return_index=True)
             for row in unknown[first].tolist():
                 self._note(keys, row, self._learn(_at(buffer, extents, row)))
@@ -69,7 +69,7 @@ class ShortTexts:
 
 
 class _Keys(NamedTuple):
-    """Texts as two numbers, which tell those apart that are not long, and the places they have."""
+    """Texts as two numbers, which distinguish all that are not long, and their slots."""
 
     low: UInt64s
     high: UInt64s
@@ -87,7 +87,7 @@ def _keys(buffer: Buffer, extents: Extents) -> _Keys:
 
 
 def _are_one(buffer: Buffer, extents: Extents) -> bool:
-    """Say whether the same few bytes lie in all extents, as names of allocators often do."""
+    """Return whether all extents have the same few bytes, as names of allocators often do."""
     length = extents.length
     if not len(length) or not 0 < length[0] <= _WORD_BYTES or not (length == length[0]).all():
         return False
@@ -101,18 +101,18 @@ def _at(buffer: Buffer, extents: Extents, row: int) -> bytes:
 
 
 def texts(buffer: Buffer, extents: Extents) -> list[bytes]:
-    """Return what lies in each extent."""
+    """Return the text in each extent."""
     content = buffer.content
     places = zip(extents.start.tolist(), extents.end.tolist(), strict=True)
     return [content[start:end] for start, end in places]
 
 
 def are_texts(buffer: Buffer, *columns: Extents) -> bool:
-    """Say whether all of these are UTF-8; the columns are as fields stand in a message."""
+    """Return whether all of these are UTF-8; the columns are ordered as fields in a message."""
     if not len(columns[0].start):
         return True
     places = np.stack([each for column in columns for each in column], axis=1)
-    # Between the bounds of two texts lies what is none.
+    # The bytes between two texts are not text.
     has_high = np.bitwise_or.reduceat(buffer.bytes, places.ravel())[::2] >= 0x80
     rows, at = np.divmod(np.flatnonzero(has_high), len(columns))
     return all(
@@ -130,10 +130,10 @@ def _is_text(written: bytes) -> bool:
 
 
 def _masked(buffer: Buffer, start: Int64s, length: Int64s) -> UInt64s:
-    """Return the first bytes of what begins at places, 8 at most, as a number."""
+    """Return the first bytes at each position, 8 at most, as a number."""
     unused = (8 - np.clip(length, 0, 8)).astype(np.uint64) << np.uint64(3)
     words = buffer.words[start]
-    # By 64 nothing is shifted, so in two goes.
+    # A shift by 64 has no effect, so shift twice.
     half = unused >> np.uint64(1)
     words &= (_ALL >> half) >> half
     return words
@@ -143,34 +143,34 @@ def _masked(buffer: Buffer, start: Int64s, length: Int64s) -> UInt64s:
 _MOST_WORDS = 16
 _SLOT_BITS = 16
 _NOBODY = 0
-# One in so many is unknown only because another has its place: not worth to begin anew for.
+# One in so many is unknown only because another text has its slot: not worth a rehash.
 _FEW = 16
 _MIX = np.uint64(0x9E3779B97F4A7C15)
 _FOLD = np.uint64(29)
 
 
 class NumberedTexts:
-    """Numbers texts from 1 on, in the order in which they are met."""
+    """Numbers texts from 1 on, in order of first appearance."""
 
     def __init__(self) -> None:
-        """Know none."""
+        """Start with no texts."""
         self._known: dict[bytes, int] = {}
-        # A place for each text by its hash; who comes later to a place takes it.
+        # One slot per text by its hash; a later text replaces an earlier one.
         self._slots = np.full(1 << _SLOT_BITS, _NOBODY, dtype=np.int32)
-        # By number: how long it is, -1 where that is not known here, and its words.
+        # By number: its length, -1 if that is not known here, and its words.
         self._length = np.full(1, -1, dtype=np.int64)
         self._words = np.zeros((_MOST_WORDS, 1), dtype=np.uint64)
 
     def __len__(self) -> int:
-        """Return how many numbers there are, with that of no text."""
+        """Return the count of numbers, including that of no text."""
         return len(self._known) + 1
 
     def numbers(self, buffer: Buffer, extents: Extents) -> Int32s:
-        """Return the number of what lies in each extent.
+        """Return the number of the text in each extent.
 
-        Raises OtherForm where it is not UTF-8.
+        Raises OtherForm if it is not UTF-8.
         """
-        # Those of most words first: then those with so many stand together, and as they lie.
+        # Texts with the most words first: those with equally many are then contiguous and in order.
         count = np.minimum(extents.length + _WORD_BYTES - 1 >> 3, _MOST_WORDS)
         order = np.argsort(_MOST_WORDS - count.astype(np.int8), kind="stable")
         extents = extents.at(order)
@@ -178,7 +178,7 @@ class NumberedTexts:
         found = self._slots[keys.slot]
         unknown = self._unknown(keys, found)
         if len(unknown) * _FEW > len(found):
-            # Most of what is new is the same again and again: one for each place is looked at.
+            # Most new texts are the same few, repeated: one per slot is looked at.
             _, first = np.unique(keys.slot[unknown], return_index=True)
             self._learn(buffer, extents, keys, unknown[np.sort(first)])
             found = self._slots[keys.slot]
@@ -190,7 +190,7 @@ class NumberedTexts:
         return numbers
 
     def _unknown(self, keys: _NumberedKeys, numbers: Int32s) -> Int64s:
-        """Return which are other texts than those with these numbers, or may be."""
+        """Return the texts that differ, or may differ, from those with these numbers."""
         is_same = self._length[numbers] == keys.length
         for place, words in enumerate(keys.words):
             count = len(words)
@@ -222,7 +222,7 @@ class NumberedTexts:
         return number
 
     def _grow(self) -> None:
-        """Make room for all numbers, and for as many again."""
+        """Make room for twice as many numbers."""
         lacking = len(self) - len(self._length)
         if lacking > 0:
             lacking += len(self)
@@ -231,9 +231,9 @@ class NumberedTexts:
 
 
 class _NumberedKeys(NamedTuple):
-    """Texts, the longest first, as their lengths and words, and the places they have.
+    """Texts, longest first, as their lengths and words, and their slots.
 
-    Each of `words` has eight bytes of as many of the texts as are longer.
+    Each of `words` has eight bytes of those texts that are long enough.
     """
 
     length: Int64s
@@ -258,14 +258,14 @@ def _numbered_keys(buffer: Buffer, extents: Extents) -> _NumberedKeys:
 
 
 def _words(buffer: Buffer, extents: Extents, place: int) -> UInt64s:
-    """Return a word of each text: the last ends with it, and may repeat what was before."""
+    """Return a word of each text: the last one ends with it, and may overlap the one before."""
     if place:
         at = extents.start + place * _WORD_BYTES
         return buffer.words[np.minimum(at, extents.end - _WORD_BYTES)]
     words = buffer.words[extents.start]
     (short,) = (extents.length < _WORD_BYTES).nonzero()
     if len(short):
-        # By 64 nothing is shifted, so in two goes.
+        # A shift by 64 has no effect, so shift twice.
         half = (_WORD_BYTES - extents.length[short]).astype(np.uint64) << np.uint64(2)
         words[short] &= (_ALL >> half) >> half
     return words

@@ -1,8 +1,8 @@
-"""Decode what allocators say of themselves: one row for each piece given or taken back.
+"""Decode the events of allocators: one row for each piece allocated or freed.
 
 The events MemoryAllocation and MemoryDeallocation are those of TensorFlow's BFC allocator
 (tensorflow/core/common_runtime/bfc_allocator.cc, AddTraceMe): of each GPU and, on a CPU with
-oneDNN, of "mklcpu", which gives what is larger than 256 KiB. Seen in recordings of TensorFlow 2.15
+oneDNN, of "mklcpu", which serves requests above 256 KiB. Seen in recordings of TensorFlow 2.15
 and 2.21 on CPU; 2.4 has none there.
 """
 
@@ -20,7 +20,7 @@ from tfprobe.profile.tables import Columns, Interner, int64s
 
 _SIGNS = {"MemoryAllocation": 1, "MemoryDeallocation": -1}
 _OF_GPU = re.compile(r"GPU_(\d+)_")
-# What C++ wrote where no op was known.
+# What C++ wrote if no op was known.
 _NO_TEXTS = ("(null)", "INVALID")
 _UNTOLD = -1
 
@@ -33,7 +33,7 @@ def add_allocations(
 ) -> None:
     """Add a row for each event of an allocator in the host's plane.
 
-    `op_types_of_rows` tells the op of a node by its name.
+    `op_types_of_rows` returns the ops of nodes by name.
     """
     named = zip(plane.names.items(), plane.numbers.tolist(), strict=True)
     signs = {at: (_SIGNS[name], number) for (at, name), number in named if name in _SIGNS}
@@ -65,7 +65,7 @@ def add_allocations(
 
 
 class _Piece(NamedTuple):
-    """What an allocator says when it gives or takes a piece."""
+    """What an allocator reports when it allocates or frees a piece."""
 
     allocator: str
     device: str
@@ -120,9 +120,9 @@ def _shape(stats: Mapping[str, Any]) -> str:
 
 
 def _largest_free_bytes(free_bytes: int, fragmentation: object) -> int:
-    """Return the largest piece: fragmentation is the share of what is free that is not in it."""
+    """Return the largest free piece: fragmentation is the share of free memory outside it."""
     if free_bytes == _UNTOLD or not isinstance(fragmentation, int | float):
         return _UNTOLD
     if not math.isfinite(fragmentation) or not 0 <= fragmentation <= 1:
-        return _UNTOLD  # 0 / 0 where all that was reserved is held
+        return _UNTOLD  # 0 / 0 if everything reserved is in use
     return round(free_bytes * (1 - fragmentation))

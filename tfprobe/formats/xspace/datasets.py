@@ -1,15 +1,15 @@
 """Find which iterator of tf.data runs a function, and the ops of that function.
 
-An iterator calls a function such as a Map's by an event InstantiatedCapturedFunction::Run..., with
-the number of that run as its `id`. Where it runs, on whatever thread, events ExecutorState::Process
-carry the same number. The iterator is that of the GetNext around the call; a parallel one calls
-from a thread of its own, within a ...Produce, after the GetNext of its input. So in the recordings
-of TensorFlow 2.4 to 2.21.
+An iterator calls a function such as a Map's with an InstantiatedCapturedFunction::Run... event,
+whose `id` is the number of that run. Wherever it runs, on whatever thread, ExecutorState::Process
+events carry the same number. The iterator is that of the GetNext around the call; a parallel one
+calls from a thread of its own, within a ...Produce, after the GetNext of its input. This holds for
+recordings of TensorFlow 2.4 to 2.21.
 
-A run that nothing in the capture called began before it, so it is none of the step's; nor are the
-ops that a thread of a pool runs before its first ExecutorState::Process, or after its last without
-the number of a group, in versions that number those of the step's events (seen in 2.4). Where only
-one iterator of the capture runs functions, they are that one's.
+A run that nothing in the capture called began before it, so it does not belong to the step. Neither
+do the ops that a pool thread runs before its first ExecutorState::Process, or after its last one
+without a group number, in versions that number the groups of the step's events (seen in 2.4). If
+only one iterator of the capture runs functions, they are assigned to that one.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ _CALL = "InstantiatedCapturedFunction::Run"
 _FUNCTION_RUN = "FunctionRun"
 # Threads that run ops only within an ExecutorState::Process.
 _POOLS = "tf_"
-# Before all that is recorded.
+# Before everything that is recorded.
 _NEVER_NS = -1
-# Stands for the path of an iterator that nobody knows.
+# The path of an unknown iterator.
 SOME_ITERATOR = -1
 _PRODUCE = re.compile(r"\w+Produce\Z")
 # An iterator inside one element of another is written "FlatMap[0]::Generator".
@@ -59,8 +59,8 @@ class DatasetRuns:
     ) -> None:
         """Find them in the plane of the host; `facts` are those of `dataset_facts`.
 
-        `of_iterators` are the numbers of names of ops that ran for iterators in captures until now;
-        those of this one are added.
+        `of_iterators` are the numbers of the names of ops that ran for iterators in previous
+        captures; those of this capture are added.
         """
         self._plane = plane
         self._of_iterators = of_iterators
@@ -71,7 +71,7 @@ class DatasetRuns:
         lines = range(len(plane.lines))
         calls = [call for line in lines for call in self._calls(line)]
         self._paths = {call.number: interner.position(call.path) for call in calls}
-        # Work of an iterator goes on in captures of steps that ask none.
+        # Iterators continue to work in captures of steps that do not use them.
         has_iterators = bool(of_iterators) or bool(
             (self._roles[plane.numbers] == _Role.ITERATOR).any()
         )
@@ -91,9 +91,9 @@ class DatasetRuns:
         ]
 
     def paths_at(self, line: int, moments_ns: Int64s) -> Int32s:
-        """Return the path of the iterator that runs what a line does at moments; 0 for none.
+        """Return the path of the iterator that a line runs something for at moments; 0 for none.
 
-        SOME_ITERATOR where it is not known which.
+        SOME_ITERATOR if it is unknown which iterator.
         """
         if not self._segments:
             return np.zeros(len(moments_ns), dtype=np.int32)
@@ -101,7 +101,7 @@ class DatasetRuns:
         return paths[np.searchsorted(starts_ns, moments_ns, side="right")]
 
     def _calls(self, line: int) -> Iterator[DatasetRun]:
-        """Give the calls of functions on a thread, each by the iterator that it is within."""
+        """Yield the function calls on a thread, each with the iterator that surrounds it."""
         lane = self._plane.lines[line].name
         around: list[_Around] = []
         for event in self._events(line, _CALLING):
@@ -118,11 +118,11 @@ class DatasetRuns:
         return self._interner.position(run.path) if run.path else SOME_ITERATOR
 
     def _early(self, loop: list[list[_Event]], paths: set[str]) -> Iterator[DatasetRun]:
-        """Give the runs that nothing in the capture called; number 0 where it is not told."""
+        """Yield the runs that nothing in the capture called; number 0 if it is unknown."""
         lines = range(len(self._plane.lines))
         runs = [event for line in lines for event in self._events(line, _RUNNING)]
         if not runs:
-            return  # this capture does not tell what was called
+            return  # this capture does not record calls
         called = self._paths.keys() | {event.number for event in runs} | {_OF_GRAPPLER}
         has_groups = any(self._has_group(event.message) for event in runs)
         path = next(iter(paths)) if len(paths) == 1 else ""
@@ -138,7 +138,7 @@ class DatasetRuns:
         yield from first.values()
 
     def _ops_of_iterators(self, loop: list[list[_Event]], called: set[int]) -> set[int]:
-        """Return the numbers of the names of the ops that ran in work of iterators."""
+        """Return the numbers of the names of the ops that ran within iterators' work."""
         found: set[int] = set()
         for line, events in enumerate(loop):
             places = self._plane.places(line, self._is_op)
@@ -155,10 +155,11 @@ class DatasetRuns:
     def _loose(
         self, at: int, events: list[_Event], path: str, *, has_groups: bool
     ) -> Iterator[DatasetRun]:
-        """Give the runs whose ops a thread of a pool ran before or after all work it tells of.
+        """Yield the runs whose ops a pool thread ran before or after all its recorded work.
 
-        What came before began before the recording, as no step did. Work that was not over when
-        the recording ended may be the step's too: its ops have no group, and go by their names.
+        Earlier ops began before the recording, so they belong to no step. Work that had not ended
+        when the recording ended may belong to the step: of its ops, those without a group are
+        chosen by name.
         """
         line, places = self._plane.lines[at], self._plane.places(at, self._is_op)
         start_ns, duration_ns = self._plane.times_ns(at, places)
@@ -172,7 +173,7 @@ class DatasetRuns:
                 yield DatasetRun(0, 0, path, line.name, began_ns, ended_ns)
 
     def _are_of_iterators(self, line: int, places: Int64s, candidates: Flags) -> Flags:
-        """Say which of the events asked for have no group and ran for iterators before."""
+        """Return which of the candidates have no group and ran for iterators before."""
         names = self._plane.numbers_at(line, places)
         chosen = candidates & np.isin(names, list(self._of_iterators))
         (rows,) = chosen.nonzero()
@@ -196,7 +197,7 @@ class DatasetRuns:
         around.append(_Around(event.end_ns, event.number, path))
 
     def _events(self, line: int, wanted: tuple[_Role, ...]) -> list[_Event]:
-        """Return the events of these roles, by start, the outer before the inner."""
+        """Return the events of these roles, by start, outer events before inner ones."""
         places = self._plane.places(line, self._wanted[wanted])
         start_ns, duration_ns = self._plane.times_ns(line, places)
         found = self._plane.events_at(line, places)
@@ -209,7 +210,7 @@ class DatasetRuns:
         return sorted(events, key=lambda event: (event.start_ns, -event.end_ns))
 
     def _ends_ns(self, loop: list[list[_Event]]) -> dict[int, int]:
-        """Return when each function was done, wherever it ran."""
+        """Return when each function ended, wherever it ran."""
         ends_ns: dict[int, int] = {}
         for event in (event for events in loop for event in events):
             if event.number in self._paths:
@@ -217,7 +218,7 @@ class DatasetRuns:
         return ends_ns
 
     def _segments_of(self, loop: list[_Event], loose: list[DatasetRun]) -> tuple[Int64s, Int32s]:
-        """Return when a thread turns to another function, and the paths before and after."""
+        """Return when a thread switches to another function, and the paths before and after."""
         if not loose and not any(event.number in self._paths for event in loop):
             return _NO_SEGMENTS
         starts_ns: list[int] = []
@@ -233,13 +234,13 @@ class DatasetRuns:
         for run in (run for run in loose if run.start_ns >= until_ns):
             starts_ns += [run.start_ns, run.end_ns]
             paths += [self._position(run), 0]
-        # Times that contradict each other come in damaged files only.
+        # Contradictory times occur only in damaged files.
         ordered: Int64s = np.maximum.accumulate(int64s(starts_ns))
         return ordered, int32s(paths, len(paths))
 
 
 class _Role(IntEnum):
-    """What an event says."""
+    """The meaning of an event."""
 
     ITERATOR = 0
     PRODUCE = 1
@@ -254,14 +255,14 @@ _RUNNING = (_Role.FUNCTION,)
 _TOGETHER: tuple[tuple[_Role, ...], ...] = (_CALLING, _WORKING, _RUNNING)
 _ROLES = tuple(_Role)
 _NO_ROLE = -1
-# Of a thread that runs nothing for an iterator.
+# For a thread that runs nothing for an iterator.
 _NO_SEGMENTS = np.empty(0, dtype=np.int64), np.zeros(1, dtype=np.int32)
 _DONE = "ExecutorDoneCallback"
 _LOOP = ("ExecutorState::Process", _DONE)
 
 
 class _Event(NamedTuple):
-    """An event with the number that it says; `message` is the XEvent."""
+    """An event with the number it carries; `message` is the XEvent."""
 
     start_ns: int
     end_ns: int
@@ -272,7 +273,7 @@ class _Event(NamedTuple):
 
 @dataclass(slots=True)
 class _Around:
-    """What goes on around an event; a ...Produce has no owner before its input was asked."""
+    """What surrounds an event; a ...Produce has no owner before the GetNext of its input."""
 
     end_ns: int
     owner: int
@@ -280,7 +281,7 @@ class _Around:
 
 
 def dataset_facts(names: EventNames) -> EventFacts:
-    """Return the role that each name has here, below 0 for none, and whether it is an op's."""
+    """Return the role of each name here, below 0 for none, and whether it is an op's name."""
     return EventFacts(names, lambda name: (_role(name), op_of(name) is not None))
 
 
@@ -297,7 +298,7 @@ def _role(name: str) -> int:
 
 
 def _together(start_ns: Int64s, duration_ns: Int64s, chosen: Flags) -> Iterator[tuple[int, int]]:
-    """Give from when to when the chosen events last that have no other between them."""
+    """Yield the time ranges of chosen events that no other event interrupts."""
     order = np.argsort(start_ns, kind="stable")
     changes = np.flatnonzero(np.diff(chosen[order], prepend=False, append=False))
     for first, after in changes.reshape(-1, 2).tolist():
@@ -312,7 +313,7 @@ def _start_ns(run: DatasetRun) -> int:
 def _leave(
     around: list[tuple[int, int]], until_ns: int | None, starts_ns: list[int], paths: list[int]
 ) -> None:
-    """Note the ends of what was over by a moment, or of all."""
+    """Record the ends of everything that ended by a moment, or of all."""
     while around and (until_ns is None or around[-1][0] <= until_ns):
         starts_ns.append(around.pop()[0])
         paths.append(around[-1][1] if around else 0)

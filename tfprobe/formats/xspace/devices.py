@@ -1,8 +1,8 @@
 """Decode the plane of a GPU: one row for each kernel, copy and memset of its streams.
 
-The form is that of the GPU tracer (openxla/xla, xla/backends/profiler/gpu/cupti_collector.cc): an
-event of a stream is told its op by the stat `tf_op`, the driver call that launched it by
-`correlation_id`, and a copy what it moved by `memcpy_details`.
+The form is that of the GPU tracer (openxla/xla, xla/backends/profiler/gpu/cupti_collector.cc): the
+stat `tf_op` of a stream's event names its op, `correlation_id` the driver call that launched it,
+and `memcpy_details` what a copy moved.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from tfprobe.profile.graph import Frame
 from tfprobe.profile.tables import Columns, Int64s, Interner, int64s
 
 _COPY_DETAILS = ("memcpy_details", "memset_details")
-# The driver's allocations have events on streams too; no kernel ran for them.
+# Driver allocations have events on streams too; no kernel ran for them.
 _MEMORY_DETAILS = ("memalloc_details", "memfree_details", "memory_residency_details")
 
 
@@ -65,7 +65,7 @@ def add_kernels(
 
 
 class _Kernel(NamedTuple):
-    """A kernel or a copy on its way into the columns."""
+    """A kernel or a copy to be added to the columns."""
 
     name: str
     op_type: str
@@ -78,7 +78,7 @@ class _Kernel(NamedTuple):
 
 
 class KernelFacts(NamedTuple):
-    """What an event of a stream says of itself."""
+    """The contents of a stream's event."""
 
     kernel: str
     place: Place
@@ -88,7 +88,7 @@ class KernelFacts(NamedTuple):
 
 
 def kernel_facts(kernel: str, stats: Mapping[str, Any]) -> KernelFacts:
-    """Return what an event of a stream says of itself. Any: stats are numbers and texts."""
+    """Return the contents of a stream's event. Any: stats are numbers and texts."""
     details = next((str(stats[key]) for key in _COPY_DETAILS if key in stats), "")
     place, correlation = place_of(kernel, details), number(stats.get("correlation_id"))
     return KernelFacts(kernel, place, copy_bytes(details), details or kernel, correlation)
@@ -131,7 +131,7 @@ _PROGRAM = re.compile(r"(?P<module>.*)\((?P<id>\d+)\)\Z", re.DOTALL)
 
 
 class HloOp(NamedTuple):
-    """What an instruction is called where ops are; `is_container` if others ran inside it."""
+    """The op name of an instruction; `is_container` if others ran inside it."""
 
     name: str
     op_type: str
@@ -139,10 +139,10 @@ class HloOp(NamedTuple):
 
 
 class Programs:
-    """The programs whose HLO a capture holds; one is read when an instruction of it is wanted."""
+    """The programs whose HLO a capture contains; each is decoded on demand."""
 
     def __init__(self, planes: Iterable[Any]) -> None:
-        """Note where the programs are. Any: XPlanes."""
+        """Record where the programs are. Any: XPlanes."""
         self._contents: dict[tuple[str, int], bytes] = {}
         self._read: dict[tuple[str, int], HloProgram | None] = {}
         for plane in planes:
@@ -150,10 +150,11 @@ class Programs:
                 self._contents |= _contents(plane)
 
     def op(self, stats: Mapping[str, Any]) -> HloOp | None:
-        """Return what the instruction is called that an event's stats name; None if unknown.
+        """Return the op name of the instruction in an event's stats; None if unknown.
 
-        It is called after the op of the framework that it stands for; where several of a program
-        were compiled from one op, each is one below that op. Any: stats are numbers and texts.
+        It is named after the framework op it was compiled from; if several instructions of a
+        program were compiled from one op, each becomes a child of that op. Any: stats are numbers
+        and texts.
         """
         program = self._program(str(stats.get("hlo_module")), number(stats.get("program_id")))
         known = None if program is None else program.instructions.get(str(stats.get("hlo_op")))
@@ -172,14 +173,14 @@ class Programs:
             try:
                 self._read[key] = None if content is None else read_hlo(content)
             except UnreadableInput:
-                self._read[key] = None  # its instructions are then known by their own names
+                self._read[key] = None  # its instructions then keep their own names
         return self._read[key]
 
 
 def add_hlo_ops(
     columns: Columns[Executions], interner: Interner, plane: Plane, programs: Programs
 ) -> bool:
-    """Add the instructions of XLA programs that ran on a plane's threads; say whether any did."""
+    """Add the XLA instructions that ran on a plane's threads; return whether any did."""
     found = False
     for line in range(len(plane.lines)):
         places = _places(plane, line)
@@ -204,7 +205,7 @@ def add_hlo_ops(
 
 
 def _places(plane: Plane, line: int) -> Int64s:
-    """Return the places of the events of a line that may be instructions: their first ones are."""
+    """Return the indices of a line's events that may be instructions, judged by the first ones."""
     ids = plane.stat_ids("hlo_op")
     everywhere = np.arange(len(plane.lines[line].events) if ids else 0)
     numbers = plane.numbers_at(line, everywhere)
@@ -224,7 +225,7 @@ def _op(plane: Plane, event: Any, programs: Programs) -> HloOp | None:
 
 
 def _contents(plane: Any) -> dict[tuple[str, int], bytes]:
-    """Return the HLO of each program, unread, by its module and number."""
+    """Return the undecoded HLO of each program, by its module and number."""
     contents = {}
     for metadata in plane.event_metadata.values():
         program = _PROGRAM.match(metadata.name)
@@ -240,18 +241,18 @@ CONTAINERS = frozenset({"call", "conditional", "while"})
 _NO_LOOP = frozenset(
     {"after-all", "bitcast", "constant", "get-tuple-element", "parameter", "tuple"}
 )
-# No Python stack is deeper; an index that leads in circles is.
+# No Python stack is deeper, but a cyclic index is.
 _MOST_FRAMES = 1000
 
 
 @dataclass(frozen=True, slots=True)
 class Instruction:
-    """An instruction that XLA runs as one.
+    """An instruction that XLA runs as one unit.
 
-    `op` is the op of the framework that it was compiled from, "" for one that XLA added, such as a
-    copy; of a fusion that of its root. `op_type` is that op's, "" where the framework tells none.
-    `shares_op` says that other instructions of the program were compiled from the same op.
-    `frames` are lines of Python, outermost first; TensorFlow writes one of its own alone.
+    `op` is the framework op that it was compiled from, "" for one that XLA added, such as a copy;
+    for a fusion, the op of its root. `op_type` is that op's type, "" if the framework does not
+    record it. `shares_op` means that other instructions of the program were compiled from the same
+    op. `frames` are lines of Python, outermost first; TensorFlow records only one line, its own.
     """
 
     name: str
@@ -271,9 +272,9 @@ class HloProgram:
 
 
 def read_hlo(content: bytes) -> HloProgram:
-    """Return the program that an HloProto holds.
+    """Decode the program in an HloProto.
 
-    Raises UnreadableInput when the bytes are no HloProto.
+    Raises UnreadableInput if the bytes are not an HloProto.
     """
     module = parse(content, "tfprobe.hlo.HloProto").hlo_module
     ran = list(_running(module))
@@ -293,7 +294,7 @@ def read_hlo(content: bytes) -> HloProgram:
 
 
 def _running(module: Any) -> Iterator[Any]:
-    """Give the instructions that run as such: none inside a fusion. Any: made at run time."""
+    """Yield the instructions that run by themselves, not in a fusion. Any: made at run time."""
     computations = {each.id: each for each in module.computations}
     waiting, known = [module.entry_computation_id], set()
     while waiting:

@@ -1,8 +1,8 @@
-"""Decode the ops of the host: an event of a thread whose name tells node and op.
+"""Decode the ops of the host: a thread's event whose name contains node and op.
 
-Seen in the recordings of TensorFlow 2.4 to 2.21 on CPU: an op is an event "scope/name:Type" whose
+Seen in recordings of TensorFlow 2.4 to 2.21 on CPU: an op is an event "scope/name:Type" whose
 display name is "Type"; an asynchronous op (2.5 and later) is a pair ProcessAsync::Start and
-ProcessAsync::Done, joined by a connection id; an eager op has no event of its own from 2.9 or so
+ProcessAsync::Done, joined by a connection id; an eager op has no event of its own from about 2.9
 on, only "EagerLocalExecute: Type". Everything else is the framework's own tracing.
 """
 
@@ -35,13 +35,13 @@ _EAGER = re.compile(r"EagerLocalExecute: (_?[A-Z]\w*)\Z")
 
 
 class HostReader:
-    """Decodes the ops of captures: the name of an event is taken apart once."""
+    """Decodes the ops of captures; each event name is parsed only once."""
 
     def __init__(self, interner: Interner, names: EventNames) -> None:
-        """Know nothing yet. Strings become positions in `interner`."""
+        """Start with nothing known. Strings become positions in `interner`."""
         self._interner = interner
         self._facts = EventFacts(names, self._event)
-        # Positions of ops whose events tell of their launch alone.
+        # Positions of ops whose events cover only their launch.
         self._get_next_types: set[int] = set()
 
     def add_ops(
@@ -54,8 +54,8 @@ class HostReader:
     ) -> None:
         """Add the ops of a plane by start; then those that ended on another thread.
 
-        `runs` tells those that an iterator of tf.data runs. With `has_programs` the instructions of
-        XLA programs are rows, and what only runs such a program is none.
+        `runs` has the ops that a tf.data iterator runs. With `has_programs` the instructions of XLA
+        programs become rows, and ops that only run such a program do not.
         """
         kinds = _Kinds(*self._facts.columns())
         if not has_programs:
@@ -96,7 +96,7 @@ class HostReader:
             )
 
     def _event(self, name: str) -> tuple[int, int, int]:
-        """Return role, name and op of an event's name; the role is below 0 where it has none."""
+        """Return role, name and op of an event's name; the role is below 0 if it has none."""
         role, op, op_type = _role(name)
         if role is None:
             return _NO_ROLE, 0, 0
@@ -146,7 +146,7 @@ class HostReader:
 
 
 class _Role(IntEnum):
-    """What an event of the host says."""
+    """The meaning of a host event."""
 
     OP = 0
     EAGER = 1
@@ -168,7 +168,7 @@ _FRAMEWORK: Mapping[str, _Role] = {
     "IteratorGetNextAsOptionalOp::DoCompute": _Role.GET_NEXT,
 }
 _NO_ROLE = -1
-# Lane, name, op, background, start, duration and detail of no row: what lines are joined to.
+# Lane, name, op, background, start, duration and detail of no row: lines are appended to it.
 _NO_ROWS = (
     np.empty(0, dtype=np.int32),
     np.empty(0, dtype=np.int32),
@@ -181,19 +181,19 @@ _NO_ROWS = (
 
 
 class _Kinds(NamedTuple):
-    """The names of events, taken apart, in columns by their numbers; strings are positions."""
+    """Parsed names of events, in columns by their numbers; strings are positions."""
 
     role: Int32s
     name: Int32s
     op_type: Int32s
 
     def without(self, role: _Role) -> _Kinds:
-        """Return them with the events of a role saying nothing."""
+        """Return a copy in which the events of a role have no meaning."""
         return self._replace(role=np.where(self.role == role, _NO_ROLE, self.role))
 
 
 class _Op(NamedTuple):
-    """An asynchronous op on its way into the columns."""
+    """An asynchronous op to be added to the columns."""
 
     name: str
     op_type: str
@@ -212,14 +212,14 @@ def _role(name: str) -> tuple[_Role | None, str, str]:
 
 
 def _hold_any(start_ns: Int64s, duration_ns: Int64s, moments_ns: Int64s) -> Flags:
-    """Say of each event whether an op or a function ran inside: then it only wraps that."""
+    """Return which events have an op or a function inside: they only wrap it."""
     first = np.searchsorted(moments_ns, start_ns, side="left")
     after = np.searchsorted(moments_ns, start_ns + duration_ns, side="right")
     return after > first
 
 
 class _AsyncOps:
-    """Join the start and the completion of asynchronous ops, which are on different threads."""
+    """Joins the start and completion of asynchronous ops, which are on different threads."""
 
     def __init__(self, plane: Plane) -> None:
         self._plane = plane.message
@@ -239,7 +239,7 @@ class _AsyncOps:
         self._starts[stats.get("_p")] = (name, op_type, start_ns)
 
     def completed(self, is_get_next: Flags, start_ns: Int64s, duration_ns: Int64s) -> Int64s:
-        """Return the durations of rows by start; that of a launched IteratorGetNext to its end."""
+        """Return row durations by start; a launched IteratorGetNext lasts until its end."""
         ends_ns = sorted(self._loop_ends_ns)
         completed = duration_ns.copy()
         for row in np.flatnonzero(is_get_next).tolist():
@@ -252,7 +252,7 @@ class _AsyncOps:
         for key, (name, op_type, start_ns) in self._starts.items():
             end_ns = self._ends_ns.get(key)
             if end_ns is None and op_type.startswith("IteratorGetNext"):
-                # What is done after it, on the same thread, may outlast the recording.
+                # Work after it on the same thread may outlast the recording.
                 end_ns = self._next_loop_end_ns(start_ns)
             if name and op_type and end_ns is not None:
                 yield _Op(name, op_type, start_ns, max(end_ns - start_ns, 0))

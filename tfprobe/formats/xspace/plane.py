@@ -1,4 +1,4 @@
-"""A plane of the host as all who decode it ask: what events are called, and where which are."""
+"""A plane of the host as its decoders need it: the names of events, and where events are."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from tfprobe.profile.tables import Flags, Int32s, Int64s, int64s, signed
 
 
 class Plane:
-    """One XPlane whose names and events were read once into columns: messages are slow to ask.
+    """One XPlane whose names and events were read once into columns: message access is slow.
 
-    `names` are those of events by their ids, as `metadata_id` has them, and `numbers` those of
-    these names. Any: XPlane, XLine, XEvent.
+    `names` are the names of events by id, as in `metadata_id`, and `numbers` the numbers of these
+    names. Any: XPlane, XLine, XEvent.
     """
 
     def __init__(self, message: Any, names: EventNames) -> None:
@@ -35,23 +35,23 @@ class Plane:
         self._stats: dict[str, set[int]] = {}
 
     def name_of(self, event: Any) -> str:
-        """Return what an event is called, "" where the plane does not say."""
+        """Return the name of an event, "" if the plane does not have it."""
         return self.names.get(event.metadata_id, "")
 
     def events(self, line: int, numbers: Collection[int]) -> list[Any]:
-        """Return the events of a line, by its place, whose names have these numbers."""
+        """Return the events of a line, by its index, whose names have these numbers."""
         if not numbers:
             return []
         wanted = np.fromiter(numbers, dtype=np.int32, count=len(numbers))
         return self.events_at(line, np.flatnonzero(np.isin(self._numbers[line], wanted)))
 
     def events_at(self, line: int, places: Int64s) -> list[Any]:
-        """Return the events of a line at these places."""
+        """Return the events of a line at these indices."""
         events = self.lines[line].events
         return [events[at] for at in places.tolist()]
 
     def places(self, line: int, is_wanted: Flags) -> Int64s:
-        """Return the places of the events whose names' numbers are wanted."""
+        """Return the indices of the events whose names' numbers are wanted."""
         return np.flatnonzero(is_wanted[self._numbers[line]])
 
     def numbers_at(self, line: int, places: Int64s) -> Int32s:
@@ -59,9 +59,9 @@ class Plane:
         return self._numbers[line][places]
 
     def times_ns(self, line: int, places: Int64s) -> tuple[Int64s, Int64s]:
-        """Return starts and durations of events of a line by their places.
+        """Return starts and durations of events of a line by their indices.
 
-        No event is held meanwhile: a million of them take more memory than all their columns.
+        Events are not kept: a million of them take more memory than all their columns.
         """
         if not len(places):
             return places, places
@@ -80,11 +80,11 @@ class Plane:
         return self._stats[name]
 
     def integer(self, event: Any, name: str) -> int:
-        """Return a stat of an event as `stats.number` does, 0 where it has none."""
+        """Return a stat of an event as `stats.number` does, 0 if it has none."""
         ids = self.stat_ids(name)
         for stat in event.stats if ids else ():
             if stat.metadata_id in ids:
-                # At most one of them is set; the others are 0, and so is what is no number.
+                # At most one of them is set; the others are 0, and so are non-numbers.
                 return stat.int64_value or signed(stat.uint64_value or stat.ref_value)
         return 0
 
@@ -104,9 +104,9 @@ def _column(line: Any, name: str) -> Int64s:
 
 
 HOST = "/host:CPU"
-# Calls of the driver, until they are joined to the lines of HOST when a trace is exported.
+# Driver calls, before they are merged into the lines of HOST when a trace is exported.
 DRIVER = "/host:CUPTI"
-# What the name of a GetNext of tf.data begins with; the rest is its path.
+# The prefix of the name of a tf.data GetNext; the rest is its path.
 ITERATOR = "Iterator::"
 _GPU_PLANE = re.compile(r"/device:GPU:\d+")
 # Lines of a GPU plane that repeat the streams, derived when the trace was exported.
@@ -121,12 +121,12 @@ _DERIVED_LINES = (
     "XLA Modules",
     "XLA Ops",
 )
-# Lines of a GPU plane that are no stream: what tracing cost, and counters.
+# Lines of a GPU plane that are not streams: tracing overhead, and counters.
 _LINES_OF_THE_TRACER = ("CUPTI overhead", "_counters_")
 _TF_DATA_THREADS = ("tf_data_private_threadpool", "tf_data_iterator_resource")
-# Names as TensorFlow's own parser has them (tsl/profiler/utils/tf_op_utils.cc).
+# Names as TensorFlow's own parser accepts them (tsl/profiler/utils/tf_op_utils.cc).
 _OP = re.compile(r"(?P<name>[A-Za-z0-9._][\w.\\/>\-]*):(?P<type>[A-Z_]\w*)\Z")
-# "MemcpyH2D" in an XSpace, "MEMCPYHtoD" in older tracers; without a direction it is the device's.
+# "MemcpyH2D" in an XSpace, "MEMCPYHtoD" in older tracers; without a direction, a device's own.
 _COPY = re.compile(r"\Amem(?:cpy|set)(?:(?P<from>[HDP])(?:to|2)(?P<to>[HDP]))?", re.IGNORECASE)
 _ENDS = re.compile(r"kind_src:(?P<from>\w+) kind_dst:(?P<to>\w+)")
 _HOST_MEMORY = ("pageable", "pinned")
@@ -134,7 +134,7 @@ _COPY_SIZE = re.compile(r"(?:num_bytes|size):(\d+)")
 
 
 def is_gpu(plane: str) -> bool:
-    """Say whether a plane holds what a GPU did."""
+    """Return whether a plane contains a GPU's activity."""
     return _GPU_PLANE.match(plane) is not None
 
 
@@ -144,29 +144,29 @@ def line_name(line: Any) -> str:
 
 
 def is_derived(line: str) -> bool:
-    """Say whether a line of a GPU repeats what its streams hold."""
+    """Return whether a line of a GPU repeats the contents of its streams."""
     return line.startswith(_DERIVED_LINES)
 
 
 def is_stream(line: str) -> bool:
-    """Say whether a line of a GPU is a stream: neither derived nor of the tracer itself."""
+    """Return whether a line of a GPU is a stream: neither derived nor the tracer's own."""
     return not is_derived(line) and not line.startswith(_LINES_OF_THE_TRACER)
 
 
 def is_background(thread: str) -> bool:
-    """Say whether a thread prepares later steps."""
+    """Return whether a thread prepares later steps."""
     return thread.startswith(_TF_DATA_THREADS)
 
 
 @functools.lru_cache(maxsize=2**16)
 def op_of(event: str) -> tuple[str, str] | None:
-    """Return node and op of an event's name such as "scope/name:Type"; None where it is no op."""
+    """Return node and op of an event name such as "scope/name:Type"; None if it is not an op."""
     op = _OP.match(event)
     return None if op is None else (op["name"], op["type"])
 
 
 def place_of(kernel: str, details: str = "") -> Place:
-    """Return the direction of a copy, by its name or what is said of it; else ACCELERATOR."""
+    """Return the direction of a copy, from its name or its details; else ACCELERATOR."""
     copy = _COPY.match(kernel)
     if copy is None:
         return Place.ACCELERATOR
@@ -179,7 +179,7 @@ def place_of(kernel: str, details: str = "") -> Place:
 
 
 def copy_bytes(details: str) -> int:
-    """Return the size of a copy or a memset by what is said of it, 0 where that is not said."""
+    """Return the size of a copy or a memset from its details, 0 if they do not contain it."""
     size = _COPY_SIZE.search(details)
     return int(size[1]) if size else 0
 
@@ -190,10 +190,10 @@ def _direction(ends: str) -> Place:
 
 
 class EventNames:
-    """The names of events in the captures so far, each with a number; 0 is that of no name."""
+    """The names of events in the captures so far, each with a number; 0 means no name."""
 
     def __init__(self) -> None:
-        """Know no name."""
+        """Start with no names."""
         self.texts: list[str] = [""]
         self._numbers: dict[str, int] = {"": 0}
 
@@ -208,16 +208,16 @@ class EventNames:
 
 
 class EventFacts:
-    """What names say: `find` makes numbers of a name, as many for each."""
+    """What names mean: `find` turns a name into numbers, equally many for each name."""
 
     def __init__(self, names: EventNames, find: Callable[[str], Iterable[int]]) -> None:
-        """Begin with no name but the empty one."""
+        """Start with the empty name only."""
         self._names = names
         self._find = find
         self._rows = np.array([[*find("")]], dtype=np.int32)
 
     def columns(self) -> tuple[Int32s, ...]:
-        """Return the columns of what all names say, by their numbers."""
+        """Return the columns of what all names mean, by their numbers."""
         new = [[*self._find(text)] for text in self._names.texts[len(self._rows) :]]
         if new:
             self._rows = np.concatenate((self._rows, np.array(new, dtype=np.int32)))
@@ -228,7 +228,7 @@ PS_PER_NS = 1000
 
 
 def stat_values(plane: Any, stats: Any) -> dict[str, Any]:
-    """Return stats by name, references followed. Any: XStats and what they hold."""
+    """Return stats by name, with references resolved. Any: XStats and their values."""
     values: dict[str, Any] = {}
     for stat in stats:
         kind = stat.WhichOneof("value")
@@ -242,7 +242,7 @@ def stat_values(plane: Any, stats: Any) -> dict[str, Any]:
 
 
 def number(value: object) -> int:
-    """Return a stat as a number with a sign, 0 where it is none."""
+    """Return a stat as a signed number, 0 if it is not a number."""
     return signed(value) if isinstance(value, int) else 0
 
 

@@ -19,29 +19,29 @@ from tfprobe.formats.xspace.spans import SpanReader, has_calls
 from tfprobe.profile.capture_tables import Allocations, Executions, Spans
 from tfprobe.profile.tables import Columns, Interner
 
-# The year 2001: below it a number of ns is no time of day.
+# The year 2001: a smaller number of ns is not a time of day.
 _SMALLEST_UNIX_NS = 1_000_000_000_000_000_000
 # The year 2116: half of what fits, so that two can be added.
 _LATEST_NS = 2**62
 
 
 def read(content: bytes, *, with_spans: bool = True) -> Trace:
-    """Return what a capture by itself holds.
+    """Decode a single capture.
 
-    Raises UnreadableInput when the bytes are no XSpace or hold no plane.
+    Raises UnreadableInput if the bytes are not an XSpace or contain no plane.
     """
     return XSpaceReader(Interner(), with_spans=with_spans).read(content)
 
 
 class XSpaceReader:
-    """Decodes captures: the name of an event is taken apart once.
+    """Decodes captures; each event name is parsed only once.
 
-    Strings become positions in `interner`. Without `with_spans` there are rows of ops and kernels
-    alone, whose threads tell whether they are background.
+    Strings become positions in `interner`. Without `with_spans` there are only rows of ops and
+    kernels, whose threads show whether they are background.
     """
 
     def __init__(self, interner: Interner, *, with_spans: bool = True) -> None:
-        """Know nothing yet."""
+        """Start with nothing known."""
         self._interner = interner
         self._with_spans = with_spans
         self._names = EventNames()
@@ -53,7 +53,7 @@ class XSpaceReader:
     def read(self, content: bytes) -> Trace:
         """Return one row per op execution and per kernel, the spans and allocations, by time.
 
-        Raises UnreadableInput when the bytes are no XSpace or hold no plane.
+        Raises UnreadableInput if the bytes are not an XSpace or contain no plane.
         """
         space = parse(content, "tfprobe.xplane.XSpace")
         if not space.planes:
@@ -114,9 +114,9 @@ def _op_types(rows: Executions) -> dict[str, str]:
 
 
 def _set_clock(space: Any) -> bool:
-    """Make the timestamps of lines times of day where the trace says its start; say whether.
+    """Convert line timestamps to wall time if the trace records its start; return whether it does.
 
-    Raises UnreadableInput where a time does not fit.
+    Raises UnreadableInput if a time does not fit.
     """
     profile_start_ns = _profile_start_ns(space)
     lines = [line for plane in space.planes for line in plane.lines if line.events]
@@ -126,7 +126,7 @@ def _set_clock(space: Any) -> bool:
         raise UnreadableInput("times of the far future")
     if first_ns >= _SMALLEST_UNIX_NS or not profile_start_ns:
         return bool(first_ns >= _SMALLEST_UNIX_NS)
-    # Here a line's timestamp counts from the start of the profile.
+    # In this form a line's timestamp counts from the start of the profile.
     for line in lines:
         line.timestamp_ns += profile_start_ns
     return bool(first_ns + profile_start_ns >= _SMALLEST_UNIX_NS)
@@ -141,7 +141,7 @@ def _profile_start_ns(space: Any) -> int:
 
 
 def _threads(planes: Sequence[Any]) -> dict[int, str]:
-    """Return the names of the host's threads; the driver's plane has them by number alone."""
+    """Return the names of the host's threads; the driver's plane has only their numbers."""
     return {line.id: line.name for plane in planes if plane.name == HOST for line in plane.lines}
 
 

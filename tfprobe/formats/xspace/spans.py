@@ -1,10 +1,10 @@
-"""Decode what the host did around its ops: iterators, tracing and compiling, calls of the driver.
+"""Decode what the host did around its ops: iterators, tracing and compiling, driver calls.
 
-Which event is what, is told by its name or, of what only a stat tells, by the first event of that
-name: `tf_function_call` of the call of a tf.function, `correlation_id` of a call of the driver
-(openxla/xla, xla/backends/profiler/gpu/cupti_collector.cc). TensorFlow has no event for grappler:
-when it makes a function ready for its first run, the EagerLocalExecute of the call begins long
-before the EagerKernelExecute in it.
+An event is classified by its name or, if only a stat tells, by the first event of that name:
+`tf_function_call` marks the call of a tf.function, `correlation_id` a driver call (openxla/xla,
+xla/backends/profiler/gpu/cupti_collector.cc). TensorFlow has no event for grappler: when it
+prepares a function for its first run, the EagerLocalExecute of the call begins long before the
+EagerKernelExecute in it.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ _CALL = "tf_function_call"
 _PYTHON_OPS = ("PyFunc", "PyFuncStateless", "EagerPyFunc")
 _CALL_OF_FUNCTION = re.compile(r"EagerLocalExecute: (__inference_\w+)\Z")
 _KERNEL_OF_FUNCTION = "EagerKernelExecute"
-# A function that is ready is found within 0.1 ms; what takes longer makes it ready.
+# Finding a prepared function takes less than 0.1 ms; anything longer prepares it.
 _PREPARED_NS = 500_000
-# Said of every iterator, and in columns of their own or of no use to anyone.
+# Stats that every iterator has, and that have their own columns or are of no use.
 _NOT_DETAILS = ("id", "parent_id", "group_id", "step_name", "_p", "_c", "_pt", "_ct", "_r")
 _LAUNCH = re.compile(r"(?!\w*HostFunc)\w*Launch")
 _COPY = re.compile(r"\w*Mem(?:cpy|set|Prefetch)")
@@ -53,12 +53,12 @@ _SYNC = re.compile(r"\w*Synchronize")
 
 
 class SpanReader:
-    """Decodes the spans of captures: the name of an event is taken apart once."""
+    """Decodes the spans of captures; each event name is parsed only once."""
 
     def __init__(self, interner: Interner, names: EventNames) -> None:
-        """Know nothing yet. Strings become positions in `interner`."""
+        """Start with nothing known. Strings become positions in `interner`."""
         self._interner = interner
-        # By the number of a name: what its events are, which its first one tells.
+        # By the number of a name: the kind of its events, which its first event determines.
         self._kinds = np.empty(0, dtype=np.int32)
         self._names = names
         self._called = EventFacts(names, self._call)
@@ -126,7 +126,7 @@ class SpanReader:
         )
 
     def _kinds_at(self, plane: Plane, line: int) -> Int32s:
-        """Return what events are by the numbers of their names, after a look at those of a line."""
+        """Return the kinds of events by the numbers of their names; learn those of a line first."""
         grown = np.full(len(self._names.texts) - len(self._kinds), _UNKNOWN, dtype=np.int32)
         self._kinds = np.concatenate((self._kinds, grown)) if len(grown) else self._kinds
         places = plane.places(line, self._kinds == _UNKNOWN)
@@ -152,7 +152,7 @@ class SpanReader:
     def _add_preparing(
         self, columns: Columns[Spans], plane: Plane, line: int, lane: str, called: Int32s
     ) -> None:
-        """Add what passes between the call of a function and the start of its run."""
+        """Add the time between the call of a function and the start of its run."""
         places = plane.places(line, called >= 0)
         start_ns, duration_ns = plane.times_ns(line, places)
         functions = called[plane.numbers_at(line, places)]
@@ -170,7 +170,7 @@ class SpanReader:
 
 
 class SpanFacts(NamedTuple):
-    """What one event says; strings are positions."""
+    """The contents of one event; strings are positions."""
 
     name: int
     detail: int
@@ -183,7 +183,7 @@ class SpanFacts(NamedTuple):
 def span_facts(
     name: str, kind: SpanKind, stats: Mapping[str, Any], interner: Interner
 ) -> SpanFacts:
-    """Return what an event of this kind says. Any: stats are numbers and texts."""
+    """Return the contents of an event of this kind. Any: stats are numbers and texts."""
     shown = interner.position(_shown(name, kind))
     if kind is SpanKind.ITERATOR:
         facts = (f"{key}:{stats[key]}" for key in stats if key not in _NOT_DETAILS)
@@ -197,7 +197,7 @@ def span_facts(
 
 
 def driver_call_kind(name: str) -> SpanKind:
-    """Return what a call of the driver or its runtime is for: launch, copy, wait or another."""
+    """Return the purpose of a driver or runtime call: launch, copy, wait or another."""
     if _LAUNCH.match(name):
         return SpanKind.LAUNCH
     if _COPY.match(name):
@@ -206,7 +206,7 @@ def driver_call_kind(name: str) -> SpanKind:
 
 
 def kind_of(name: str, stats: Mapping[str, Any]) -> SpanKind | None:
-    """Return what an event of the host is, by its name and what it says; None for all others."""
+    """Return the kind of a host event, from its name and stats; None for all others."""
     if name.startswith(ITERATOR):
         return SpanKind.ITERATOR
     if _COMPILE.match(name):
@@ -220,7 +220,7 @@ def kind_of(name: str, stats: Mapping[str, Any]) -> SpanKind | None:
 
 
 def has_calls(planes: Iterable[Any]) -> bool:
-    """Say whether any event tells of the call of a tf.function. Any: XPlanes."""
+    """Return whether any event is the call of a tf.function. Any: XPlanes."""
     return any(stat.name == _CALL for plane in planes for stat in plane.stat_metadata.values())
 
 
@@ -238,7 +238,7 @@ def _called(name: str) -> str | None:
 
 
 def _preparing(start_ns: Int64s, duration_ns: Int64s, is_call: Flags) -> Iterator[tuple[int, int]]:
-    """Give the calls that waited for the first run of their function, and until when."""
+    """Yield the calls that waited for the first run of their function, and until when."""
     runs_ns = np.sort(start_ns[~is_call])
     first = np.searchsorted(runs_ns, start_ns, side="left")
     for at in np.flatnonzero(is_call & (first < len(runs_ns))).tolist():
