@@ -25,7 +25,7 @@ _CLIENT = re.compile(r"(?P<device>.+) Compute\Z")
 _TFPROF = re.compile(r"Op (?P<role>execution|scheduling) threads: (?P<device>.+)\Z")
 _PLANE = re.compile(r"/host:CPU\Z|/device:GPU:\d+")
 _NO_OPS = "a timeline in which no box is an op of TensorFlow"
-# After every time that fits.
+# Later than any time that fits.
 _END_NS = 2**63
 _STREAM = re.compile(r"/stream:\d+\Z")
 

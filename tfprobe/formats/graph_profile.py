@@ -220,7 +220,7 @@ class _OpenRecord:
 def graph_nodes(content: bytes) -> list[Node]:
     """Return the nodes of a GraphDef, then those of its functions by their names inside them.
 
-    A function that nothing calls is a copy of one that is called: its nodes share the others' data.
+    A function that nothing calls is a copy of one that is called: its nodes use the same variables.
 
     Raises UnreadableInput if the bytes are not a GraphDef.
     """

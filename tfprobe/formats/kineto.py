@@ -159,7 +159,7 @@ def _row(box: _Box, calls: Mapping[int, _Box], ops: _Ops) -> Iterator[_Row]:
 
 
 def _copy(name: str, size: int) -> tuple[Place, str]:
-    """Return the place of "Memcpy HtoD (Pageable -> Device)", and it in TensorFlow's words."""
+    """Return the place of "Memcpy HtoD (Pageable -> Device)" and its name in TensorFlow."""
     direction, ends = _DIRECTION.search(name), _ENDS.search(name)
     way = f"{direction['from']}{direction['to']}" if direction else ""
     kinds = [_MEMORY.get(ends[at].lower(), "") for at in ("from", "to")] if ends else []

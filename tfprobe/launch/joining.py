@@ -29,7 +29,7 @@ from tfprobe.runs.safe_files import content_of
 OPEN_NS = 10 * 60 * 1_000_000_000
 # The requested settings of a launch take a few hundred bytes; a list of steps may be long.
 _MOST_BYTES = 1 << 24
-# Runs of one name, one after the other.
+# Limit on the runs of one name, from successive jobs.
 _MOST_OF_A_NAME = 1000
 
 

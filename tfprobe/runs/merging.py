@@ -24,7 +24,7 @@ Watch = Callable[[int, int], None]
 
 @contextmanager
 def alone(target: Path) -> Iterator[None]:
-    """Lock a run that is extended, from before `plan` to the end of the merge.
+    """Lock a run that is extended, from before `plan` to the end; waits for other merges into it.
 
     A target that does not exist yet needs no lock.
     """
@@ -39,7 +39,7 @@ def alone(target: Path) -> Iterator[None]:
 
 
 def merge(plan: Plan, watch: Watch) -> None:
-    """Copy. A new run appears whole or not at all; an existing one is extended by whole processes.
+    """Carry out a plan: write a new run as a whole or not at all, or add whole processes to one.
 
     Call `plan` and `merge` within `alone`. `watch(done, all)` gets numbers of bytes.
 

@@ -301,7 +301,7 @@ def _common(values: Int64s | Int32s, first: Int64s, *, others: int = -1) -> Int6
     return np.where(lowest == highest, lowest, others)
 
 
-# Below it a bound of a sum leaves room for that of another part.
+# A sum bounded by this leaves room for another part with the same bound.
 _SMALL = 2**60
 
 

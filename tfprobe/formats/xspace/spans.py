@@ -41,7 +41,7 @@ _CALL = "tf_function_call"
 _PYTHON_OPS = ("PyFunc", "PyFuncStateless", "EagerPyFunc")
 _CALL_OF_FUNCTION = re.compile(r"EagerLocalExecute: (__inference_\w+)\Z")
 _KERNEL_OF_FUNCTION = "EagerKernelExecute"
-# Finding a prepared function takes less than 0.1 ms; anything longer prepares it.
+# A prepared function is found within 0.1 ms; a call that takes longer than this prepares it.
 _PREPARED_NS = 500_000
 # Stats that every iterator has, and that have their own columns or are of no use.
 _NOT_DETAILS = ("id", "parent_id", "group_id", "step_name", "_p", "_c", "_pt", "_ct", "_r")

@@ -23,7 +23,7 @@ from tfprobe.runs.process_folder.events import Event
 from tfprobe.runs.process_folder.steps import StepsFile
 
 _Seen = tuple[int, ...]
-# The position of the size in it.
+# The index of the file size in it.
 _SIZE = 2
 
 

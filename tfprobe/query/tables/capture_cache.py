@@ -223,7 +223,7 @@ def _still_true(
 
 
 def _are_there(found: Kept) -> bool:
-    """Say whether its files are regular files: no pipe, which would never end, and no link."""
+    """Return whether its files are regular: not pipes, which would never end, and not links."""
     return all(safe_files.is_file(_root(found.shard, path), path) for path in found.files.values())
 
 

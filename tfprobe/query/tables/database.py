@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
 
-# Half the memory that a report of a thousand processes may take; the rest is spilled to disk.
+# Half the memory that a report of a thousand processes may take; beyond it DuckDB spills to disk.
 _MEMORY = "1GB"
 
 

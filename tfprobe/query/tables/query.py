@@ -126,7 +126,7 @@ def _begin(tables: TableLoader, query: str) -> QueryResult:
 
 
 def _tried(tables: TableLoader, attempt: Callable[[], T]) -> T:
-    """Retry an attempt until everything it needs has been read and is intact."""
+    """Return the result of an attempt; read missing tables or rewrite damaged files first."""
     import duckdb
 
     may_be_damaged = True
