@@ -395,7 +395,7 @@ class _Stopped(BaseException):
 @contextmanager
 def until_stopped() -> Iterator[None]:
     """End the block quietly at SIGINT or SIGTERM; a second one ends what is being cleaned up."""
-    before = {each: signal.signal(each, _stop) for each in (signal.SIGINT, signal.SIGTERM)}
+    before = {number: signal.signal(number, _stop) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield
     except _Stopped:
@@ -423,6 +423,6 @@ def until_terminated() -> Iterator[None]:
 
 
 def _stop(_number: int, _frame: object) -> NoReturn:
-    for each in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(each, signal.SIG_DFL)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_DFL)
     raise _Stopped

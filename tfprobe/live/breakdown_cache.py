@@ -186,8 +186,8 @@ def _wall_time(folder: ProcessFolder, loops: Sequence[LoopParts]) -> WallTime | 
         profile = noted(folder)
     except UnreadableInput as exc:
         return Missing(str(exc))
-    found = process_account(profile, profile.processes[0], loops)
-    return found if isinstance(found, Missing) else _of_account(found)
+    account = process_account(profile, profile.processes[0], loops)
+    return account if isinstance(account, Missing) else _of_account(account)
 
 
 def _of_account(account: Account) -> WallTime:

@@ -252,13 +252,13 @@ def _index_of(loops: Sequence[Loop], wanted: str) -> int:
     Raises UnreadableInput where the process has none.
     """
     if wanted.isascii() and wanted.isdigit():
-        found = [loop for loop in loops if str(loop.index) == wanted]
+        matching = [loop for loop in loops if str(loop.index) == wanted]
     else:
-        found = [loop for loop in loops if wanted in f"{loop.kind} {loop.name}"]
-    if not found:
+        matching = [loop for loop in loops if wanted in f"{loop.kind} {loop.name}"]
+    if not matching:
         names = ", ".join(f"{loop.index} {loop.kind} {loop.name}" for loop in loops[:10])
         raise UnreadableInput(f"it has no loop {wanted!r}; there are: {names or 'none yet'}")
-    return max(found, key=lambda loop: loop.times.sum_ns).index
+    return max(matching, key=lambda loop: loop.times.sum_ns).index
 
 
 def _manifest(folder: ProcessFolder) -> ProcessManifest | None:

@@ -55,8 +55,8 @@ class Fleet:
         names = self._listing.names(now_s)
         self._meet(() if isinstance(names, Missing) else names)
         looks = [(run, run.look(now_s)) for run in self._runs.values()]
-        found = [(_started_ns(run, look), look) for run, look in looks if look is not None]
-        newest_first = sorted(found, key=lambda each: (each[0], each[1].run.id), reverse=True)
+        started = [(_started_ns(run, look), look) for run, look in looks if look is not None]
+        newest_first = sorted(started, key=lambda each: (each[0], each[1].run.id), reverse=True)
         return FleetSnapshot(
             directory=str(self._directory),
             at_unix_ns=at_unix_ns,
@@ -136,7 +136,7 @@ class WatchedRun:
 
     def _list(self, now_s: float) -> Iterator[Problem]:
         """Find the processes, and the directories that cannot be read."""
-        found: dict[tuple[str, str], WatchedProcess] = {}
+        processes: dict[tuple[str, str], WatchedProcess] = {}
         names = self._listing.names(now_s)
         if isinstance(names, Missing):
             yield Problem(".", names.reason)
@@ -148,8 +148,8 @@ class WatchedRun:
             if isinstance(folders, Missing):
                 yield Problem(host, folders.reason)
                 continue
-            found.update(self._of_host(host, filter(may_hold_processes, folders)))
-        self._processes = found
+            processes.update(self._of_host(host, filter(may_hold_processes, folders)))
+        self._processes = processes
 
     def _host(self, name: str) -> Listing:
         return Listing(self.folder.root / name)
@@ -259,8 +259,8 @@ class _WatchedMachine:
 def _with_programs(
     watched: Sequence[WatchedProcess], looks: Sequence[ProcessSnapshot]
 ) -> tuple[ProcessSnapshot, ...]:
-    known = programs_of([each.entry for each in watched])
-    folders = (each.folder for each in watched)
+    known = programs_of([run.entry for run in watched])
+    folders = (run.folder for run in watched)
     return tuple(
         replace(look, process=with_program(look.process, known[folder.host, folder.name]))
         for look, folder in zip(looks, folders, strict=True)

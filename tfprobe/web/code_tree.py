@@ -137,14 +137,14 @@ def read_source(name: str, *, directory: str = "") -> SourceFile | Missing:
 
 def _read(place: str) -> SourceFile | Missing:
     with os.fdopen(os.open(place, _OPENING | os.O_NOFOLLOW), "rb") as file:
-        found = os.fstat(file.fileno())
+        status = os.fstat(file.fileno())
         # Looked at again: it may have been another one a moment ago.
-        if not stat.S_ISREG(found.st_mode):
+        if not stat.S_ISREG(status.st_mode):
             return Missing("it is no regular file")
         content = file.read(MOST_BYTES + 1)
     if len(content) > MOST_BYTES:
         return Missing(f"it has more than {MOST_BYTES // 1_000_000} MB")
-    return SourceFile(tuple(_text(content).split("\n")), found.st_mtime_ns)
+    return SourceFile(tuple(_text(content).split("\n")), status.st_mtime_ns)
 
 
 def _text(content: bytes) -> str:
@@ -200,9 +200,9 @@ def fold(top: TreeNode, column: int, *, most: int = MOST_PLACES) -> list[TreePla
             for child in shown.children
             if id(child) not in shown_places and _is_used(child, column)
         ]
-        place.children = sorted(kept, key=lambda each: (-_cost(each, column), each.branch.name))
+        place.children = sorted(kept, key=lambda child: (-_cost(child, column), child.branch.name))
         place.smaller = len(left)
-        place.smaller_cost = sum(_cost(each, column) for each in left)
+        place.smaller_cost = sum(_cost(child, column) for child in left)
         waiting.extend((child, len(places)) for child in reversed(place.children))
         places.append(place)
     return places

@@ -197,11 +197,11 @@ def questions(run: OpenRun) -> Iterator[tuple[str, Arguments]]:
         yield name, {}
     further = [_named(name, FURTHER[name](run)) for name in pages if name in FURTHER]
     for row in itertools.zip_longest(*further):
-        yield from (each for each in row if each is not None)
+        yield from (request for request in row if request is not None)
 
 
 def _named(name: str, found: Iterable[Arguments]) -> Iterator[tuple[str, Arguments]]:
-    return ((name, each) for each in itertools.islice(found, MOST_OF_A_PAGE))
+    return ((name, arguments) for arguments in itertools.islice(found, MOST_OF_A_PAGE))
 
 
 def _looks(*ways: Arguments) -> Further:
@@ -270,9 +270,9 @@ def _step(run: OpenRun) -> Iterator[Arguments]:
     for loop in _loops(run):
         document = _answer(run, "steps", {"work": loop})
         longest = [
-            each["step"]
+            slice_row["step"]
             for what in ("slow_steps", "long_gaps")
-            for each in document.get(what, {}).get("longest", [])[:_MOST_ROWS]
+            for slice_row in document.get(what, {}).get("longest", [])[:_MOST_ROWS]
         ]
         sampled = document.get("sampled_steps", [])[: -_MOST_ROWS - 1 : -1]
         for number in dict.fromkeys([*sampled, *longest]):
@@ -315,5 +315,5 @@ FURTHER: Mapping[str, Further] = {
     "timeline": _timeline,
     "timeline-ranks": _timeline_ranks,
     "timeline-slice": step_timeline.further_slices,
-    "transfers": _looks(*({"by": each} for each in BYS)),
+    "transfers": _looks(*({"by": grouping} for grouping in BYS)),
 }

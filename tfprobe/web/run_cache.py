@@ -139,7 +139,7 @@ class RunCache:
         return entry
 
     def _are_too_many(self) -> bool:
-        rows = sum(each.run.row_count for each in self._open.values())
+        rows = sum(opened.run.row_count for opened in self._open.values())
         return len(self._open) > self._most or (
             len(self._open) > _FOR_COMPARING and rows > MOST_ROWS
         )
@@ -169,10 +169,10 @@ class RunCache:
 
 def _identity(root: Path) -> tuple[int, int]:
     try:
-        found = os.stat(root)
+        status = os.stat(root)
     except OSError:
         raise NoAnswer("The run was removed a moment ago.") from None
-    return found.st_dev, found.st_ino
+    return status.st_dev, status.st_ino
 
 
 def run_named(name: str, directory: Path) -> RunFolder | None:

@@ -165,12 +165,12 @@ def _add_epoch_ends(facts: AccountFacts, ledger: Ledger) -> None:
     """Add the ends of epochs, divided like those that were watched."""
     ns = facts.timeline.total_ns(TimelineLayer.EPOCH_END)
     watched = [gap for loop in facts.roles.main for gap in _watched(facts, loop, GapKind.EPOCH_END)]
-    found = shares.gap_shares(watched, has_accelerator=shares.on_device(facts.parts))
+    shares_of_gap = shares.gap_shares(watched, has_accelerator=shares.on_device(facts.parts))
     ends = int((facts.gaps.kind == GapKind.EPOCH_END).sum())
-    if isinstance(found, Missing):
+    if isinstance(shares_of_gap, Missing):
         what = "outside of callbacks: the data set ends, the next iterator begins"
         times = facts.timeline.layers[TimelineLayer.EPOCH_END]
         left_ns = add_lines(facts, ledger, Category.EPOCH_ENDS, times, ns)
         ledger.add(Category.EPOCH_ENDS, Item(what, "", left_ns, times=ends))
     else:
-        _divide_gap(ledger, found, ns, Category.EPOCH_ENDS, times=ends)
+        _divide_gap(ledger, shares_of_gap, ns, Category.EPOCH_ENDS, times=ends)

@@ -207,13 +207,13 @@ def _of_steps(
         traced=traced,
         fed_ns=list(map(step_breakdown.fed_ns, profile.captures, kinds)),
     )
-    found = step_breakdown.divide_steps(steps, part_names(profile.executions))
+    divided = step_breakdown.divide_steps(steps, part_names(profile.executions))
     return tuple(
         (
             _step(capture, step, own, gaps.get(_key(capture)), is_queued=kind in ASYNCHRONOUS),
             step.late_ns,
         )
-        for capture, step, own, kind in zip(profile.captures, found, traced, kinds, strict=True)
+        for capture, step, own, kind in zip(profile.captures, divided, traced, kinds, strict=True)
     )
 
 

@@ -90,10 +90,10 @@ class Diff:
 
         None if no step time changed significantly.
         """
-        found = {loop.cause.kind for loop in self.loops if isinstance(loop.cause, ChangeCause)}
+        kinds = {loop.cause.kind for loop in self.loops if isinstance(loop.cause, ChangeCause)}
         return next(
-            (kind for kind in (CauseKind.PROGRAM, CauseKind.UNKNOWN) if kind in found), None
-        ) or (CauseKind.MACHINE if found else None)
+            (kind for kind in (CauseKind.PROGRAM, CauseKind.UNKNOWN) if kind in kinds), None
+        ) or (CauseKind.MACHINE if kinds else None)
 
     @property
     def changed_steps(self) -> tuple[tuple[LoopDiff, str, Change], ...]:

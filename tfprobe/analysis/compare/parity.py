@@ -73,8 +73,8 @@ def _alike(one: Sequence[str], other: Sequence[str]) -> int:
 
 
 def _all(values: Iterable[str | Missing]) -> str:
-    found = sorted({value for value in values if not isinstance(value, Missing)})
-    return ", ".join(found) or _UNKNOWN
+    distinct = sorted({value for value in values if not isinstance(value, Missing)})
+    return ", ".join(distinct) or _UNKNOWN
 
 
 def _devices(profile: Profile) -> str:

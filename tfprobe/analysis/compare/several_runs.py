@@ -250,10 +250,10 @@ def _row(line: RunLine, profile: Profile | Missing, before: Profile | None) -> T
 
 
 def _goodput_ratio(profile: Profile) -> float | Missing:
-    found = merge_accounts(run_accounts(profile))
-    if isinstance(found, Missing):
-        return found
-    return found.goodput_ratio if found.steps else Missing("no step made progress")
+    account = merge_accounts(run_accounts(profile))
+    if isinstance(account, Missing):
+        return account
+    return account.goodput_ratio if account.steps else Missing("no step made progress")
 
 
 def _median_ns(profile: Profile, loop: Loop) -> float | Missing:

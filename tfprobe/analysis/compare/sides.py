@@ -116,9 +116,9 @@ class Sides:
     @property
     def answer(self) -> SidesAnswer:
         """Return the result over the judged loops: SLOWER if any is."""
-        found = {loop.answer for loop in self.loops if loop.judged}
+        answers = {loop.answer for loop in self.loops if loop.judged}
         order = (SidesAnswer.SLOWER, SidesAnswer.UNKNOWN, SidesAnswer.FASTER, SidesAnswer.NO_CHANGE)
-        return next((answer for answer in order if answer in found), SidesAnswer.UNKNOWN)
+        return next((answer for answer in order if answer in answers), SidesAnswer.UNKNOWN)
 
 
 @dataclass(frozen=True, slots=True)

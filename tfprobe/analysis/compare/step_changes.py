@@ -136,8 +136,8 @@ def part_changes(
         if _mean_ns(one, part) >= LEAST_SHARE_RATIO * wholes_ns[0]
         or _mean_ns(other, part) >= LEAST_SHARE_RATIO * wholes_ns[1]
     ]
-    found = [_change(one, other, part, comparisons=len(parts)) for part in parts]
-    return tuple(sorted(found, key=lambda cost: (not cost.is_significant, -abs(cost.delta_ns))))
+    changes = [_change(one, other, part, comparisons=len(parts)) for part in parts]
+    return tuple(sorted(changes, key=lambda cost: (not cost.is_significant, -abs(cost.delta_ns))))
 
 
 def traced_cycles(all_parts: Sequence[LoopParts], loop: Loop) -> list[StepParts]:

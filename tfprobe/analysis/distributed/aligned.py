@@ -49,8 +49,8 @@ def align(profile: Profile, *, as_recorded: bool = False) -> Aligned:
 
     Activities, gaps and resource samples are not moved: they are drawn for one process at a time.
     """
-    found = synchronization_events.find_events(profile)
-    return aligned(profile, found, clocks(profile.processes, found), as_recorded=as_recorded)
+    events = synchronization_events.find_events(profile)
+    return aligned(profile, events, clocks(profile.processes, events), as_recorded=as_recorded)
 
 
 def aligned(
@@ -79,13 +79,13 @@ def on_reference(by: Clocks, process: Int64s, unix_ns: Int64s) -> Int64s:
     """Return unix times of these processes on the clock of the reference, if that is known."""
     order = np.argsort(process, kind="stable")
     edges = np.searchsorted(process[order], np.arange(len(by.clocks) + 1)).tolist()
-    found = unix_ns.copy()
+    aligned_ns = unix_ns.copy()
     for clock, begin, end in zip(by.clocks, edges, edges[1:], strict=False):
         mine = order[begin:end]
         times = clock.on_reference(unix_ns[mine]) if len(mine) else unix_ns[mine]
         if not isinstance(times, Missing):
-            found[mine] = times
-    return found
+            aligned_ns[mine] = times
+    return aligned_ns
 
 
 def _moved(profile: Profile, by: Clocks) -> Profile:
@@ -122,8 +122,8 @@ class Peers:
 
     def of(self, group: int) -> Int64s:
         """Return the positions of the rows of an event."""
-        found: Int64s = np.flatnonzero(self.group == group)
-        return found
+        places: Int64s = np.flatnonzero(self.group == group)
+        return places
 
 
 def peers(

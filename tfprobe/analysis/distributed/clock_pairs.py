@@ -255,9 +255,9 @@ def _fewest_left_out(bounds: ClockBounds, guess: Line, most_change_ns: float) ->
     """Return the polygon of lines inside the limits. If it is empty, leave out the limits farthest
     from the guess, as few as possible.
     """
-    found = corners(bounds, most_change_ns)
-    if len(found):
-        return found
+    points = corners(bounds, most_change_ns)
+    if len(points):
+        return points
     excess_ns = bounds.excess_ns(guess)
     order = np.argsort(-excess_ns, kind="stable")
     low, high = 1, min(int(_MOST_WRONG_RATIO * len(order)), int(np.count_nonzero(excess_ns)))
@@ -265,10 +265,10 @@ def _fewest_left_out(bounds: ClockBounds, guess: Line, most_change_ns: float) ->
         count = (low + high) // 2
         tried = corners(bounds.only(np.sort(order[count:])), most_change_ns)
         if len(tried):
-            found, high = tried, count - 1
+            points, high = tried, count - 1
         else:
             low = count + 1
-    return found
+    return points
 
 
 def pairs_to_compare(met: MachineEvents) -> Sequence[tuple[int, int]]:
@@ -333,12 +333,12 @@ def corners(bounds: ClockBounds, most_change_ns: float) -> Floats:
     # Relative to the middle, numbers are small enough not to be rounded.
     middle_ns = (high_ns + low_ns) / 2
     moved = ClockBounds(bounds.share, bounds.low_ns - middle_ns, bounds.high_ns - middle_ns)
-    found = np.array([[-far, -far], [far, -far], [far, far], [-far, far]])
+    polygon = np.array([[-far, -far], [far, -far], [far, far], [-far, far]])
     for weight, limit in _half_planes(moved, most_change_ns):
-        found = _cut(found, weight, limit)
-        if not len(found):
+        polygon = _cut(polygon, weight, limit)
+        if not len(polygon):
             break
-    return found + middle_ns
+    return polygon + middle_ns
 
 
 def nearest(polygon: Floats, line: Line) -> Line:

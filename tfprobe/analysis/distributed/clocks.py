@@ -75,12 +75,12 @@ class Clock:
         """Return unix times of the process on the clock of the reference."""
         if isinstance(self.offset_ns, Missing):
             return self.offset_ns
-        found: Int64s = unix_ns - self.offset_ns
+        aligned_ns: Int64s = unix_ns - self.offset_ns
         if not isinstance(self.drift_ppm, Missing):
             farthest_ns = _FARTHEST * self.reach_ns
-            since_ns = np.clip(found - self.at_ns, -farthest_ns, farthest_ns)
-            found = found - np.rint(since_ns * (self.drift_ppm * _PPM)).astype(np.int64)
-        return found
+            since_ns = np.clip(aligned_ns - self.at_ns, -farthest_ns, farthest_ns)
+            aligned_ns = aligned_ns - np.rint(since_ns * (self.drift_ppm * _PPM)).astype(np.int64)
+        return aligned_ns
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,8 +181,8 @@ def _ahead(
         if not isinstance(each, Missing):
             ahead_ns[machine] = sum(each.likely_ns) / 2
     moment_ns = met.moments_ns(ahead_ns)
-    found = [compare_clocks(met, moment_ns, *pair) for pair in pairs]
-    return _settle(found, pairs, root, machines), span_ns(moment_ns)
+    compared = [compare_clocks(met, moment_ns, *pair) for pair in pairs]
+    return _settle(compared, pairs, root, machines), span_ns(moment_ns)
 
 
 def _settle(
@@ -194,16 +194,16 @@ def _settle(
     """Return the offset of each machine: the likely one along the path of pairs with the smallest
     error, within the bounds of all paths.
     """
-    known = _likely_meant([each for each in compared if not isinstance(each, Missing)], machines)
-    found: dict[int, _Ahead | Missing] = {}
+    known = _likely_meant([pair for pair in compared if not isinstance(pair, Missing)], machines)
+    offsets: dict[int, _Ahead | Missing] = {}
     for pair, each in zip(pairs, compared, strict=True):
         if isinstance(each, Missing):
-            found.update(dict.fromkeys(pair, each))
+            offsets.update(dict.fromkeys(pair, each))
     paths = _paths(known, root)
     limits = [_limits(known, root, machines, at) for at in (0, 1)]
     for machine, path in paths.items():
-        found[machine] = _along(path, machine, root, limits)
-    return found
+        offsets[machine] = _along(path, machine, root, limits)
+    return offsets
 
 
 def _likely_meant(pairs: Sequence[ClockPair], machines: int) -> list[ClockPair]:

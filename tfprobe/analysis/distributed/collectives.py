@@ -133,8 +133,8 @@ def _matched(profile: Profile, runs: CollectiveRuns) -> tuple[MatchedRuns, int |
     """Return how executions match those of other ranks, and the largest error of the clocks."""
     rows = profile.executions
     capture = rows.capture[runs.row]
-    process = _of_captures([each.process for each in profile.captures])[capture]
-    step = _of_captures([each.step for each in profile.captures])[capture]
+    process = _of_captures([traced.process for traced in profile.captures])[capture]
+    step = _of_captures([traced.step for traced in profile.captures])[capture]
     group = groups(np.stack((step, rows.name[runs.row].astype(np.int64), runs.nth)))
     return on_one_clock(
         profile.processes, lambda: find_events(profile), group, process, runs.start_ns, runs.end_ns
@@ -155,12 +155,12 @@ def on_one_clock(
     The `events` are those of the same steps, with the same numbers of processes.
     """
     seen = np.unique(process[in_several(group, process)]).tolist()
-    if len({machine_key(processes[each]) for each in seen}) < 2:
+    if len({machine_key(processes[index]) for index in seen}) < 2:
         return MatchedRuns.of(group, process, start_ns, end_ns), None
     group, start_ns, end_ns = group.copy(), start_ns.copy(), end_ns.copy()
-    found = clocks(processes, events())
+    machine_clocks = clocks(processes, events())
     error_ns = 0
-    for clock in (found.clocks[each] for each in seen):
+    for clock in (machine_clocks.clocks[index] for index in seen):
         mine = process == clock.process
         if isinstance(clock.error_ns, Missing):
             # Its times cannot be compared: each of its executions is a group of its own.
@@ -207,7 +207,7 @@ def _kinds(
                 moved_bytes=int(size[both].sum()) if (both == matched).all() else 0,
             )
         )
-    return tuple(sorted(found, key=lambda each: (-each.time_ns, each.op)))
+    return tuple(sorted(found, key=lambda collective: (-collective.time_ns, collective.op)))
 
 
 def _sizes(profile: Profile, runs: CollectiveRuns, origins: Origins) -> Int64s:

@@ -178,7 +178,7 @@ def _rows(
     turns: Mapping[int, Turn],
     times: RankStepTimes | Missing,
 ) -> tuple[RankRow, ...]:
-    late = {each.process: each for each in worst}
+    late = {straggler.process: straggler for straggler in worst}
     cells = {} if isinstance(times, Missing) else _cells(times)
     unknown = Missing("too few steps of it can be compared")
     alone = Missing("it does not synchronize with the processes that are compared")

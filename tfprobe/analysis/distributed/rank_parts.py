@@ -159,25 +159,25 @@ def rank_parts_of(profile: Profile) -> tuple[RankPart, ...]:
 
 def _alone(profile: Profile, process: Process) -> Profile:
     own = tuple(capture for capture in profile.captures if capture.process == process.index)
-    found = profile.only(own)
+    part_profile = profile.only(own)
     return replace(
-        found,
+        part_profile,
         processes=(replace(process, index=0),),
         loops=tuple(
             replace(loop, process=0) for loop in profile.loops if loop.process == process.index
         ),
-        captures=tuple(replace(capture, process=0) for capture in found.captures),
+        captures=tuple(replace(capture, process=0) for capture in part_profile.captures),
     )
 
 
 def _loops_to_compare(loops: Sequence[Loop]) -> list[Loop]:
     """Return the loops that take time; of several of one name, the one that takes most."""
     whole_ns = sum(loop.times.sum_ns for loop in loops)
-    found: dict[tuple[str, str], Loop] = {}
-    for loop in sorted(loops, key=lambda each: each.times.sum_ns):
+    longest: dict[tuple[str, str], Loop] = {}
+    for loop in sorted(loops, key=lambda other: other.times.sum_ns):
         if loop.executed and loop.times.sum_ns >= _LEAST_RATIO * whole_ns:
-            found[loop.kind, loop.name] = loop
-    return list(found.values())[::-1]
+            longest[loop.kind, loop.name] = loop
+    return list(longest.values())[::-1]
 
 
 def _latest(loop: Loop) -> LatestSteps:
@@ -233,7 +233,7 @@ def _served(profile: Profile) -> tuple[Served, ...]:
     rows = profile.executions
     tasks = [task_of(text) if SERVER in text else "" for text in rows.strings.values]
     numbers = {task: at for at, task in enumerate(sorted(set(tasks)))}
-    task = np.array([numbers[each] for each in tasks], dtype=np.int64)[rows.device]
+    task = np.array([numbers[name] for name in tasks], dtype=np.int64)[rows.device]
     loops = np.array([not _waits(text) for text in rows.strings.values], dtype=np.bool_)
     chosen = loops[rows.op_type] & (rows.place == Place.HOST)
     found = []

@@ -38,7 +38,7 @@ class RankSlot:
 
 def rank_slots(processes: Sequence[Process]) -> tuple[RankSlot, ...]:
     """Return the slot of each process, in the order of the processes."""
-    found: dict[int, RankSlot] = {}
+    slots: dict[int, RankSlot] = {}
     latest: dict[tuple[str, int], tuple[int, int]] = {}
     ran: dict[tuple[str, int], str] = {}
     for each in sorted(processes, key=lambda process: (process.started_unix_ns, process.index)):
@@ -52,10 +52,10 @@ def rank_slots(processes: Sequence[Process]) -> tuple[RankSlot, ...]:
                 until_ns = max(until_ns, before[1]) if generation == before[0] else until_ns
                 is_restart = generation > before[0] and ran[row, each.rank] == each.title
             latest[row, each.rank], ran[row, each.rank] = (generation, until_ns), each.title
-        found[each.index] = RankSlot(
+        slots[each.index] = RankSlot(
             each.index, row, role, each.rank, generation, each.group, is_restart
         )
-    return tuple(found[each.index] for each in processes)
+    return tuple(slots[each.index] for each in processes)
 
 
 def end_ns(process: Process) -> int:

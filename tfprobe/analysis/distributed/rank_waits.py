@@ -302,7 +302,7 @@ def servers(parts: Sequence[RankPart], events: SynchronizationEvents) -> Servers
 
 def _imbalance(moved: Sequence[int | Missing]) -> float | Missing:
     # A server without recorded tensors may have exchanged none.
-    known = [0 if isinstance(each, Missing) else each for each in moved]
+    known = [0 if isinstance(amount, Missing) else amount for amount in moved]
     mean = sum(known) / len(known)
     return max(known) / mean if mean else UNSEEN
 
@@ -314,15 +314,15 @@ def _exchanges(events: SynchronizationEvents) -> dict[tuple[str, int], SendExcha
     is_server = np.array([bool(text) for text in of_server], dtype=np.bool_)
     # A Recv of the graph waits for the RecvTensor of the same tensor, which has the size.
     rpcs = np.array([text == "RecvTensor" for text in texts], dtype=np.bool_)[events.op]
-    found: dict[tuple[str, int], SendExchange] = {}
+    exchanges: dict[tuple[str, int], SendExchange] = {}
     for column, pulls in ((events.source, True), (events.target, False)):
         chosen = (events.kind == SynchronizationKind.RECV) & rpcs & is_server[column]
         for at in np.unique(column[chosen]).tolist():
             for process in np.unique(events.process[chosen & (column == at)]).tolist():
                 mine = chosen & (column == at) & (events.process == process)
                 key = of_server[at], process
-                found[key] = _more(found.get(key), process, events, mine, pulls=pulls)
-    return dict(sorted(found.items()))
+                exchanges[key] = _more(exchanges.get(key), process, events, mine, pulls=pulls)
+    return dict(sorted(exchanges.items()))
 
 
 def _more(

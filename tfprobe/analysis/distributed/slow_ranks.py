@@ -190,7 +190,11 @@ def stragglers(
         known = worst.get(straggler.process)
         if known is None or _severity(straggler) > _severity(known):
             worst[straggler.process] = straggler
-    cycle_ns = {each.process: each.excess_ns for each in judged if each.measure == "cycle"}
+    cycle_ns = {
+        judgement.process: judgement.excess_ns
+        for judgement in judged
+        if judgement.measure == "cycle"
+    }
     rows = [_with_waits(worst[process], cycle_ns.get(process)) for process in sorted(worst)]
     slow = sorted((row for row in rows if row.late.is_named), key=_by_excess)
     return tuple(slow), tuple(rows)
@@ -216,7 +220,9 @@ def slow_by_medians(medians_ns: Mapping[int, Sequence[float]]) -> tuple[Straggle
     for row, medians in enumerate(rows.values()):
         times_ns[row, -len(medians) :] = medians
     judged = _judged(list(rows), "", "step", times_ns, _middle(times_ns), {})
-    return tuple(sorted((each for each in judged if each.late.is_named), key=_by_excess))
+    return tuple(
+        sorted((judgement for judgement in judged if judgement.late.is_named), key=_by_excess)
+    )
 
 
 def _severity(straggler: Straggler) -> tuple[bool, float]:

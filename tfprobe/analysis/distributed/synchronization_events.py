@@ -88,7 +88,7 @@ def find_events(profile: Profile) -> SynchronizationEvents:
     runs = collective_runs(profile)
     columns = [_of_collectives(profile, runs, texts), _of_sends(profile, runs, texts)]
     both = {
-        name: np.concatenate([each[name] for each in columns])
+        name: np.concatenate([arrays[name] for arrays in columns])
         for name in SynchronizationEvents.DTYPES
     }
     order = np.lexsort((both["end_ns"], both["start_ns"], both["step"], both["process"]))
@@ -186,14 +186,14 @@ def _of_rows(profile: Profile, at: Int64s, texts: Interner) -> dict[str, Any]:
     capture = profile.executions.capture[at]
     names = {(loop.process, loop.index): f"{loop.kind} {loop.name}" for loop in profile.loops}
     loops = [
-        "" if isinstance(each.loop, Missing) else names.get((each.process, each.loop), "")
-        for each in profile.captures
+        "" if isinstance(traced.loop, Missing) else names.get((traced.process, traced.loop), "")
+        for traced in profile.captures
     ]
     nothing = np.zeros(len(at), dtype=np.int64)
     return {
-        "process": _of_captures([each.process for each in profile.captures])[capture],
+        "process": _of_captures([traced.process for traced in profile.captures])[capture],
         "loop": _of_captures([texts.position(loop) for loop in loops])[capture],
-        "step": _of_captures([each.step for each in profile.captures])[capture],
+        "step": _of_captures([traced.step for traced in profile.captures])[capture],
         "bytes": np.maximum(profile.executions.output_bytes[at], 0),
         "op": _moved(_op(profile.executions, at), profile.executions.strings, texts),
         **dict.fromkeys(("key", "source", "target"), nothing),

@@ -115,18 +115,20 @@ def _judged(item: LoopParts, profile: Profile, limits: InputThresholds) -> LoopI
     ratio = wait_ns / item.cycle_ns if item.cycle_ns else 0.0
     executions = _of(profile.executions, captures)
     windows = {capture.index: _window(capture) for capture in captures}
-    found = sources(item, executions)
+    input_sources = sources(item, executions)
     pipeline = pipeline_use(
         _of(profile.spans, captures),
         executions,
         windows,
         slow_call_ns=limits.slow_call_ns,
-        cycle_wait_ns=sum(source.time_ns for source in found if source.kind is SourceKind.ITERATOR),
+        cycle_wait_ns=sum(
+            source.time_ns for source in input_sources if source.kind is SourceKind.ITERATOR
+        ),
     )
-    queues = [source for source in found if source.kind is SourceKind.QUEUE]
+    queues = [source for source in input_sources if source.kind is SourceKind.QUEUE]
     fillers = _producers(item, profile) if queues else ()
     full_ratio = sum(source.ratio for source in queues if is_full(source, fillers))
-    level = _level(ratio - _handed_over_ratio(found, pipeline) - full_ratio, limits)
+    level = _level(ratio - _handed_over_ratio(input_sources, pipeline) - full_ratio, limits)
     return LoopInput(
         loop=item.loop,
         captures=len(captures),
@@ -135,7 +137,7 @@ def _judged(item: LoopParts, profile: Profile, limits: InputThresholds) -> LoopI
         wait_ns=wait_ns,
         ratio=ratio,
         level=level,
-        sources=found,
+        sources=input_sources,
         pipeline=pipeline,
         producers=fillers,
         fed_bytes=_fed_bytes(captures),
@@ -143,7 +145,9 @@ def _judged(item: LoopParts, profile: Profile, limits: InputThresholds) -> LoopI
         if level is InputLevel.NONE
         else tuple(
             in_names_of(_release(item.loop, profile), remedy)
-            for remedy in remedies(found, pipeline, fillers, waits=_waits(item.loop, profile))
+            for remedy in remedies(
+                input_sources, pipeline, fillers, waits=_waits(item.loop, profile)
+            )
         ),
         is_queue_full=full_ratio > 0,
     )

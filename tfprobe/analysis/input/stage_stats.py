@@ -124,14 +124,15 @@ def pipeline_use(
     `windows` are the steps by capture; `cycle_wait_ns` is how long the mean cycle waits for
     iterators, also between steps.
     """
-    found = pipeline(spans, slow_call_ns=slow_call_ns)
-    if not found.stages:
+    input_pipeline = pipeline(spans, slow_call_ns=slow_call_ns)
+    if not input_pipeline.stages:
         return Missing("the recording holds no call of an iterator of tf.data")
-    timelines = timelines_of(found, spans, executions, windows)
-    shares, active = wait_shares(found, timelines), active_ns(found, timelines)
-    ops = _ops(found, executions)
+    timelines = timelines_of(input_pipeline, spans, executions, windows)
+    shares, active = wait_shares(input_pipeline, timelines), active_ns(input_pipeline, timelines)
+    ops = _ops(input_pipeline, executions)
     uses = tuple(
-        _use(found, at, shares[at], active[at], ops.get(at, ())) for at in range(len(found.stages))
+        _use(input_pipeline, at, shares[at], active[at], ops.get(at, ()))
+        for at in range(len(input_pipeline.stages))
     )
     wait_ns = sum(timeline.waits.length_ns for timeline in timelines)
     is_measured = _seen_ns(uses) >= _TELLING_RATIO * cycle_wait_ns * len(windows)

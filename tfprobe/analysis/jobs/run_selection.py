@@ -183,10 +183,10 @@ def choose_removals(
     ]
     if rules.size_bytes is not None:
         judged = _by_size(judged, rules.size_bytes)
-    chosen = [each for each in judged if each.rules]
+    chosen = [run for run in judged if run.rules]
     return Retention(
-        goes=tuple(each for each in chosen if each.locked is None),
-        locked=tuple(each for each in chosen if each.locked is not None),
+        goes=tuple(run for run in chosen if run.locked is None),
+        locked=tuple(run for run in chosen if run.locked is not None),
     )
 
 
@@ -204,15 +204,15 @@ def _by_number_and_age(
 
 def _by_size(judged: Sequence[Candidate], limit_bytes: int) -> list[Candidate]:
     """Add the rule of size to the oldest runs, until the rest is within the limit."""
-    stays_bytes = sum(_size(each) for each in judged if not _goes(each))
-    found = []
-    for each in reversed(judged):
-        if stays_bytes <= limit_bytes or _goes(each):
-            found.append(each)
+    stays_bytes = sum(_size(run) for run in judged if not _goes(run))
+    selected = []
+    for run in reversed(judged):
+        if stays_bytes <= limit_bytes or _goes(run):
+            selected.append(run)
             continue
-        found.append(replace(each, rules=(*each.rules, SIZE)))
-        stays_bytes -= _size(each) if each.locked is None else 0
-    return found[::-1]
+        selected.append(replace(run, rules=(*run.rules, SIZE)))
+        stays_bytes -= _size(run) if run.locked is None else 0
+    return selected[::-1]
 
 
 def _goes(candidate: Candidate) -> bool:

@@ -294,8 +294,8 @@ def lasting_bytes(
 
 
 def _slots(node: Node) -> int:
-    found = _APPLY.match(node.op)
-    return _SLOTS.get(found["rule"], 0) if found else 0
+    match = _APPLY.match(node.op)
+    return _SLOTS.get(match["rule"], 0) if match else 0
 
 
 def _gradient_bytes(

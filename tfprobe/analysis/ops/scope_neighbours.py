@@ -122,15 +122,15 @@ def _beyond(source: str, after: Mapping[str, list[str]], left_out: Collection[st
     """Return the groups that can be reached from a group only through those left out."""
     seen: set[str] = set()
     waiting = [path for path in after.get(source, ()) if path in left_out]
-    found: set[str] = set()
+    paths: set[str] = set()
     while waiting:
         path = waiting.pop()
         if path in seen:
             continue
         seen.add(path)
         for target in after.get(path, ()):
-            (waiting.append if target in left_out else found.add)(target)
-    return found
+            (waiting.append if target in left_out else paths.add)(target)
+    return paths
 
 
 def _inputs(traced: TracedLoop, ids: Mapping[str, int], at: int, node: Node) -> Iterator[ScopeFlow]:

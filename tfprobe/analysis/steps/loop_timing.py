@@ -89,7 +89,7 @@ def loop_timings(profile: Profile) -> dict[tuple[int, int], LoopTiming]:
 
 def _of_captures(profile: Profile) -> dict[tuple[int, int], LoopTiming]:
     """Return the timing of loops of which only traced steps are known: those of single files."""
-    found: dict[tuple[int, int], LoopTiming] = {}
+    timings: dict[tuple[int, int], LoopTiming] = {}
     for loop in profile.loops:
         key = (loop.process, loop.index)
         took_ns = [
@@ -98,8 +98,8 @@ def _of_captures(profile: Profile) -> dict[tuple[int, int], LoopTiming]:
             if (capture.process, capture.loop) == key
         ]
         if took_ns and not loop.times.count:
-            found[key] = _loop_of(loop, took_ns)
-    return found
+            timings[key] = _loop_of(loop, took_ns)
+    return timings
 
 
 def _loop_of(loop: Loop, took_ns: list[int]) -> LoopTiming:

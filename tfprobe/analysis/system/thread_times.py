@@ -240,22 +240,22 @@ def step_threads(profile: Profile, process: int) -> StepThreads | Missing:
         ),
         key=lambda sample: sample.at_ns,
     )
-    found = thread_times(_after_first_step(resource_samples))
-    if isinstance(found, Missing):
-        return found
-    if found.unmapped:
+    times = thread_times(_after_first_step(resource_samples))
+    if isinstance(times, Missing):
+        return times
+    if times.unmapped:
         return Missing("its Python cannot identify its own threads (3.7 and later can)")
-    python = [group for group in found.groups if group.is_python]
+    python = [group for group in times.groups if group.is_python]
     of_steps = [group for group in python if group.runs_steps]
     if not of_steps:
         return Missing("no resource sample identifies the thread that runs the steps")
-    if isinstance(found.run_delay_ns, Missing):
-        return found.run_delay_ns
+    if isinstance(times.run_delay_ns, Missing):
+        return times.run_delay_ns
     if len(of_steps) != 1 or of_steps[0].name != _FIRST:
         return Missing("its steps run in other threads than the first")
     return StepThreads(
         steps_cores=of_steps[0].cores,
-        delay_ratio=found.run_delay_ns / max(found.watched_ns, 1),
+        delay_ratio=times.run_delay_ns / max(times.watched_ns, 1),
         is_alone=_is_alone(resource_samples),
         others=tuple(_thread(group) for group in python if not group.runs_steps),
     )
@@ -310,7 +310,7 @@ def _thread(group: ThreadGroup) -> PythonThread:
 def foreign_python_line(profile: Profile, process: int) -> str:
     """Return the most frequent line of Python in threads that TensorFlow started: tf.data's."""
     resource_samples = [sample for sample in profile.resource_samples if sample.process == process]
-    found = thread_times(sorted(resource_samples, key=lambda sample: sample.at_ns))
-    guests = () if isinstance(found, Missing) else found.guests
+    times = thread_times(sorted(resource_samples, key=lambda sample: sample.at_ns))
+    guests = () if isinstance(times, Missing) else times.guests
     own = [guest for guest in guests if not is_of_library(guest.file)]
     return f"{own[0].file}:{own[0].line}" if own else ""

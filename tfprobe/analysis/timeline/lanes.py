@@ -45,14 +45,14 @@ def rows(start_ns: Int64s, end_ns: Int64s, *, most: int) -> Int64s:
     # If all are nested, whatever began before and has not ended encloses it.
     began: Int64s = np.cumsum(lasts) - lasts
     ended = np.searchsorted(ends_ns, start_ns, side="right")
-    found: Int64s = np.minimum(began - ended, most)
-    meets = _touching(found, start_ns, end_ns, most)
+    row: Int64s = np.minimum(began - ended, most)
+    meets = _touching(row, start_ns, end_ns, most)
     if meets.any():
         # Only intervals connected with such a pair are placed one by one, which is slow.
         group = np.cumsum(np.append(True, start_ns[1:] >= np.maximum.accumulate(end_ns)[:-1]))
         chosen = np.isin(group, np.unique(group[meets]))
-        found[chosen] = _first_free(start_ns[chosen], end_ns[chosen], most)
-    return found
+        row[chosen] = _first_free(start_ns[chosen], end_ns[chosen], most)
+    return row
 
 
 def _touching(row: Int64s, start_ns: Int64s, end_ns: Int64s, most: int) -> Flags:

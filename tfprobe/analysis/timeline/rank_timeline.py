@@ -101,26 +101,28 @@ def timeline_of_step(
     `slow` are the processes that are slow in the whole run, the slowest first (docs/ranks.md).
     """
     of_step = _events_of_step(together, capture)
-    every = tuple(_rank_step(together, each, of_step) for each in _living(together, capture))
+    every = tuple(_rank_step(together, traced, of_step) for traced in _living(together, capture))
     chosen = _chosen(every, capture, together.profile.processes, slow, most)
     requested = chosen[capture.process]
     zero_ns = min(
-        [each.capture.start_ns for each in chosen.values() if each.is_on_clock],
+        [rank_step.capture.start_ns for rank_step in chosen.values() if rank_step.is_on_clock],
         default=requested.capture.start_ns,
     )
-    by_rank = sorted(chosen.values(), key=lambda each: _order(together.profile.processes, each))
+    by_rank = sorted(
+        chosen.values(), key=lambda rank_step: _order(together.profile.processes, rank_step)
+    )
     return RankTimeline(together, zero_ns, tuple(by_rank), len(every) - len(chosen))
 
 
 def _living(together: Aligned, capture: Capture) -> list[Capture]:
     """Return the captures of the step, without those of processes that ended long before."""
-    found = same_step(together.profile, capture)
+    captures = same_step(together.profile, capture)
     is_known = _is_known(together, capture.process)
     return [
-        each
-        for each in found
-        if not (is_known and _is_known(together, each.process))
-        or abs(each.start_ns - capture.start_ns) <= _FAR_NS
+        other
+        for other in captures
+        if not (is_known and _is_known(together, other.process))
+        or abs(other.start_ns - capture.start_ns) <= _FAR_NS
     ]
 
 
@@ -160,15 +162,22 @@ def _chosen(
     most: int,
 ) -> Mapping[int, RankStep]:
     """Return the ranks that are drawn, by process, each with the first reason for it."""
-    by_last = sorted(every, key=lambda each: -each.last)[:_MOST_LAST]
-    by_time = sorted(every, key=lambda each: -each.capture.duration_ns)[:_MOST_LONGEST]
-    by_process = {each.capture.process: each for each in every}
+    by_last = sorted(every, key=lambda rank_step: -rank_step.last)[:_MOST_LAST]
+    by_time = sorted(every, key=lambda rank_step: -rank_step.capture.duration_ns)[:_MOST_LONGEST]
+    by_process = {rank_step.capture.process: rank_step for rank_step in every}
     wanted = [
-        *((each, REQUESTED) for each in every if each.capture.process == capture.process),
-        *((each, LAST) for each in by_last if each.last),
+        *(
+            (rank_step, REQUESTED)
+            for rank_step in every
+            if rank_step.capture.process == capture.process
+        ),
+        *((rank_step, LAST) for rank_step in by_last if rank_step.last),
         *((by_process[process], SLOW) for process in slow[:_MOST_SLOW] if process in by_process),
-        *((each, LONGEST) for each in by_time if len(every) > most),
-        *((each, FIRST) for each in sorted(every, key=lambda each: _order(processes, each))),
+        *((rank_step, LONGEST) for rank_step in by_time if len(every) > most),
+        *(
+            (rank_step, FIRST)
+            for rank_step in sorted(every, key=lambda rank_step: _order(processes, rank_step))
+        ),
     ]
     found: dict[int, RankStep] = {}
     for each, why in wanted:

@@ -94,10 +94,13 @@ def bands(found: Moments, capture: Capture) -> Iterator[PartBand]:
     """Yield a band for each device, with times from the start of the step."""
     for device, sets in found.by_device.items():
         parts = np.concatenate(
-            [np.full(len(sets[each].start_ns), NUMBER[each.value], np.int8) for each in sets]
+            [
+                np.full(len(sets[category].start_ns), NUMBER[category.value], np.int8)
+                for category in sets
+            ]
         )
-        starts_ns = np.concatenate([each.start_ns for each in sets.values()])
-        ends_ns = np.concatenate([each.end_ns for each in sets.values()])
+        starts_ns = np.concatenate([intervals.start_ns for intervals in sets.values()])
+        ends_ns = np.concatenate([intervals.end_ns for intervals in sets.values()])
         order = np.argsort(starts_ns, kind="stable")
         zero_ns = capture.start_ns
         yield PartBand(device, parts[order], starts_ns[order] - zero_ns, ends_ns[order] - zero_ns)

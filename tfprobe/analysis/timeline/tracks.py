@@ -154,12 +154,12 @@ def step_tracks(profile: Profile, capture: Capture, known: PartNames) -> StepTra
 
 def _joined(found: Sequence[Slices]) -> Slices:
     return Slices(
-        source=np.concatenate([each.source for each in found]),
-        number=np.concatenate([each.number for each in found]),
-        category=np.concatenate([each.category for each in found]),
-        row=np.concatenate([each.row for each in found]),
-        start_ns=np.concatenate([each.start_ns for each in found]),
-        end_ns=np.concatenate([each.end_ns for each in found]),
+        source=np.concatenate([slices.source for slices in found]),
+        number=np.concatenate([slices.number for slices in found]),
+        category=np.concatenate([slices.category for slices in found]),
+        row=np.concatenate([slices.row for slices in found]),
+        start_ns=np.concatenate([slices.start_ns for slices in found]),
+        end_ns=np.concatenate([slices.end_ns for slices in found]),
     )
 
 
@@ -252,8 +252,8 @@ def _group(device: str, *, is_host: bool) -> str:
     detail = f" of {task[1]}" if task and not task[1].endswith("localhost/replica:0/task:0") else ""
     if is_host:
         return f"{HOST}{detail}"
-    found = _DEVICE.search(device)
-    return f"{found[1].upper()}:{found[2]}{detail}" if found else device or "Accelerator"
+    match = _DEVICE.search(device)
+    return f"{match[1].upper()}:{match[2]}{detail}" if match else device or "Accelerator"
 
 
 def _in_order(found: Slices, keys: _Keys, for_later: Flags) -> tuple[Slices, tuple[Track, ...]]:

@@ -133,22 +133,22 @@ def transfers(profile: Profile, origins: Origins, by: By = "op") -> Transfers | 
     if not (rows.place != Place.HOST).any():
         return Missing(_why_none(profile))
     accelerator = accelerators(rows)
-    found = copies(rows, profile.spans)
-    if not len(found.row):
+    bus_copies = copies(rows, profile.spans)
+    if not len(bus_copies.row):
         return Missing("the traced steps copied nothing to, from or within an accelerator")
     compute = (rows.place == Place.ACCELERATOR) & ~is_collective(rows, profile.spans)
-    compute[found.row] = False
-    groups = list(_groups(rows, accelerator, found, compute))
-    hidden_ns = _hidden_ns(rows, found, groups)
-    moves = sorted(set(found.move.tolist()))
-    is_copy = found.move != Move.MEMSET
+    compute[bus_copies.row] = False
+    groups = list(_groups(rows, accelerator, bus_copies, compute))
+    hidden_ns = _hidden_ns(rows, bus_copies, groups)
+    moves = sorted(set(bus_copies.move.tolist()))
+    is_copy = bus_copies.move != Move.MEMSET
     return Transfers(
         steps=len(profile.captures),
         accelerators=_names(rows, accelerator),
-        flows=tuple(_flow(rows, found, groups, Move(move)) for move in moves),
-        causes=_causes(profile, found, hidden_ns, origins, by),
-        sizes=tuple(_sizes(rows, found, is_copy)),
-        copying=_busy(rows, groups, is_copy, found),
+        flows=tuple(_flow(rows, bus_copies, groups, Move(move)) for move in moves),
+        causes=_causes(profile, bus_copies, hidden_ns, origins, by),
+        sizes=tuple(_sizes(rows, bus_copies, is_copy)),
+        copying=_busy(rows, groups, is_copy, bus_copies),
     )
 
 

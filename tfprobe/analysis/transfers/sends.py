@@ -108,7 +108,7 @@ def sends(profile: Profile, origins: Origins) -> tuple[Sends, ...] | Missing:
         sums[2] += int(size.sum())
         sums[3] += int(rows.duration_ns[mine].sum())
     every = [Sends(*key, *sums) for key, sums in found.items()]
-    return tuple(sorted(every, key=lambda each: (-each.time_ns, each.op_type, each.source)))
+    return tuple(sorted(every, key=lambda send: (-send.time_ns, send.op_type, send.source)))
 
 
 def _ends(detail: str, node: Node | None) -> tuple[str, str, int]:

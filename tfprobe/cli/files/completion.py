@@ -20,9 +20,9 @@ def command(shell: str) -> None:
     tfprobe completion fish > ~/.config/fish/completions/tfprobe.fish
     tfprobe completion zsh > ~/.zfunc/_tfprobe
     """
-    found = get_completion_class(shell)
-    if found is None:
+    shell_class = get_completion_class(shell)
+    if shell_class is None:
         raise click.UsageError(f"click has no completion for {shell}.")
     # click's completion script asks the program itself, so it needs no tree of commands here.
-    script = found(click.Command("tfprobe"), {}, "tfprobe", "_TFPROBE_COMPLETE")
+    script = shell_class(click.Command("tfprobe"), {}, "tfprobe", "_TFPROBE_COMPLETE")
     common.show(script.source() + "\n")

@@ -178,11 +178,11 @@ def _facts(plan: _Plan) -> dict[str, Any]:
 def _kept(plan: _Plan) -> list[dict[str, Any]]:
     return [
         {
-            "id": each.run.id,
-            "dir": each.run.directory,
-            "state": each.run.state,
-            "rules": list(each.rules),
-            "why": each.locked,
+            "id": run.run.id,
+            "dir": run.run.directory,
+            "state": run.run.state,
+            "rules": list(run.rules),
+            "why": run.locked,
         }
-        for each in plan.retention.locked
+        for run in plan.retention.locked
     ]

@@ -125,7 +125,7 @@ def command(
     from tfprobe.runs.removal import named_run, remove
 
     place, here = common.output_directory(output), this_machine()
-    folders = tuple(dict.fromkeys(named_run(each, place) for each in run))
+    folders = tuple(dict.fromkeys(named_run(name, place) for name in run))
     entries = [glance(folder, here) for folder in folders]
     _refuse_blocked(entries, here, force=force)
     lines = [measured(entry.line) for entry in entries]
@@ -149,8 +149,8 @@ def _refuse_blocked(entries: list[RunEntry], here: Machine, *, force: bool) -> N
     from tfprobe.runs.removal import boot_users, hold
 
     users, now_ns = boot_users(here.proc), time.time_ns()
-    found = [(entry.folder.id, hold(entry, here, users, now_ns)) for entry in entries]
-    blocked = [(id, why) for id, why in found if why and not (force and why.may_be_forced)]
+    holds = [(entry.folder.id, hold(entry, here, users, now_ns)) for entry in entries]
+    blocked = [(id, why) for id, why in holds if why and not (force and why.may_be_forced)]
     if not blocked:
         return
     may_be_forced = all(why.may_be_forced for _, why in blocked)

@@ -68,8 +68,8 @@ def _answered(profile: GraphProfile, view: str, options: Options) -> tuple[str, 
     if view == "advise":
         advice = advise(profile)
         return advice_text(advice), advice.remarks
-    found = answer(profile, view, options)
-    return found.text, found.remarks
+    document = answer(profile, view, options)
+    return document.text, document.remarks
 
 
 def _parsed(words: Sequence[str]) -> _Request:

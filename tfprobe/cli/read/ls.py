@@ -65,8 +65,8 @@ def command(
         hint = "Record one with `tfprobe run -- COMMAND`."
     runs = tuple(entry.line for entry in list_runs(place, this_machine()))
     now_ns = time.time_ns()
-    found = Filtered(runs, ()) if filters is None else filter_runs(runs, filters, now_ns)
-    shown = found.runs if with_trend else found.runs[:limit]
+    filtered = Filtered(runs, ()) if filters is None else filter_runs(runs, filters, now_ns)
+    shown = filtered.runs if with_trend else filtered.runs[:limit]
     if with_trend and shown:
         show(shown, limit=limit, as_json=as_json)
         return 0
@@ -78,7 +78,7 @@ def command(
     if not runs:
         raise NoAnswer(f"There is no run in {named}.", hint=hint)
     if not shown:
-        raise run_filters.nothing_left(named, len(runs), found)
+        raise run_filters.nothing_left(named, len(runs), filtered)
     from tfprobe.report.text.runs import render_runs
 
     width, colour = common.page_width(), common.page_colour()

@@ -70,9 +70,9 @@ def command(
 def _chosen(steps: str | None) -> tuple[int, int] | None:
     if steps is None:
         return None
-    found = _STEPS.match(steps)
-    first = int(found["first"]) if found else 0
-    last = int(found["last"] or first) if found else -1
+    match = _STEPS.match(steps)
+    first = int(match["first"]) if match else 0
+    last = int(match["last"] or first) if match else -1
     if last < first:
         raise UsageError(
             f"--steps {steps!r} is not a range of steps.", hint="Use A-B, as in --steps 100-200."

@@ -38,13 +38,13 @@ def command(
 
     folder = common.chosen_run(run, output)
     profile = load(folder, this_machine(), rank=rank, with_captures=False)
-    found = process_trees(profile)
+    trees = process_trees(profile)
     default = _LEAST_OF_JSON if as_json else _LEAST_OF_TEXT
     least_ratio = (default if least is None else least) / 100
     if as_json:
-        common.show_json(published(stacks_document(profile.run.id, found, least_ratio)))
+        common.show_json(published(stacks_document(profile.run.id, trees, least_ratio)))
     common.warn_of_problems(profile)
-    if not found:
+    if not trees:
         reasons = [text for stack in profile.stacks for text in stack.refusals]
         hint = "; ".join(reasons) or "Record with `tfprobe run --stacks -- COMMAND`."
         raise NoAnswer(f"Run {profile.run.id} has no stacks.", hint=hint)
@@ -52,7 +52,7 @@ def command(
         from tfprobe.report.text.stacks import render_stacks
 
         text = render_stacks(
-            found,
+            trees,
             by_thread=threads,
             least_ratio=least_ratio,
             width=common.page_width(),

@@ -118,9 +118,9 @@ def _recorded(
     named = ", ".join(map(str, services))
     try:
         with common.progress(f"Recording {named}"), _exchange(shared, draft) as folder:
-            found = recording.record(services, wanted, folder, count_steps=whole_steps)
-        run, folders = directory.keep(draft, found, ["tfprobe", *sys.argv[1:]])
-        return _Made(run, folders, found)
+            recordings = recording.record(services, wanted, folder, count_steps=whole_steps)
+        run, folders = directory.keep(draft, recordings, ["tfprobe", *sys.argv[1:]])
+        return _Made(run, folders, recordings)
     finally:
         directory.discard(draft)
 
@@ -183,7 +183,7 @@ def _steps(each: ServiceRecording) -> str:
 
 
 def _status(found: Sequence[ServiceRecording], wanted: WantedSteps) -> int:
-    fewest = min(found, key=lambda each: each.steps)
+    fewest = min(found, key=lambda recording: recording.steps)
     if wanted.steps is None or fewest.steps >= wanted.steps:
         return 0
     complain(

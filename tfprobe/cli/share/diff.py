@@ -159,11 +159,11 @@ def _compare_pair(a: str, b: str, places: RunPlaces, gate: Gate) -> list[tuple[s
     from tfprobe.analysis.compare.gate import judge
 
     profiles = [recording(name, places) for name in (a, b)]
-    found = diff(*profiles)
-    if isinstance(found, Missing):
-        raise NoAnswer(f"{a} and {b} cannot be compared: {found.reason}.")
+    comparison = diff(*profiles)
+    if isinstance(comparison, Missing):
+        raise NoAnswer(f"{a} and {b} cannot be compared: {comparison.reason}.")
     verdicts = [
-        (on, judge(found, on=on, allowed_ratio=gate.percent / 100, strict=gate.strict))
+        (on, judge(comparison, on=on, allowed_ratio=gate.percent / 100, strict=gate.strict))
         for on in dict.fromkeys(gate.watched)
         if gate.percent is not None
     ]
@@ -171,16 +171,16 @@ def _compare_pair(a: str, b: str, places: RunPlaces, gate: Gate) -> list[tuple[s
         from tfprobe.report.documents.comparison_document import comparison_document
         from tfprobe.report.documents.document import published
 
-        common.show_json(published(comparison_document(found, verdicts)))
+        common.show_json(published(comparison_document(comparison, verdicts)))
     if places.markdown is not None:
         from tfprobe.report.diff.pair import render_diff_markdown
 
-        common.write_file(places.markdown, render_diff_markdown(found, verdicts))
+        common.write_file(places.markdown, render_diff_markdown(comparison, verdicts))
     if not places.as_json and places.markdown is None:
         from tfprobe.report.diff.pair import render_diff
 
         width, colour = common.page_width(), common.page_colour()
-        common.show_page(render_diff(found, verdicts, width=width, colour=colour))
+        common.show_page(render_diff(comparison, verdicts, width=width, colour=colour))
     return verdicts
 
 
@@ -209,7 +209,7 @@ def earlier(run: str, output: str | None, last: int) -> tuple[str, ...]:
 
     folder = common.chosen_run(run, output)
     lines = [entry.line for entry in list_runs(folder.root.parent, this_machine())]
-    line = next((each for each in lines if each.id == folder.id), None)
+    line = next((candidate for candidate in lines if candidate.id == folder.id), None)
     found = () if line is None else earlier_runs(line, lines)
     if not found:
         hint = "Runs of one job have the same name (`tfprobe run --name`), or the same command."
@@ -229,11 +229,11 @@ def compare_sides(
     # Of each run only levels are kept: of a profile of each there might be no room.
     ones = [levels(reference, reference), *_levels(reference, before[1:], places)]
     others = [levels(reference, first_after), *_levels(reference, after[1:], places)]
-    found = sides(reference, first_after, ones, others)
-    if isinstance(found, Missing):
-        raise NoAnswer(f"These recordings cannot be compared: {found.reason}.")
+    compared = sides(reference, first_after, ones, others)
+    if isinstance(compared, Missing):
+        raise NoAnswer(f"These recordings cannot be compared: {compared.reason}.")
     verdicts = [
-        (on, judge_runs(found, on=on, allowed_ratio=gate.percent / 100))
+        (on, judge_runs(compared, on=on, allowed_ratio=gate.percent / 100))
         for on in dict.fromkeys(gate.watched)
         if gate.percent is not None
     ]
@@ -241,16 +241,16 @@ def compare_sides(
         from tfprobe.report.documents.comparison_document import several_runs_document
         from tfprobe.report.documents.document import published
 
-        common.show_json(published(several_runs_document(found, verdicts)))
+        common.show_json(published(several_runs_document(compared, verdicts)))
     if places.markdown is not None:
         from tfprobe.report.diff.runs import render_sides_markdown
 
-        common.write_file(places.markdown, render_sides_markdown(found, verdicts))
+        common.write_file(places.markdown, render_sides_markdown(compared, verdicts))
     if not places.as_json and places.markdown is None:
         from tfprobe.report.diff.runs import render_sides
 
         width, colour = common.page_width(), common.page_colour()
-        common.show_page(render_sides(found, verdicts, width=width, colour=colour))
+        common.show_page(render_sides(compared, verdicts, width=width, colour=colour))
     return verdicts
 
 

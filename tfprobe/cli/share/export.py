@@ -209,9 +209,9 @@ def _chrome(request: _Request) -> Iterator[str]:
     from tfprobe.analysis.distributed.aligned import align
     from tfprobe.export.run_timeline import run_timeline
 
-    found = align(_whole_run(request).profile, as_recorded=request.as_recorded)
-    captures = _captures(request, found.profile)
-    yield from run_timeline(replace(found, profile=found.profile.only(captures)))
+    aligned = align(_whole_run(request).profile, as_recorded=request.as_recorded)
+    captures = _captures(request, aligned.profile)
+    yield from run_timeline(replace(aligned, profile=aligned.profile.only(captures)))
 
 
 def _pprof(request: _Request) -> Iterator[bytes]:
@@ -228,15 +228,15 @@ def _pprof(request: _Request) -> Iterator[bytes]:
         trees, title = _stacks(request)
         yield stacks_pprof(trees, comments=[title])
         return
-    found = _sampled(request)
-    _check_code(found)
+    captures = _sampled(request)
+    _check_code(captures)
     step = _AVERAGE if request.step is None else request.step
-    float_ops = count(found)
-    costs = step_costs(found, step, float_ops)
-    view = code(found, costs, ViewOptions(max_depth=_EVERYTHING, step=step))
-    known = known_columns(found, float_ops)
-    comments = [_title(request, found), describe_coverage(coverage(found, float_ops, step))]
-    yield pprof(found, costs, view, known=known, comments=comments)
+    float_ops = count(captures)
+    costs = step_costs(captures, step, float_ops)
+    view = code(captures, costs, ViewOptions(max_depth=_EVERYTHING, step=step))
+    known = known_columns(captures, float_ops)
+    comments = [_title(request, captures), describe_coverage(coverage(captures, float_ops, step))]
+    yield pprof(captures, costs, view, known=known, comments=comments)
 
 
 def _speedscope(request: _Request) -> Iterator[str]:
@@ -280,11 +280,11 @@ def _stacks(request: _Request) -> tuple[Sequence[ProcessTrees], str]:
     if request.loop or request.step is not None:
         raise UsageError("--by stacks cannot be combined with --loop or --step.")
     run = _whole_run(request).profile
-    found = process_trees(run)
-    if not found:
+    trees = process_trees(run)
+    if not trees:
         hint = "Record with `tfprobe run --stacks -- COMMAND`."
         raise NoAnswer(f"Run {run.run.id} has no stacks.", hint=hint)
-    return found, f"{run.run.id}: {'; '.join(counted(each.stacks) for each in found)}"
+    return trees, f"{run.run.id}: {'; '.join(counted(each.stacks) for each in trees)}"
 
 
 def _profile_proto(request: _Request) -> Iterator[bytes]:

@@ -263,12 +263,14 @@ def _looks(fleet: Fleet, directory: Path) -> Callable[[], FleetSnapshot]:
     """Return what makes a snapshot, and fails if the directory is missing or cannot be read."""
 
     def look() -> FleetSnapshot:
-        found = fleet.look()
+        snapshot = fleet.look()
         if not os.path.isdir(directory):
             raise UnreadableInput(f"{directory} no longer exists.")
-        if found.problems:
-            raise UnreadableInput(f"{found.directory} cannot be read: {found.problems[0].what}.")
-        return found
+        if snapshot.problems:
+            raise UnreadableInput(
+                f"{snapshot.directory} cannot be read: {snapshot.problems[0].what}."
+            )
+        return snapshot
 
     return look
 

@@ -137,16 +137,16 @@ def _data(exposed: Exposed, at_unix_ns: int) -> export.Sum | export.Gauge | expo
 
 
 def _numbers(exposed: Exposed, at_unix_ns: int) -> Iterator[export.NumberDataPoint]:
-    for each in exposed.series:
-        if not isinstance(each.value, Histogram):
-            labels = _labels(exposed.family, each)
-            yield export.NumberDataPoint(labels, each.since_unix_ns, at_unix_ns, each.value)
+    for series in exposed.series:
+        if not isinstance(series.value, Histogram):
+            labels = _labels(exposed.family, series)
+            yield export.NumberDataPoint(labels, series.since_unix_ns, at_unix_ns, series.value)
 
 
 def _histograms(exposed: Exposed, at_unix_ns: int) -> Iterator[export.HistogramDataPoint]:
-    for each in exposed.series:
-        if isinstance(each.value, Histogram):
-            yield _histogram(_labels(exposed.family, each), each.value, each, at_unix_ns)
+    for series in exposed.series:
+        if isinstance(series.value, Histogram):
+            yield _histogram(_labels(exposed.family, series), series.value, series, at_unix_ns)
 
 
 def _histogram(

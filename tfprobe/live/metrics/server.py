@@ -264,7 +264,7 @@ def _metric(exposed: Exposed) -> Metric:
     family = exposed.family
     name = family.name.removesuffix(_SUFFIXES.get(family.kind, ""))
     metric = Metric(name, family.help, family.kind.value, family.unit)
-    metric.samples = [sample for each in exposed.series for sample in _samples(family, each)]
+    metric.samples = [sample for series in exposed.series for sample in _samples(family, series)]
     return metric
 
 

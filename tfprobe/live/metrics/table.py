@@ -100,7 +100,7 @@ def _text(value: object, longest: int = _LONGEST_COMMAND) -> str:
 
 
 def _states(state: str) -> Points:
-    return [((each,), int(each == state)) for each in STATES]
+    return [((word,), int(word == state)) for word in STATES]
 
 
 def _run_info(run: RunSubject) -> Points:
@@ -199,15 +199,15 @@ def _shares_time(process: ProcessSubject) -> float | Missing:
 
 
 def _goodput_ratio(process: ProcessSubject) -> float | Missing:
-    found = process.look.wall_time
-    return found if isinstance(found, Missing) else found.goodput_ratio
+    wall_time = process.look.wall_time
+    return wall_time if isinstance(wall_time, Missing) else wall_time.goodput_ratio
 
 
 def _time_parts(process: ProcessSubject) -> Points:
-    found = process.look.wall_time
-    if isinstance(found, Missing):
+    wall_time = process.look.wall_time
+    if isinstance(wall_time, Missing):
         return
-    for part, time_ns in found.parts_ns:
+    for part, time_ns in wall_time.parts_ns:
         yield (part,), time_ns / NS_PER_S
 
 

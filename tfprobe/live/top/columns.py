@@ -74,7 +74,7 @@ def fit(found: Sequence[ListLine], width: int) -> tuple[Fitted, ...]:
     # The name is there on whatever is called a page.
     least[name.name] = min(least[name.name], max(width, 1))
     chosen, used = [name], least[name.name]
-    for column in sorted(COLUMNS[1:], key=lambda each: each.importance):
+    for column in sorted(COLUMNS[1:], key=lambda candidate: candidate.importance):
         if used + GAP + least[column.name] > width or not _is_known(column, found):
             continue
         chosen.append(column)

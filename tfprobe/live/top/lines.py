@@ -69,12 +69,12 @@ def lines(
     tops = {run.directory: _run_line(run, seen, turned) for run, _ in kept}
     ordered = _ordered([tops[run.directory] for run, _ in kept], order)
     below = {run.directory: shown for run, shown in kept}
-    found: list[ListLine] = []
+    list_lines: list[ListLine] = []
     for line in ordered:
-        found.append(line)
+        list_lines.append(line)
         if line.is_open:
-            found += _process_lines(line, below[line.run.directory], order)
-    return tuple(found)
+            list_lines += _process_lines(line, below[line.run.directory], order)
+    return tuple(list_lines)
 
 
 def command_text(run: RunRow) -> str:

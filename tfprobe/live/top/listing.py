@@ -61,16 +61,16 @@ class Headings(Widget):
     def render_line(self, y: int) -> Strip:  # noqa: ARG002 - textual's signature
         """Draw the one line."""
         parts: list[Segment] = []
-        for each in self._fitted:
-            parts += [Segment(text, Style.parse(style)) for text, style in self._heading(each)]
+        for column in self._fitted:
+            parts += [Segment(text, Style.parse(style)) for text, style in self._heading(column)]
             parts.append(Segment(" " * GAP))
         return Strip(parts).adjust_cell_length(self.size.width)
 
     def on_click(self, event: events.Click) -> None:
         """Order by the column under the pointer."""
-        for each in self._fitted:
-            if each.start <= event.x < each.start + each.width + GAP:
-                self.post_message(self.Clicked(each.column))
+        for column in self._fitted:
+            if column.start <= event.x < column.start + column.width + GAP:
+                self.post_message(self.Clicked(column.column))
 
     def _heading(self, each: Fitted) -> Cell:
         column = each.column
@@ -195,10 +195,10 @@ class RunListing(ScrollView, can_focus=True):
     def _cells(self, at: int) -> tuple[Cell, ...]:
         line = self.lines[at]
         gap: Cell = ((" " * GAP, ""),)
-        found: list[Cell] = []
-        for each in self.fitted:
-            found += [shown(each.column.cell(line, each.width), each), gap]
-        return tuple(found[:-1])
+        cells: list[Cell] = []
+        for column in self.fitted:
+            cells += [shown(column.column.cell(line, column.width), column), gap]
+        return tuple(cells[:-1])
 
     def _lay_out(self) -> None:
         fitted = fit(self.lines, max(self.size.width - _SCROLL_BAR, 1))

@@ -218,7 +218,7 @@ class Overview(LiveScreen):
             facts.append(f"filter {pages.cut(self._wanted, 20)!r}")
         if self._live_only:
             facts.append("live only")
-        if self._ordered_by not in {each.column.name for each in self.query_one(RunListing).fitted}:
+        if self._ordered_by not in {fit.column.name for fit in self.query_one(RunListing).fitted}:
             facts.append(f"by {self._ordered_by}")
         facts.append(self.page.clock())
         return " · ".join(facts)

@@ -132,7 +132,7 @@ def notes(found: Sequence[Noted], width: int) -> RenderableType:
     """Return the log of a process, newest first."""
     if not found:
         return page.paragraph("Nothing was recorded yet.")
-    rows = [(moment(each.at_unix_ns), each.what, each.text) for each in _newest(found)]
+    rows = [(moment(event.at_unix_ns), event.what, event.text) for event in _newest(found)]
     return page.table(_NOTES, rows, width=width)
 
 
@@ -254,7 +254,7 @@ def _loop(loop: LoopRow) -> tuple[str, ...]:
 
 
 def _newest(found: Sequence[Noted]) -> Iterable[Noted]:
-    return sorted(found, key=lambda each: -each.at_unix_ns)
+    return sorted(found, key=lambda event: -event.at_unix_ns)
 
 
 def run_named(run: RunRow) -> str:

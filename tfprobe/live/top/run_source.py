@@ -74,7 +74,7 @@ class LiveSource:
         """Return the findings about a process and about its run as a whole."""
         profile, found = self._advised(key.directory, watch)
         process = _process(key)
-        pids = {each.pid for each in profile.processes if each.folder == process.name}
+        pids = {recorded.pid for recorded in profile.processes if recorded.folder == process.name}
         return [
             finding
             for finding in found.findings
@@ -135,8 +135,11 @@ def _answered(answers: Sequence[ProcessAnswer], steps: int) -> Iterator[str]:
 
 
 def _pids(answers: Sequence[ProcessAnswer], said: RequestAnswer) -> str:
-    found = [answer for answer in answers if answer.answer is said]
-    pids = [each.process if isinstance(each.pid, Missing) else f"pid {each.pid}" for each in found]
+    matching = [answer for answer in answers if answer.answer is said]
+    pids = [
+        answer.process if isinstance(answer.pid, Missing) else f"pid {answer.pid}"
+        for answer in matching
+    ]
     more = len(pids) - MOST_NAMED
     named = ", ".join(pids[:MOST_NAMED])
     return f"{named} and {more} more" if more > 0 else named

@@ -194,7 +194,7 @@ def _costs(
         TextColumn("difference"),
         TextColumn("median"),
     )
-    rows = [_cost(each) for each in shown[:SHOWN_COSTS]]
+    rows = [_cost(cost) for cost in shown[:SHOWN_COSTS]]
     yield page.table(columns, rows, width=width)
     if len(shown) > SHOWN_COSTS:
         yield page.paragraph(f"and {len(shown) - SHOWN_COSTS} more; --json has them")
@@ -233,7 +233,7 @@ def _memory(found: Sequence[MemoryChange] | Missing, width: int) -> Iterator[Ren
     if isinstance(found, Missing):
         return
     yield page.blank()
-    changed = [each for each in found if abs(each.ratio) >= _LEAST_MEMORY_RATIO]
+    changed = [memory for memory in found if abs(memory.ratio) >= _LEAST_MEMORY_RATIO]
     if not changed:
         yield page.paragraph("Memory: no change of 2 % or more.", indent=0)
         return
@@ -245,12 +245,12 @@ def _memory(found: Sequence[MemoryChange] | Missing, width: int) -> Iterator[Ren
     )
     rows = [
         (
-            each.of,
-            numbers.size(each.before_bytes),
-            numbers.size(each.after_bytes),
-            signed_percent(each.ratio),
+            memory.of,
+            numbers.size(memory.before_bytes),
+            numbers.size(memory.after_bytes),
+            signed_percent(memory.ratio),
         )
-        for each in changed
+        for memory in changed
     ]
     yield page.table(columns, rows, width=width)
 
@@ -320,13 +320,13 @@ def _costs_markdown(what: str, changes: Sequence[CostChange]) -> Iterator[str]:
     yield ""
     rows = [
         (
-            each.name,
-            numbers.NOTHING if each.before_ns is None else numbers.duration(each.before_ns),
-            numbers.NOTHING if each.after_ns is None else numbers.duration(each.after_ns),
-            signed_percent(each.change.ratio)
-            if isinstance(each.change, Change)
-            else each.change.reason,
+            cost.name,
+            numbers.NOTHING if cost.before_ns is None else numbers.duration(cost.before_ns),
+            numbers.NOTHING if cost.after_ns is None else numbers.duration(cost.after_ns),
+            signed_percent(cost.change.ratio)
+            if isinstance(cost.change, Change)
+            else cost.change.reason,
         )
-        for each in shown[:SHOWN_MARKDOWN_COSTS]
+        for cost in shown[:SHOWN_MARKDOWN_COSTS]
     ]
     yield from table((what, "A", "B", "change"), rows, texts=1)

@@ -168,7 +168,7 @@ def merge_report(run: Run, parts: Sequence[ReportPart], rest: ProcessFacts) -> R
     """Return one report of a run, whose processes are those of the parts, in this order."""
     reports = [process for part in parts for process in part.processes]
     placed = [replace(report.process, index=at) for at, report in enumerate(reports)]
-    used = (each for part in parts for each in part.hardware)
+    used = (machine for part in parts for machine in part.hardware)
     silences = tuple(text for part in parts for text in part.silences)
     of_run = tuple(problem for problem in rest.problems if problem.where in _RUN)
     of_hosts = tuple(problem for problem in rest.problems if problem.where not in _RUN)

@@ -97,11 +97,11 @@ def _of(tree: CallTree, least_ratio: float) -> list[StackCall]:
 
 
 def _call(call: StackCall, whole_ns: int, least_ratio: float) -> Document:
-    shown = [each for each in call.calls if each.total_ns >= least_ratio * whole_ns]
+    shown = [child for child in call.calls if child.total_ns >= least_ratio * whole_ns]
     return {
         **_frame(call.frame),
         "ns": call.total_ns,
         "self_ns": call.self_ns,
         "ratio": call.total_ns / whole_ns,
-        "calls": [_call(each, whole_ns, least_ratio) for each in shown],
+        "calls": [_call(child, whole_ns, least_ratio) for child in shown],
     }

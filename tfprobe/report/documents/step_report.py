@@ -166,7 +166,7 @@ def outliers_document(found: Outliers | Missing) -> Document:
             }
             for period in found.periods
         ],
-        "longest": [outlier_document(each) for each in found.found[:SHOWN_OUTLIERS]],
+        "longest": [outlier_document(outlier) for outlier in found.found[:SHOWN_OUTLIERS]],
     }
 
 

@@ -54,15 +54,15 @@ def _heading(
 
 def _widths(lines: Sequence[Sequence[str]], are_numbers: Sequence[bool], width: int) -> list[int]:
     """Return the width of each column: texts give way, the widest first; numbers never do."""
-    found = [max(map(cell_len, column)) for column in zip(*lines, strict=True)]
+    widths = [max(map(cell_len, column)) for column in zip(*lines, strict=True)]
     texts = [at for at, is_number in enumerate(are_numbers) if not is_number]
     for at in texts:
-        found[at] = min(found[at], max(width, page.NARROWEST_TEXT))
-    excess = sum(found) + len(_GAP) * (len(found) - 1) - width
-    while excess > 0 and max((found[at] for at in texts), default=0) > page.NARROWEST_TEXT:
-        found[max(texts, key=lambda at: found[at])] -= 1
+        widths[at] = min(widths[at], max(width, page.NARROWEST_TEXT))
+    excess = sum(widths) + len(_GAP) * (len(widths) - 1) - width
+    while excess > 0 and max((widths[at] for at in texts), default=0) > page.NARROWEST_TEXT:
+        widths[max(texts, key=lambda at: widths[at])] -= 1
         excess -= 1
-    return found
+    return widths
 
 
 def _line(cells: Sequence[str], widths: Sequence[int], are_numbers: Sequence[bool]) -> str:

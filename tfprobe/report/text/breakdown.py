@@ -68,13 +68,15 @@ def title(item: LoopParts, processes: Sequence[Process] = ()) -> str:
 
 def answer(shares: Mapping[Part, float]) -> str:
     """Return what most of a cycle is spent on, and what comes next, in one sentence."""
-    found = bottleneck(shares).shares
-    if not found:
+    largest = bottleneck(shares).shares
+    if not largest:
         return "The traced steps took no time."
-    bound, share = found[0]
+    bound, share = largest[0]
     text = f"{numbers.percent(share)} of the time it {DOES[bound]}"
     others = [
-        f"{numbers.percent(share)} it {DOES[bound]}" for bound, share in found[1:3] if share >= 0.01
+        f"{numbers.percent(share)} it {DOES[bound]}"
+        for bound, share in largest[1:3]
+        if share >= 0.01
     ]
     return "; ".join([text, *others]) + "."
 

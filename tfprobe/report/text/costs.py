@@ -193,8 +193,8 @@ def _share(part: int, whole: int) -> str:
 
 
 def _devices(sampled: TracedLoop, line: _Line) -> str:
-    found = {each for at in line.members for each in (sampled.devices[at] or "").split("|")}
-    return " ".join(sorted(each.rpartition("device:")[2] for each in found if each))
+    devices = {each for at in line.members for each in (sampled.devices[at] or "").split("|")}
+    return " ".join(sorted(each.rpartition("device:")[2] for each in devices if each))
 
 
 def _types(sampled: TracedLoop, line: _Line) -> str:

@@ -295,7 +295,7 @@ def group_cells(item: LoopGroup) -> list[str]:
     if isinstance(item.mean_ns, Missing):
         return [*head, *[numbers.NOTHING] * 3]
     extent = (item.mean_ns.least, item.mean_ns.median, item.mean_ns.most)
-    return [*head, *(numbers.duration(each) for each in extent)]
+    return [*head, *(numbers.duration(duration_ns) for duration_ns in extent)]
 
 
 def remarks(item: ProcessGroups) -> Iterator[str]:

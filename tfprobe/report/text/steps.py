@@ -43,7 +43,7 @@ _TIMES = (
     TextColumn("total"),
     TextColumn("of it", may_go=True),
 )
-_SHOWN_QUANTILES = tuple(QUANTILES.index(each) for each in (0.05, 0.50, 0.95, 0.99))
+_SHOWN_QUANTILES = tuple(QUANTILES.index(quantile) for quantile in (0.05, 0.50, 0.95, 0.99))
 
 
 def render_steps(report: StepsReport, *, width: int, colour: bool) -> str:
@@ -116,8 +116,8 @@ def _left_out(found: Distribution | Missing) -> str:
 
 
 def _all_ns(each: LoopStepReport) -> int:
-    found = (each.steps, each.gaps)
-    return sum(times.total_ns for times in found if isinstance(times, Distribution))
+    distributions = (each.steps, each.gaps)
+    return sum(times.total_ns for times in distributions if isinstance(times, Distribution))
 
 
 def _times(label: str, found: Distribution, all_ns: int) -> list[str]:
@@ -276,8 +276,11 @@ def phase_parts(lives: Lives, width: int) -> Iterator[RenderableType]:
         reasons = sorted({found.reason for _, found in lives if isinstance(found, Missing)})
         yield page.paragraph(f"no phases: {'; '.join(reasons)}", indent=0)
         return
-    start_ns, end_ns = min(each.start_ns for each in known), max(each.end_ns for each in known)
-    names = [phase_name(each.process) for each in known]
+    start_ns, end_ns = (
+        min(life.start_ns for life in known),
+        max(life.end_ns for life in known),
+    )
+    names = [phase_name(life.process) for life in known]
     label = "" if len(known) == 1 else " " * (max(map(len, names[:SHOWN_PROCESSES])) + 2)
     yield page.heading(f"Phases of {numbers.duration(end_ns - start_ns)}")
     wide = min(max(width - 2 - len(label), 20), _WIDEST_STRIP)
@@ -287,7 +290,7 @@ def phase_parts(lives: Lives, width: int) -> Iterator[RenderableType]:
     if len(known) > SHOWN_PROCESSES:
         yield page.paragraph(f"and {len(known) - SHOWN_PROCESSES} more; --json has them")
     yield from _totals(known[:SHOWN_PROCESSES], names, width)
-    if not any(each.knows_import for each in known):
+    if not any(life.knows_import for life in known):
         yield page.paragraph(
             "The time of the TensorFlow import is unknown: set-up is part of start-up."
         )

@@ -130,7 +130,7 @@ def _runtime(item: Runtime | Missing, width: int) -> Iterator[RenderableType]:
 def _call(calls: RuntimeCalls) -> tuple[str, ...]:
     times_ns = (calls.total_ns, calls.mean_ns, calls.max_ns)
     kind = calls.kind.name.lower().replace("_", " ")
-    shown = [numbers.duration(each) for each in times_ns]
+    shown = [numbers.duration(time_ns) for time_ns in times_ns]
     return (calls.name, kind, numbers.plain(calls.count_per_step), *shown)
 
 

@@ -38,11 +38,11 @@ def document(run: OpenRun, question: Params) -> Document:
     if run.sibling is None:
         raise NoAnswer("This file holds one run alone: compare runs with `tfprobe ui`.")
     other = run.sibling(other_id).profile
-    found = diff(profile, other)
+    comparison = diff(profile, other)
     head = {"a": _run(profile.run), "b": _run(other.run), "can_open": can_open}
-    if isinstance(found, Missing):
-        return head | {"missing": shortened(found.reason)}
-    return _diff(found) | head
+    if isinstance(comparison, Missing):
+        return head | {"missing": shortened(comparison.reason)}
+    return _diff(comparison) | head
 
 
 def _diff(found: Diff) -> Document:

@@ -45,9 +45,9 @@ def _document(run: OpenRun) -> Document:
 def _main_loop(run: OpenRun) -> tuple[TracedLoop, ...]:
     """Return the sampled work with most time, with its graph and code map; none if none was."""
     for loop in run.loops():
-        found = run.sampled(loop)
-        if isinstance(found, TracedLoop):
-            return (found,)
+        sampled_loop = run.sampled(loop)
+        if isinstance(sampled_loop, TracedLoop):
+            return (sampled_loop,)
     return ()
 
 

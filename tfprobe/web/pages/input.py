@@ -39,11 +39,13 @@ def document(run: OpenRun, question: Params) -> Document:
     """
     loop = run.loop(question)
     judged = run.made("inputs", lambda: judge(run.profile))
-    item = next((each for each in judged if each.loop == loop), None)
+    item = next((judged_input for judged_input in judged if judged_input.loop == loop), None)
     head = {
         **chosen_document(run, loop),
         "judged": [
-            _other(run, each) for each in judged[:MOST_LOOPS] if isinstance(each.loop, Loop)
+            _other(run, judged_input)
+            for judged_input in judged[:MOST_LOOPS]
+            if isinstance(judged_input.loop, Loop)
         ],
     }
     if item is None:

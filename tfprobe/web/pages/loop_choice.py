@@ -31,8 +31,8 @@ def alike(run: OpenRun, loop: Loop) -> Alike | Missing:
 
 def _alike(run: OpenRun, loop: Loop) -> Alike | Missing:
     same = loops_alike(run, loop)
-    found = [run.sampled(each, with_shapes=True) for each in same]
-    traced = tuple(each for each in found if not isinstance(each, Missing) and each.captures)
+    answers = [run.sampled(each, with_shapes=True) for each in same]
+    traced = tuple(each for each in answers if not isinstance(each, Missing) and each.captures)
     if not traced:
         return Missing("no step of this loop was traced")
     captures = tuple(

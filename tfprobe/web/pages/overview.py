@@ -154,13 +154,13 @@ def _overhead(processes: Sequence[ProcessReport]) -> Document:
 
 
 def _hardware(profile: Profile) -> Document:
-    found = hardware.hardware(profile)
-    sampled = [process for process in found.processes if isinstance(process, ProcessHardware)]
-    reasons = [process.reason for process in found.processes if isinstance(process, Missing)]
-    devices = found.devices
+    report = hardware.hardware(profile)
+    sampled = [process for process in report.processes if isinstance(process, ProcessHardware)]
+    reasons = [process.reason for process in report.processes if isinstance(process, Missing)]
+    devices = report.devices
     shown = () if isinstance(devices, Missing) else devices[:_MOST_DEVICES]
     return {
-        "processes": [_machine(each) for each in sampled[:_MOST_PROCESSES]],
+        "processes": [_machine(machine) for machine in sampled[:_MOST_PROCESSES]],
         "processes_missing": None if sampled else next(iter(reasons), "no process was recorded"),
         "devices": [_device(each) for each in shown],
         "devices_missing": devices.reason if isinstance(devices, Missing) else None,
@@ -198,13 +198,13 @@ _COMMAND_CHARACTERS = 2_000
 
 def header_document(run: OpenRun, question: Params) -> dict[str, Any]:  # noqa: ARG001 - all have these
     """Return it, made of what needs no capture. Any: see docs/web.md."""
-    found = run.early.profile.run
+    recorded_run = run.early.profile.run
     return {
-        "id": found.id,
-        "command": command_line(found),
-        "state": found.state,
-        "is_live": found.is_live,
-        "started": None if isinstance(found.started, Missing) else found.started,
+        "id": recorded_run.id,
+        "command": command_line(recorded_run),
+        "state": recorded_run.state,
+        "is_live": recorded_run.is_live,
+        "started": None if isinstance(recorded_run.started, Missing) else recorded_run.started,
         "processes": len(run.early.profile.processes),
         "works": loops_document(run.early),
     }

@@ -28,18 +28,18 @@ def document(run: OpenRun, question: Params) -> Document:
     loop = run.loop(question)
     place = run.place(loop)
     cycles = run.made("cycles", lambda: parts_by_loop(run.profile))
-    found = next((cycle for cycle in cycles if cycle.loop is loop), None)
-    if found is None:
+    cycle_of_loop = next((cycle for cycle in cycles if cycle.loop is loop), None)
+    if cycle_of_loop is None:
         return {"work": place, "missing": "no step of this loop was traced", "steps": []}
     wanted = question.whole("step", default=-1, least=0)
     if wanted >= 0:
-        return {"work": place, "step": _wanted(found, wanted)}
+        return {"work": place, "step": _wanted(cycle_of_loop, wanted)}
     return {
         "work": place,
         "labels": {part.value: label for part, label in LABELS.items()},
-        "mean": _mean(found),
-        "recorded": len(found.steps),
-        "steps": [_step(step) for step in found.steps[:MOST_STEPS]],
+        "mean": _mean(cycle_of_loop),
+        "recorded": len(cycle_of_loop.steps),
+        "steps": [_step(step) for step in cycle_of_loop.steps[:MOST_STEPS]],
     }
 
 
@@ -106,7 +106,9 @@ def _step(found: StepParts) -> Document:
 
 
 def _wanted(found: LoopParts, number: int) -> Document:
-    step = next((each for each in found.steps if each.capture.step == number), None)
+    step = next(
+        (step_parts for step_parts in found.steps if step_parts.capture.step == number), None
+    )
     if step is None:
         raise NoAnswer(f"Step {number:,} was not recorded: what it was spent on is not known.")
     return _step(step)

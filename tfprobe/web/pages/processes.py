@@ -92,7 +92,7 @@ def _weight(loops: Sequence[Loop]) -> tuple[bool, int]:
 def _groups(profile: Profile) -> list[Document]:
     """Return the loops that several processes have, those with most time first."""
     place = {(loop.process, loop.index): at for at, loop in enumerate(profile.loops)}
-    several = [each for each in _by_name(profile).values() if _weight(each)[0]]
+    several = [group for group in _by_name(profile).values() if _weight(group)[0]]
     return [
         {
             "work": place[loops[0].process, loops[0].index],
@@ -202,20 +202,20 @@ def _ranks(profile: Profile, group: Sequence[Loop], measure: Measure) -> Documen
     # Hosts stand in the order of their names, by which node10 comes before node2.
     ordered = sorted(of_process.values(), key=lambda each: _order(profile.processes[each.process]))
     head = {"kind": kind, "name": name, "measure": measure, "measures": list(MEASURES)}
-    found = rank_steps.compare_steps(ordered, measure)
-    if isinstance(found, Missing):
-        return {**head, "lanes": [], "left_out": 0, "missing": found.reason}
+    comparison = rank_steps.compare_steps(ordered, measure)
+    if isinstance(comparison, Missing):
+        return {**head, "lanes": [], "left_out": 0, "missing": comparison.reason}
     place = {(loop.process, loop.index): at for at, loop in enumerate(profile.loops)}
     return {
         **head,
-        **_ranks_document(found),
+        **_ranks_document(comparison),
         "lanes": [
             {
                 **process_document(profile.processes[lane.process]),
                 "work": place[lane.process, of_process[lane.process].index],
                 **_lane(lane),
             }
-            for lane in found.lanes
+            for lane in comparison.lanes
         ],
         "missing": None,
     }
@@ -252,11 +252,11 @@ def _lane(lane: Lane) -> Document:
 
 
 def _lives(profile: Profile) -> tuple[int | None, list[Document]]:
-    found = process_timeline.process_timelines(profile)
-    if not found:
+    timelines = process_timeline.process_timelines(profile)
+    if not timelines:
         return None, []
-    start_ns = min(each.start_ns for each in found)
-    return start_ns, [_life(each, start_ns) for each in found]
+    start_ns = min(life.start_ns for life in timelines)
+    return start_ns, [_life(life, start_ns) for life in timelines]
 
 
 def _life(life: ProcessTimeline, first_ns: int) -> Document:

@@ -48,7 +48,9 @@ def hardware_document(run: Reading, question: Params, first_ns: int) -> Document
 def _hardware_of(run: Reading, host: str, hosts: Sequence[str], first_ns: int) -> Document:
     used = used_of(run)
     sampled = [process for process in used.processes if not isinstance(process, Missing)]
-    mine = [each for each in sampled if host in ("", each.process.host)]
+    mine = [
+        sampled_process for sampled_process in sampled if host in ("", sampled_process.process.host)
+    ]
     every = () if isinstance(used.devices, Missing) else used.devices
     devices = [each for each in every if host in ("", each.host)]
     missing = {}
@@ -62,7 +64,12 @@ def _hardware_of(run: Reading, host: str, hosts: Sequence[str], first_ns: int) -
         "hosts": list(hosts[:MOST_HOSTS]),
         "processes": {
             name: _lines(
-                [(_of_process(each), getattr(each, name)) for each in mine], first_ns, most=True
+                [
+                    (_of_process(sampled_process), getattr(sampled_process, name))
+                    for sampled_process in mine
+                ],
+                first_ns,
+                most=True,
             )
             for name in ("cores_busy", "resident_bytes")
         },
@@ -76,7 +83,7 @@ def _hardware_of(run: Reading, host: str, hosts: Sequence[str], first_ns: int) -
             )
             for name in ("utilization_ratio", "memory_used_bytes", "power_watts")
         },
-        "samples": sum(each.samples for each in mine),
+        "samples": sum(sampled_process.samples for sampled_process in mine),
         "missing": missing,
     }
 
@@ -100,7 +107,7 @@ def _lines(
     chosen = [known_curves[at] for at in sorted(by_mean[:MOST_LINES])]
     at_ns, values = on_one_axis([_measured(curve) for _, curve in chosen])
     return {
-        "at_ns": [each - first_ns for each in at_ns],
+        "at_ns": [moment_ns - first_ns for moment_ns in at_ns],
         "lines": [
             {**about, **_about(curve), "values": line}
             for (about, curve), line in zip(chosen, values, strict=True)
@@ -180,19 +187,19 @@ def on_one_axis(
     A moment is the end of a part of the time; the amount is the most in that part, and where
     nothing was measured in it the one before. Nothing of one alone is joined if it needs not be.
     """
-    measured = [each for each in every if len(each.at_ns)]
+    measured = [series for series in every if len(series.at_ns)]
     if not measured:
         return [], [[] for _ in every]
-    whole: Int64s = np.unique(np.concatenate([each.at_ns for each in measured]))
+    whole: Int64s = np.unique(np.concatenate([series.at_ns for series in measured]))
     parts = min(len(whole), max(most, 1))
     if len(measured) > 1:
         # As many as the one with most: moments of others are hardly ever the very same.
-        parts = min(parts, max(len(each.at_ns) for each in measured))
+        parts = min(parts, max(len(series.at_ns) for series in measured))
     if parts == len(whole):
-        ends = np.unique(np.concatenate([whole, *(_silent_ns(each) for each in measured)]))
+        ends = np.unique(np.concatenate([whole, *(_silent_ns(series) for series in measured)]))
     else:
         ends = whole[0] + (np.arange(1, parts + 1) * (whole[-1] - whole[0])) // parts
-    return ends.tolist(), [_at(each, ends) for each in every]
+    return ends.tolist(), [_at(series, ends) for series in every]
 
 
 def _at(each: Measured, ends: Int64s) -> list[float | None]:

@@ -25,16 +25,16 @@ def document(run: OpenRun, question: Params) -> Document:
 
     A tree lacks calls of less than LEAST_RATIO of it.
     """
-    found = run.made("stacks", lambda: process_trees(run.profile))
+    trees = run.made("stacks", lambda: process_trees(run.profile))
     at = question.whole("process", default=0)
-    if at and at >= len(found):
-        raise UsageError(f"There is no process {at:,}; {len(found):,} were sampled.")
+    if at and at >= len(trees):
+        raise UsageError(f"There is no process {at:,}; {len(trees):,} were sampled.")
     return {
-        "processes": [_head(each) for each in found[:MOST_PROCESSES]],
+        "processes": [_head(sampled) for sampled in trees[:MOST_PROCESSES]],
         "process": at,
-        "parts": list(_parts(found[at])) if found else [],
+        "parts": list(_parts(trees[at])) if trees else [],
         "refusals": _refusals(run.profile.stacks),
-        "missing": None if found else "it was recorded without `tfprobe run --stacks`",
+        "missing": None if trees else "it was recorded without `tfprobe run --stacks`",
     }
 
 
@@ -78,12 +78,12 @@ def _tree(tree: CallTree) -> Document:
 
 
 def _call(call: StackCall, least_ns: float, depth: int) -> Document:
-    below = [each for each in call.calls if each.total_ns >= least_ns and depth < MOST_DEPTH]
+    below = [child for child in call.calls if child.total_ns >= least_ns and depth < MOST_DEPTH]
     return {
         "function": call.frame.function,
         "file": call.frame.file,
         "line": call.frame.line,
         "total_ns": call.total_ns,
         "self_ns": call.self_ns,
-        "calls": [_call(each, least_ns, depth + 1) for each in below],
+        "calls": [_call(child, least_ns, depth + 1) for child in below],
     }

@@ -156,7 +156,7 @@ def _bars(found: Distribution) -> list[list[float]]:
     ends = [bucket_of(np.array([bar.low_ns], dtype=np.int64)) for bar in found.bars]
     if not ends:
         return []
-    bounds = (bucket_bounds_ns(each) for each in range(int(ends[0][0]), int(ends[-1][0]) + 1))
+    bounds = (bucket_bounds_ns(bucket) for bucket in range(int(ends[0][0]), int(ends[-1][0]) + 1))
     return [[low, high, counts.get(low, 0)] for low, high in bounds]
 
 

@@ -25,7 +25,7 @@ def document(run: OpenRun, question: Params) -> Document:
     """Return what the loop of `work=` moves, in all of its processes: the document of `tfprobe
     transfers`, cut to what a page has room for; copies count by `by=`.
     """
-    by = next(each for each in BYS if each == question.one_of("by", BYS, default="op"))
+    by = next(grouping for grouping in BYS if grouping == question.one_of("by", BYS, default="op"))
     loop = run.loop(question)
     found = alike(run, loop)
     head = {**chosen_document(run, loop), "by": by, "bys": list(BYS)}

@@ -72,7 +72,7 @@ class Guard:
     def _is_known(self, scope: Scope, host: str) -> bool:
         name = cookie_name(host)
         given = [cookie_parser(text) for text in headers_of(b"cookie", scope["headers"])]
-        return any(self._keys.is_cookie(each.get(name, "")) for each in given)
+        return any(self._keys.is_cookie(cookies.get(name, "")) for cookies in given)
 
     async def _exchanged(self, request: Request) -> Response:
         try:
@@ -136,8 +136,8 @@ class Keys:
 
     def opens(self, token: str) -> bool:
         """Say whether a token is one of ours; one that serves once has served then."""
-        served = [each for each in self._once if _are_equal(each, token)]
-        self._once = [each for each in self._once if each not in served]
+        served = [issued for issued in self._once if _are_equal(issued, token)]
+        self._once = [issued for issued in self._once if issued not in served]
         return bool(served) or _are_equal(self.token, token)
 
     def is_cookie(self, value: str) -> bool:

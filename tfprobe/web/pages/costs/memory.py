@@ -86,8 +86,12 @@ def _of_allocators(
     most = len(found) - 1
     at = question.whole("at", default=-1, least=0, most=most)
     if at < 0:
-        own = [each for each in found if loop is not None and each.process == loop.process]
-        at = found.index(max(own or found, key=lambda each: each.peak.bytes))
+        own = [
+            process_memory
+            for process_memory in found
+            if loop is not None and process_memory.process == loop.process
+        ]
+        at = found.index(max(own or found, key=lambda process_memory: process_memory.peak.bytes))
     shown = [_allocator(run, number, each) for number, each in enumerate(found[:MOST_ALLOCATORS])]
     return {
         "allocators": shown,
@@ -172,7 +176,7 @@ def _variables(run: OpenRun, found: Alike | Missing, loop: Loop | None) -> Docum
     return {
         "parameters_bytes": sizes.parameters_bytes,
         "optimizer_state_bytes": sizes.optimizer_state_bytes,
-        "list": [_variable(each) for each in every[:MOST_VARIABLES]],
+        "list": [_variable(variable) for variable in every[:MOST_VARIABLES]],
         "more": max(len(every) - MOST_VARIABLES, 0),
     }
 
@@ -197,13 +201,13 @@ def _host(host: HostMemory) -> Document:
 
 def _over_time(found: Sequence[HostMemory]) -> Document:
     """Return the levels of the processes with the highest peaks over the time of all."""
-    largest = sorted(found, key=lambda each: -each.peak_bytes)[:MOST_LINES]
-    drawn = sorted(largest, key=lambda each: each.process.index)
-    measured = [Measured(each.at_ns, each.resident_bytes.astype(np.float64)) for each in drawn]
+    largest = sorted(found, key=lambda host: -host.peak_bytes)[:MOST_LINES]
+    drawn = sorted(largest, key=lambda host: host.process.index)
+    measured = [Measured(host.at_ns, host.resident_bytes.astype(np.float64)) for host in drawn]
     at_ns, values = on_one_axis(measured, most=MOST_MOMENTS)
-    first_ns = min(int(each.at_ns[0]) for each in found)
+    first_ns = min(int(host.at_ns[0]) for host in found)
     return {
-        "after_ns": [each - first_ns for each in at_ns],
+        "after_ns": [moment_ns - first_ns for moment_ns in at_ns],
         "lines": [
             {**process_document(each.process), "resident_bytes": _whole(line)}
             for each, line in zip(drawn, values, strict=True)

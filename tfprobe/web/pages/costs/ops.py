@@ -84,8 +84,12 @@ def _document(
             "ops_ratio": known.ops_ratio,
             "time_ratio": known.time_ratio,
             "unknown": [
-                {"op": shown_name(each.op), "reason": each.reason, "time_ratio": each.time_ratio}
-                for each in known.unknown[:_MOST_UNKNOWN]
+                {
+                    "op": shown_name(unknown_cost.op),
+                    "reason": unknown_cost.reason,
+                    "time_ratio": unknown_cost.time_ratio,
+                }
+                for unknown_cost in known.unknown[:_MOST_UNKNOWN]
             ],
         },
     }
@@ -95,7 +99,7 @@ def _entries(found: LoopCosts) -> list[OpEntry]:
     """Return the ops that ran, costliest first."""
     choice = ViewOptions(max_depth=len(found.sampled.graph.nodes), order_by="micros")
     shown = op(found.sampled, found.costs, choice).entries
-    return [each for each in shown if each.own[AT["runs"]]]
+    return [row for row in shown if row.own[AT["runs"]]]
 
 
 def _by_type(found: LoopCosts, entries: Sequence[OpEntry], total: Int64s) -> Document:
@@ -214,4 +218,4 @@ def _treemap(found: LoopCosts, entries: Sequence[OpEntry]) -> list[Document]:
 
 def _in_graph(nodes: Iterable[Node]) -> list[str]:
     """Return what the graph calls nodes that ran as another op: fused ones, and other kernels."""
-    return [shown_name(each) for each in in_graph(nodes)[:_MOST_IN_GRAPH]]
+    return [shown_name(name) for name in in_graph(nodes)[:_MOST_IN_GRAPH]]

@@ -147,7 +147,7 @@ def _graph_body(run: OpenRun, found: LoopCosts, at: str, *, with_idle: bool) -> 
     edges = [(ends, edge) for ends, edge in around.edges.items() if places.keys() >= set(ends)]
     edges.sort(key=lambda each: (-each[1].known_bytes, -each[1].tensors, each[0]))
     lost = [costs[each.path] for each in kept[MOST_GROUPS:]]
-    lost_ns = sum(int(each[AT["time_ns"]]) for each in lost)
+    lost_ns = sum(int(cost[AT["time_ns"]]) for cost in lost)
     tree = scope_tree(run, found, layers=False)
     unknown = loop_costs.missing(found)
     for group in drawn:
@@ -189,8 +189,8 @@ def _outside(around: Neighbours, drawn: set[str]) -> list[ScopeGroup]:
         for path, other in ((source, target), (target, source)):
             if around.groups[path].is_outside and other in drawn:
                 weights[path] += edge.tensors + edge.waits + edge.is_bridge
-    found = sorted(weights, key=lambda path: (-weights[path], path))
-    return [around.groups[path] for path in found[:_MOST_OUTSIDE]]
+    paths = sorted(weights, key=lambda path: (-weights[path], path))
+    return [around.groups[path] for path in paths[:_MOST_OUTSIDE]]
 
 
 def _group(found: LoopCosts, group: ScopeGroup, at: str) -> Document:
@@ -220,7 +220,7 @@ def _node(found: LoopCosts, group: ScopeGroup, files: Mapping[str, int]) -> Docu
     if at is None:
         return {"op": None}
     node = nodes[at]
-    line = SourceLines({each.name: each for each in nodes}).line(node.name)
+    line = SourceLines({graph_node.name: graph_node for graph_node in nodes}).line(node.name)
     return {
         "op": {
             "type": shown_name(node.op),

@@ -110,7 +110,7 @@ def _document(run: OpenRun, found: RankTimeline, capture: int) -> Document:
         "names": list(slices.texts),
         "slices": slices.columns,
         "meetings": met_documents(found),
-        "ranks": [_rank(found, each) for each in found.ranks],
+        "ranks": [_rank(found, rank_step) for rank_step in found.ranks],
         "ranks_left_out": found.left_out,
         "clock_error_ns": _worst_error_ns(found),
     }
@@ -198,11 +198,11 @@ def _add_parts(
 
 def _kept(together: Aligned, rank: RankStep) -> Int64s:
     """Return the events that are drawn, by their start; of too many, the longest."""
-    found = together.events
-    length_ns = found.end_ns[rank.events] - found.start_ns[rank.events]
+    events = together.events
+    length_ns = events.end_ns[rank.events] - events.start_ns[rank.events]
     longest = np.argsort(-length_ns, kind="stable")[:MOST_MEETINGS_OF_A_RANK]
     kept = rank.events[np.sort(longest)]
-    return kept[np.lexsort((-found.end_ns[kept], found.start_ns[kept]))]
+    return kept[np.lexsort((-events.end_ns[kept], events.start_ns[kept]))]
 
 
 def _add_events(
@@ -370,7 +370,9 @@ def _error_ns(found: RankTimeline, last: int) -> int | None:
 
 def _member(found: RankTimeline, at: int) -> Document:
     events, peers = found.together.events, found.together.peers
-    rank = next(each for each in found.ranks if each.capture.process == events.process[at])
+    rank = next(
+        rank_step for rank_step in found.ranks if rank_step.capture.process == events.process[at]
+    )
     waited_ns = int(peers.waited_ns[at])
     return {
         "id": f"m{at}",

@@ -32,8 +32,8 @@ def document(run: OpenRun, question: Params) -> Document:
     """
     laid = laid_out(run, question)
     source, number = _named(question.text("slice"))
-    found = (laid.slices.source == source) & (laid.slices.number == number)
-    at = np.flatnonzero(found).tolist()
+    matching = (laid.slices.source == source) & (laid.slices.number == number)
+    at = np.flatnonzero(matching).tolist()
     if not at:
         raise NoAnswer("This step has no such slice, or it lies too deep to be drawn.")
     place = at[0]
@@ -154,8 +154,8 @@ def _node(run: OpenRun, laid: StepTracks, name: str) -> Document:
             for at in range(min(max(len(node.output_shapes), len(node.dtypes), 1), _MOST_SHAPES))
         ],
         "code": [
-            {"file": _cut(each.file), "line": each.line, "function": _cut(each.function)}
-            for each in SourceLines(nodes).trace(known)[-_MOST_FRAMES:]
+            {"file": _cut(frame.file), "line": frame.line, "function": _cut(frame.function)}
+            for frame in SourceLines(nodes).trace(known)[-_MOST_FRAMES:]
         ],
     }
 
@@ -193,19 +193,19 @@ def search_document(run: OpenRun, question: Params) -> Document:
     rows, spans = profile.executions, profile.spans
     in_rows = _having(rows.strings, wanted)
     in_spans = _having(spans.strings, wanted) if spans.strings is not rows.strings else in_rows
-    found = np.zeros(len(laid.slices.row), dtype=np.bool_)
+    matching = np.zeros(len(laid.slices.row), dtype=np.bool_)
     number = laid.slices.number
     of_rows = laid.slices.source == TrackSource.ROWS
     row = laid.row_at[number[of_rows]]
-    found[of_rows] = _any(in_rows, rows.name[row], rows.op_type[row], rows.detail[row])
+    matching[of_rows] = _any(in_rows, rows.name[row], rows.op_type[row], rows.detail[row])
     of_spans = laid.slices.source == TrackSource.SPANS
     span = laid.span_at[number[of_spans]]
-    found[of_spans] = _any(in_spans, spans.name[span], spans.detail[span])
+    matching[of_spans] = _any(in_spans, spans.name[span], spans.detail[span])
     of_others = np.flatnonzero(laid.slices.source == TrackSource.OTHERS)
-    found[of_others] = [
+    matching[of_others] = [
         wanted in laid.others[at].name.casefold() for at in number[of_others].tolist()
     ]
-    chosen = np.flatnonzero(found)
+    chosen = np.flatnonzero(matching)
     length_ns = laid.slices.end_ns[chosen] - laid.slices.start_ns[chosen]
     first = chosen[np.argsort(laid.slices.start_ns[chosen], kind="stable")][:MOST_FOUND]
     return {
@@ -225,7 +225,7 @@ def _having(strings: Strings, wanted: str) -> Flags:
 
 
 def _any(having: Flags, *columns: Int32s) -> Flags:
-    found = having[columns[0]]
+    matching = having[columns[0]]
     for column in columns[1:]:
-        found = found | having[column]
-    return found
+        matching = matching | having[column]
+    return matching

@@ -175,35 +175,40 @@ def _captures(run: OpenRun, question: Params) -> Document:
         raise NoAnswer("No step of this run was traced: there is nothing to draw.")
     loops = list(profile.loops)
     process = question.whole("process", default=-1, least=0, most=len(profile.processes) - 1)
-    found = list(profile.captures)
+    captures = list(profile.captures)
     if question.text("work"):
-        found = list(captures_of(run.loop(question), profile))
+        captures = list(captures_of(run.loop(question), profile))
     if process >= 0:
-        found = [each for each in found if each.process == process]
+        captures = [capture for capture in captures if capture.process == process]
     main_loop = next((loop for loop in run.loops() if captures_of(loop, profile)), None)
     mine = captures_of(main_loop, profile) if main_loop is not None else profile.captures
-    wanted = [each for each in mine if each in found] or found
+    wanted = [capture for capture in mine if capture in captures] or captures
     slices = np.bincount(profile.executions.capture, minlength=len(profile.captures))
     slices += np.bincount(profile.spans.capture, minlength=len(profile.captures))
     number = {(loop.process, loop.index): at for at, loop in enumerate(loops)}
     return {
         "chosen": wanted[-1].index if wanted else None,
-        "captures_left_out": max(len(found) - MOST_CAPTURES, 0),
+        "captures_left_out": max(len(captures) - MOST_CAPTURES, 0),
         "captures": [
             {
-                "capture": each.index,
-                "step": each.step,
-                "process": each.process,
-                "work": _number_of(each, number),
-                "duration_ns": each.duration_ns,
-                "slices": int(slices[each.index]),
+                "capture": capture.index,
+                "step": capture.step,
+                "process": capture.process,
+                "work": _number_of(capture, number),
+                "duration_ns": capture.duration_ns,
+                "slices": int(slices[capture.index]),
             }
-            for each in found[-MOST_CAPTURES:]
+            for capture in captures[-MOST_CAPTURES:]
         ],
         "works": [_loop(profile, loop) for loop in loops if captures_of(loop, profile)],
         "processes": [
-            {"process": each.index, "host": each.host, "label": each.label, "rank": each.rank}
-            for each in profile.processes
+            {
+                "process": recorded.index,
+                "host": recorded.host,
+                "label": recorded.label,
+                "rank": recorded.rank,
+            }
+            for recorded in profile.processes
         ],
     }
 
@@ -243,7 +248,7 @@ def _track(track: Track) -> Document:
 
 
 def _band(band: PartBand, window: Window) -> Document:
-    found = drawn(
+    visible = drawn(
         np.zeros(len(band.part), dtype=np.int64),
         band.start_ns,
         band.end_ns,
@@ -255,9 +260,9 @@ def _band(band: PartBand, window: Window) -> Document:
     )
     return {
         "device": band.device,
-        "category": band.part[found.longest].tolist(),
-        "start_ns": found.start_ns.tolist(),
-        "length_ns": (found.end_ns - found.start_ns).tolist(),
+        "category": band.part[visible.longest].tolist(),
+        "start_ns": visible.start_ns.tolist(),
+        "length_ns": (visible.end_ns - visible.start_ns).tolist(),
         "total_ns": {
             CATEGORIES[at].name: int(total_ns[at]) for at in np.flatnonzero(total_ns).tolist()
         },
@@ -266,26 +271,26 @@ def _band(band: PartBand, window: Window) -> Document:
 
 def _slices(profile: Profile, laid: StepTracks, window: Window) -> Document:
     slices = laid.slices
-    found = drawn(slices.row, slices.start_ns, slices.end_ns, window, most=MOST_SLICES)
+    visible = drawn(slices.row, slices.start_ns, slices.end_ns, window, most=MOST_SLICES)
     known: dict[str, int] = {}
 
     def number(text: str) -> int:
         return known.setdefault(cut(text), len(known))
 
-    labels = texts(profile, laid, found.longest)
+    labels = texts(profile, laid, visible.longest)
     name, op = [number(each) for each, _ in labels], [number(each) for _, each in labels]
     return {
-        "is_whole": bool(found.count.max(initial=1) == 1),
+        "is_whole": bool(visible.count.max(initial=1) == 1),
         "total": len(slices.row),
         "names": list(known),
         "slices": {
-            "id": ids(laid, found.longest),
-            "row": slices.row[found.longest].tolist(),
-            "start_ns": found.start_ns.tolist(),
-            "length_ns": (found.end_ns - found.start_ns).tolist(),
-            "count": found.count.tolist(),
-            "busy_ns": found.busy_ns.tolist(),
-            "category": slices.category[found.longest].tolist(),
+            "id": ids(laid, visible.longest),
+            "row": slices.row[visible.longest].tolist(),
+            "start_ns": visible.start_ns.tolist(),
+            "length_ns": (visible.end_ns - visible.start_ns).tolist(),
+            "count": visible.count.tolist(),
+            "busy_ns": visible.busy_ns.tolist(),
+            "category": slices.category[visible.longest].tolist(),
             "name": name,
             "op": op,
         },
