@@ -204,7 +204,8 @@ def _note_retraces(loop):
     """Store how often this loop's function was compiled for other arguments after the first."""
     function = loop.owner() if loop.owner is not None else None
     size = getattr(function, "_cache_size", None)
-    retraces = size() - 1 if size is not None else 0
+    size = size() if callable(size) else size  # a number in functions of pmap in JAX 0.4
+    retraces = size - 1 if isinstance(size, int) else 0
     if retraces > loop.retraces:
         loop.retraces = retraces
         loop.words[loop.base + RETRACES] = retraces
