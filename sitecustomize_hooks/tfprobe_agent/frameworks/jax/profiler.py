@@ -81,7 +81,7 @@ class Window(tracing.TracedStep):
         module = _module()
         if module is None:
             return "no profiler in this version of jaxlib"
-        if settings.jaxlib_version() < _QUIET and "tensorflow" not in sys.modules:
+        if settings.jaxlib_version() < _QUIET:
             return "a profiler session of jaxlib before 0.6 prints to stderr"
         if not tracing.take(self):
             return "another step is being traced"
