@@ -11,10 +11,9 @@ import threading
 from tfprobe_agent import patching
 from tfprobe_agent.config import foreign_profiler
 from tfprobe_agent.core import tracing
-from tfprobe_agent.core.guard import failed, never_raise_noting
 from tfprobe_agent.core.recorder import current_recorder
-from tfprobe_agent.imports import place_of
-from tfprobe_agent.interruptions import leave_traceback, let_through
+from tfprobe_agent.frameworks.job_profiler import around_start, around_start_server
+from tfprobe_agent.interruptions import let_through
 from tfprobe_agent.unpatched import UNPATCHED
 
 from . import settings
@@ -31,10 +30,10 @@ def patch(module):
     """Give precedence to the job's own profiler calls in jax._src.profiler; its class of sessions is from 0.12 on."""
     session = module.__dict__.get("ProfileSession")
     if session is not None:
-        patching.patch_call(session, "start", _around_start)
+        patching.patch_call(session, "start", around_start)
     else:
-        patching.patch_call(module, "start_trace", _around_start)
-    patching.patch_call(module, "start_server", _around_start_server)
+        patching.patch_call(module, "start_trace", around_start)
+    patching.patch_call(module, "start_server", around_start_server)
 
 
 def job_holds_profiler():
@@ -176,42 +175,3 @@ def _module():
         if module is not None and hasattr(module, "ProfilerSession") and hasattr(module, "ProfileOptions"):
             return module
     return None
-
-
-def _around_start(original):
-    def start_trace(*args, **kwargs):
-        calls, call = tracing.TRACING.job_calls, object()
-        try:
-            try:
-                tracing.job_begins(call)
-            except Exception:
-                failed("making way for the job's profiler")
-            result = original(*args, **kwargs)
-            _note_start(sys._getframe(1))
-            return result
-        except BaseException as error:
-            leave_traceback(error)
-            raise
-        finally:
-            calls.discard(call)
-
-    return start_trace
-
-
-def _around_start_server(original):
-    def start_server(*args, **kwargs):
-        tracing.TRACING.job_server = True
-        try:
-            return original(*args, **kwargs)
-        except BaseException as error:
-            leave_traceback(error)
-            raise
-
-    return start_server
-
-
-@never_raise_noting
-def _note_start(frame):
-    """Note which line of the job has started its profiler: while that is open no step can be traced."""
-    file, line = place_of(frame)
-    current_recorder().process_dir.event("profiling", file=file, line=line)

@@ -8,12 +8,10 @@ import threading
 from tfprobe_agent import patching
 from tfprobe_agent.config import profiling_disabled
 from tfprobe_agent.core import tracing
-from tfprobe_agent.core.guard import failed, never_raise_noting
 from tfprobe_agent.core.process_dir import WINDOW, remove_tree, tensorflow_version
 from tfprobe_agent.core.recorder import current_recorder
 from tfprobe_agent.core.threads import THREAD
-from tfprobe_agent.imports import place_of
-from tfprobe_agent.interruptions import leave_traceback
+from tfprobe_agent.frameworks.job_profiler import around_start, around_start_server
 from tfprobe_agent.unpatched import UNPATCHED
 
 from . import graphs
@@ -38,9 +36,9 @@ def job_holds_profiler():
 
 def patch(module):
     """Give precedence to the job's own profiler calls; in profiler_v2 and its TensorFlow 1 predecessor."""
-    patching.patch_call(module, "start", _around_start)
-    patching.patch_call(module, "start_server", _around_start_server)
-    patching.patch_call(module, "start_profiler_server", _around_start_server)
+    patching.patch_call(module, "start", around_start)
+    patching.patch_call(module, "start_server", around_start_server)
+    patching.patch_call(module, "start_profiler_server", around_start_server)
 
 
 def trace(loop, why, original, args, kwargs):
@@ -242,44 +240,3 @@ def wait_for_accelerators():
     for device in devices:
         with tensorflow.device(device):
             tensorflow.zeros([]).numpy()
-
-
-def _around_start(original):
-    def start(*args, **kwargs):
-        calls, call = tracing.TRACING.job_calls, object()
-        try:
-            try:
-                tracing.job_begins(call)
-            except Exception:
-                if tracing.TRACING.window is not None:
-                    tracing.TRACING.window.session = None  # whatever went wrong, this ends the agent's profiler session
-                failed("making way for the job's profiler")
-            result = original(*args, **kwargs)
-            _note_start(sys._getframe(1))
-            return result
-        except BaseException as error:
-            leave_traceback(error)
-            raise
-        finally:
-            calls.discard(call)
-
-    return start
-
-
-@never_raise_noting
-def _note_start(frame):
-    """Note which line of the job has started its profiler: while that is open no step can be traced."""
-    file, line = place_of(frame)
-    current_recorder().process_dir.event("profiling", file=file, line=line)
-
-
-def _around_start_server(original):
-    def start_server(*args, **kwargs):
-        tracing.TRACING.job_server = True
-        try:
-            return original(*args, **kwargs)
-        except BaseException as error:
-            leave_traceback(error)
-            raise
-
-    return start_server
