@@ -4,7 +4,7 @@ import sys
 
 from tfprobe_agent.core.framework import Framework
 
-from . import functions, profiler, settings
+from . import functions, profiler
 
 _BY_MODULE = {
     "jax": functions.patch,
@@ -31,10 +31,6 @@ class Jax(Framework):
 
     def job_holds_profiler(self):
         return profiler.job_holds_profiler()
-
-    def finish(self, recorder):
-        if recorder.process_dir.devices is None:
-            settings.note_devices(recorder)  # no step was traced
 
 
 FRAMEWORK = Jax()

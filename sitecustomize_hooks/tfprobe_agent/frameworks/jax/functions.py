@@ -20,7 +20,7 @@ from tfprobe_agent.core.steps_layout import RETRACES
 from tfprobe_agent.core.threads import cache_loop
 from tfprobe_agent.interruptions import leave_traceback, let_through
 
-from . import profiler
+from . import profiler, settings
 
 _CORE = "jax._src.core"
 _LONGEST_NAME = 160
@@ -167,6 +167,8 @@ def _step_wrapper(function, owner):
         if loop is not None:
             loop.owner = reference
             loop.after_fold = _note_retraces
+            if loop.n == 0 and current_recorder().process_dir.devices is None:
+                loop.after_first, loop.next_fold = _note_devices, 1
         return loop
 
     return step_wrapper.make(find, profiler.trace_function, applies=executes)(function, owner)
@@ -198,6 +200,11 @@ def name_of(function):
     """Return the name by which the program knows a function."""
     name = getattr(function, "__name__", None)
     return name[:_LONGEST_NAME] if isinstance(name, str) else type(function).__name__
+
+
+def _note_devices(_loop):
+    """Store the devices once a step has run: before it there may be none, and at exit JAX has let them go."""
+    settings.note_devices(current_recorder())
 
 
 def _note_retraces(loop):

@@ -143,8 +143,6 @@ class Window(tracing.TracedStep):
         recorder = current_recorder()
         name = "%06d-%s-%d.xplane.pb" % (step, loop.kind, loop.index)
         size = recorder.process_dir.write_file(data, "captures", name)
-        if recorder.process_dir.devices is None:
-            settings.note_devices(recorder)
         return name, size, None
 
     def abandon(self):
