@@ -9,7 +9,7 @@ from tfprobe_agent.interruptions import let_through
 from tfprobe_agent.unpatched import UNPATCHED
 
 from . import framework, gaps, threads, tracing
-from .guard import STATE, never_raise, never_raise_noting, never_raise_tracing
+from .guard import STATE, failed, never_raise, never_raise_noting, never_raise_tracing
 from .loop import FURTHER, UNTIMED, ForwardingLoop, SharedLoop, UntimedLoop
 from .process_dir import ProcessDir, tensorflow_version
 from .schedule import Schedule
@@ -262,7 +262,10 @@ class Recorder:
         if tracing.is_given_back(EXIT_WAIT_S):
             never_raise_tracing(self.process_dir.remove_windows)()
         for known in list(framework.LOADED):
-            never_raise_noting(known.finish)(self)
+            try:
+                known.finish(self)
+            except Exception:
+                failed("finishing %s" % known.name, noting_only=True)
         self.steps.put(ACTIVE_WORD, UNPATCHED.monotonic_ns())
         self.steps.note_exit()
         self.steps.put(STATE_WORD, FINISHED)
