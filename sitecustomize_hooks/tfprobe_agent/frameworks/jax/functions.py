@@ -56,7 +56,7 @@ def patch_executables(module):
 
 
 def _around_maker(original):
-    """Return `jax.jit` that stands in front of what it makes; without a function it makes a decorator."""
+    """Return `jax.jit` with what it makes wrapped: a function, or without one a decorator that makes it later."""
 
     def make(*args, **kwargs):
         try:
@@ -68,31 +68,12 @@ def _around_maker(original):
             if _is_compiled(made):
                 return CompiledFunction(made)
             if callable(made):
-                return _decorator(made)
+                return functools.wraps(made)(_around_maker(made))
         except Exception:
             failed("wrapping a compiled function")
         return made
 
     return make
-
-
-def _decorator(original):
-    """Return the decorator that `jax.jit(static_argnames=...)` returned, for a function that it is given later."""
-
-    @functools.wraps(original)
-    def decorate(*args, **kwargs):
-        try:
-            made = original(*args, **kwargs)
-        except BaseException as error:
-            leave_traceback(error)
-            raise
-        try:
-            return CompiledFunction(made) if _is_compiled(made) else made
-        except Exception:
-            failed("wrapping a compiled function")
-        return made
-
-    return decorate
 
 
 def _is_compiled(made):
