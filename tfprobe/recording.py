@@ -253,23 +253,10 @@ def _new_steps(profile: Profile, old: _Old) -> list[NewSteps]:
             known = None  # the folder was replaced by that of another process
         executed, raised = (0, 0) if known is None else (known.executed, known.raised)
         if loop.executed > executed:
-            since = _since(loop.recent, executed)
+            since = loop.recent.since(executed)
             news = loop.executed - executed
             found.append(NewSteps(loop, news - (loop.raised - raised), loop.raised - raised, since))
     return found
-
-
-def _since(recent: RecentSteps, step: int) -> RecentSteps:
-    skip = max(step - recent.first_step, 0)
-    return RecentSteps(
-        first_step=recent.first_step + skip,
-        start_ns=recent.start_ns[skip:],
-        end_ns=recent.end_ns[skip:],
-        sampled=recent.sampled[skip:],
-        raised=recent.raised[skip:],
-        new_thread=recent.new_thread[skip:],
-        watched=recent.watched[skip:],
-    )
 
 
 def _key(process: Process) -> tuple[str, str]:

@@ -49,6 +49,21 @@ class RecentSteps:
         disturbed = self.sampled | self.watched if len(self.watched) else self.sampled
         return np.concatenate([[False], disturbed[:-1]]).astype(np.bool_)[: len(disturbed)]
 
+    def since(self, step: int) -> RecentSteps:
+        """Return the steps from this number on."""
+        skip = max(step - self.first_step, 0)
+        if skip == 0:
+            return self
+        return RecentSteps(
+            first_step=self.first_step + skip,
+            start_ns=self.start_ns[skip:],
+            end_ns=self.end_ns[skip:],
+            sampled=self.sampled[skip:],
+            raised=self.raised[skip:],
+            new_thread=self.new_thread[skip:],
+            watched=self.watched[skip:],
+        )
+
     @property
     def has_gap(self) -> Flags:
         """Mark the steps that have a gap before them: not the first, nor one on a new thread."""

@@ -226,7 +226,7 @@ def _loop(
         optimizer_steps=head[7] if head[7] >= 0 else _NO_COUNTER,
         times=times,
         gaps=gaps,
-        recent=_from(steps, max(executed - keep_steps, 0)),
+        recent=steps.since(max(executed - keep_steps, 0)),
         first_seen_ns=header.unix_ns(head[5]) if head[5] else 0,
         threads=max([1, *file.words(at + THREADS_WORD, 1).tolist()]),
     )
@@ -271,7 +271,7 @@ def _steps(
     news = _ring_steps(file, at, executed, known_end)
     if news.first_step > known_end:
         return news
-    old = _until(_from(known, needed), known_end)
+    old = _until(known.since(needed), known_end)
     return RecentSteps(
         first_step=old.first_step,
         start_ns=np.concatenate([old.start_ns, news.start_ns]),
@@ -285,21 +285,6 @@ def _steps(
 
 def _end(steps: RecentSteps) -> int:
     return steps.first_step + len(steps.start_ns)
-
-
-def _from(steps: RecentSteps, first_step: int) -> RecentSteps:
-    skip = max(first_step - steps.first_step, 0)
-    if skip == 0:
-        return steps
-    return RecentSteps(
-        first_step=steps.first_step + skip,
-        start_ns=steps.start_ns[skip:],
-        end_ns=steps.end_ns[skip:],
-        sampled=steps.sampled[skip:],
-        raised=steps.raised[skip:],
-        new_thread=steps.new_thread[skip:],
-        watched=steps.watched[skip:],
-    )
 
 
 def _until(steps: RecentSteps, end_step: int) -> RecentSteps:
