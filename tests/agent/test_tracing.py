@@ -254,3 +254,13 @@ def test_no_window_where_it_could_crash_the_job(monkeypatch, version, cluster, c
     monkeypatch.setattr(profiler, "tensorflow_version", lambda: version)
 
     assert profiler._crashes_here() is crashes
+
+
+def test_the_window_of_another_framework_is_left_alone() -> None:
+    """TensorFlow takes the profiler from a window of its own that nothing may end."""
+    other = tracing.Window(None, (), {})
+    assert tracing.take(other)
+    tracing.TRACING.window = other
+
+    assert not profiler.Window(None, None, None, None)._reclaims()
+    assert tracing.holder() is other

@@ -173,6 +173,15 @@ def _why_watched(current, loop, now_ns, is_after_long):
     return current_recorder().gap_plan.why(current, loop, now_ns, is_after_long)
 
 
+def open_window(loop, window):
+    """Return the window if it opens around the next step of a loop, or None and note why it does not."""
+    declined = window.open()
+    if declined is None:
+        return window
+    current_recorder().declined(loop, declined)
+    return None
+
+
 def abandon(traced):
     """End a trace that was begun for a step that is not recorded; `traced` may not have reached its caller."""
     if traced is None:

@@ -146,3 +146,48 @@ class GapWatch(TracedStep):
 
     def abandon(self):
         """Nothing has begun yet."""
+
+
+class Window(TracedStep):
+    """An open profiler session around a step. Whoever takes `session` first, the step's end or the job, ends it."""
+
+    level = "window"
+
+    def __init__(self, call, args, kwargs):
+        TracedStep.__init__(self, call, args, kwargs)
+        self.session = None
+        self._taking = threading.Lock()
+
+    def open(self):
+        """Start the profiler; return why not, or None when it runs."""
+        raise NotImplementedError
+
+    def surrender(self):
+        """End the window for the job's sake, keeping nothing; return whether it was open. Any thread may call this."""
+        session = self.take_session()
+        if session is not None:
+            self.discard(session)
+        return session is not None
+
+    def take_session(self):
+        """Return the session to whoever ends it, None if somebody has it already."""
+        with self._taking:
+            session, self.session = self.session, None
+            return session
+
+    def discard(self, session):
+        """End a session whose trace nobody wants. TensorFlow's ends when it is freed."""
+
+    def is_stale(self):
+        """Return whether nothing may ever end this window."""
+        return False
+
+    def abandon(self):
+        self.surrender()
+        self.close()
+
+    def close(self):
+        """Give the profiler back, if it was not yet: a stale window is closed by the next one and ended later."""
+        if TRACING.window is self:
+            TRACING.window = None
+        give_back(self)

@@ -6,12 +6,12 @@ counted as the recording's.
 """
 
 import sys
-import threading
 
 from tfprobe_agent import patching
 from tfprobe_agent.config import foreign_profiler
 from tfprobe_agent.core import tracing
 from tfprobe_agent.core.recorder import current_recorder
+from tfprobe_agent.core.step_wrapper import open_window
 from tfprobe_agent.frameworks.job_profiler import around_start, around_start_server
 from tfprobe_agent.interruptions import let_through
 from tfprobe_agent.unpatched import UNPATCHED
@@ -45,32 +45,16 @@ def job_holds_profiler():
 
 def trace(loop, why, original, args, kwargs):
     """Open a window around a call of a method, or decline."""
-    return _opened(loop, Window(original, args, kwargs))
+    return open_window(loop, Window(original, args, kwargs))
 
 
 trace_function = trace
 
 
-def _opened(loop, window):
-    declined = window.open()
-    if declined is None:
-        return window
-    current_recorder().declined(loop, declined)
-    return None
-
-
-class Window(tracing.TracedStep):
-    """An open profiler session. Whoever takes `session` first, the step's end or the job, ends it."""
-
-    level = "window"
-
-    def __init__(self, call, args, kwargs):
-        tracing.TracedStep.__init__(self, call, args, kwargs)
-        self.session = None
-        self._taking = threading.Lock()
+class Window(tracing.Window):
+    """A window of JAX's profiler."""
 
     def open(self):
-        """Start the profiler; return why not, or None when it runs."""
         if current_recorder().config.trace_level == "software":
             return "trace level software"
         if tracing.TRACING.job_server:
@@ -117,27 +101,18 @@ class Window(tracing.TracedStep):
         finally:
             self.waited_ns += UNPATCHED.monotonic_ns() - began_ns
 
-    def surrender(self):
-        """End the window for the job's sake, keeping nothing; return whether it was open. Any thread may call this."""
-        session = self._take()
-        if session is not None:
-            _stopped(session)
-        return session is not None
-
-    def _take(self):
-        with self._taking:
-            session, self.session = self.session, None
-            return session
+    def discard(self, session):
+        _stopped(session)
 
     def finish(self, loop, step, result):
         try:
             self._wait_for(result)
-            session = self._take()
+            session = self.take_session()
             if session is None:
                 return None
             data = _stopped(session)
         finally:
-            self._close()
+            self.close()
         if data is None:
             return None
         recorder = current_recorder()
@@ -145,17 +120,8 @@ class Window(tracing.TracedStep):
         size = recorder.process_dir.write_file(data, "captures", name)
         return name, size, None
 
-    def abandon(self):
-        self.surrender()
-        self._close()
-
     def write_settings(self):
         settings.write()
-
-    def _close(self):
-        if tracing.TRACING.window is self:
-            tracing.TRACING.window = None
-        tracing.give_back(self)
 
 
 def _stopped(session):

@@ -10,6 +10,7 @@ from tfprobe_agent.config import profiling_disabled
 from tfprobe_agent.core import tracing
 from tfprobe_agent.core.process_dir import WINDOW, remove_tree, tensorflow_version
 from tfprobe_agent.core.recorder import current_recorder
+from tfprobe_agent.core.step_wrapper import open_window
 from tfprobe_agent.core.threads import THREAD
 from tfprobe_agent.frameworks.job_profiler import around_start, around_start_server
 from tfprobe_agent.unpatched import UNPATCHED
@@ -43,46 +44,33 @@ def patch(module):
 
 def trace(loop, why, original, args, kwargs):
     """Open a window around a call of a method, or decline."""
-    return _opened(loop, Window(original, args, kwargs, args[0]))
+    return open_window(loop, Window(original, args, kwargs, args[0]))
 
 
 def trace_function(loop, why, original, args, kwargs):
     """Open a window around a call of a function that is no tf.function itself, or decline."""
-    return _opened(loop, Window(original, args, kwargs, None))
+    return open_window(loop, Window(original, args, kwargs, None))
 
 
 def open_eager(loop):
     """Open a window that no call surrounds (an eager step lies between two marks), or decline."""
-    return _opened(loop, Window(None, None, None, None))
-
-
-def _opened(loop, window):
-    declined = window.open()
-    if declined is None:
-        return window
-    current_recorder().declined(loop, declined)
-    return None
+    return open_window(loop, Window(None, None, None, None))
 
 
 # An eager step that lasts longer gives way to others that are to be traced.
 STALE_NS = 2 * 1000 * 1000 * 1000
 
 
-class Window(TensorFlowStep):
-    """An open profiler session. Whoever takes `session` first, the step's end or the job, ends it."""
-
-    level = "window"
+class Window(TensorFlowStep, tracing.Window):
+    """A window of TensorFlow's profiler."""
 
     def __init__(self, call, args, kwargs, function):
-        TensorFlowStep.__init__(self, call, args, kwargs)
+        tracing.Window.__init__(self, call, args, kwargs)
         self.function = function
-        self.session = None
         self.directory = None
         self.opened_ns = UNPATCHED.monotonic_ns()
-        self._taking = threading.Lock()
 
     def open(self):
-        """Start the profiler; return why not, or None when it runs."""
         module = sys.modules.get(_PROFILER)
         if module is None or current_recorder().config.trace_level == "software":
             return "no profiler for this kind of step in this TensorFlow" if module is None else "trace level software"
@@ -132,26 +120,17 @@ class Window(TensorFlowStep):
             if True in locked:
                 module._profiler_lock.release()
 
-    def surrender(self):
-        """End the window for the job's sake, keeping nothing; return whether it was open. Any thread may call this."""
-        return self._take() is not None
-
-    def _take(self):
-        with self._taking:
-            session, self.session = self.session, None
-            return session
-
     def finish(self, loop, step, result):
         functions, THREAD.current.collecting = THREAD.current.collecting or (), None
         try:
             wait_for_accelerators()
-            session = self._take()
+            session = self.take_session()
             if session is None:
                 return None
             name = "%06d-%s-%d.xplane.pb" % (step, loop.kind, loop.index)
             size = self._export(session, name)
         finally:
-            self._close()
+            self.close()
         recorder = current_recorder()
         graph = graphs.write_functions(recorder, functions)
         graphs.write_code_maps(recorder)
@@ -161,8 +140,7 @@ class Window(TensorFlowStep):
 
     def abandon(self):
         THREAD.current.collecting = None
-        self._take()
-        self._close()
+        tracing.Window.abandon(self)
 
     def _reclaims(self):
         """Take the profiler from a window that is stale; return whether that succeeded."""
@@ -175,12 +153,6 @@ class Window(TensorFlowStep):
     def is_stale(self):
         """Return whether nothing may ever end this window: an eager step that takes too long, or whose loop is over."""
         return self.call is None and UNPATCHED.monotonic_ns() - self.opened_ns > STALE_NS
-
-    def _close(self):
-        """Give the profiler back, if it was not yet: a stale window is closed by the next one and ended later."""
-        if tracing.TRACING.window is self:
-            tracing.TRACING.window = None
-        tracing.give_back(self)
 
     def _export(self, session, name):
         """Let TensorFlow write its files and keep the XSpace; return its size in bytes."""
