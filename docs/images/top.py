@@ -84,7 +84,7 @@ def start(python: str, output: Path, *words: str) -> subprocess.Popen[bytes]:
 async def take(output: Path) -> None:
     """Wait until the page has something of everything, and write it as it is then."""
     here = this_machine()
-    fleet = Fleet(output, here, latest=BreakdownCache(core_ratio=0.5).shares)
+    fleet = Fleet(output, here, latest=BreakdownCache(core_ratio=0.5).time_use)
     page = TopPage(LiveSource(fleet, here), every_s=1)
     async with page.run_test(size=SIZE) as pilot:
         await until(pilot, lambda: all(map(is_full, rows(page))) and len(rows(page)) > len(RUNNING))

@@ -177,7 +177,7 @@ function processesSpread(box, { spread, lanes, measure }, context) {
     x: { title: "step", kind: "count", values: spread.step },
     series: [
       { name: "slowest", kind: "time", values: spread.most_ns, colour: "warning" },
-      { name: "middle", kind: "time", values: spread.median_ns, colour: "series-1" },
+      { name: "median", kind: "time", values: spread.median_ns, colour: "series-1" },
       { name: "fastest", kind: "time", values: spread.least_ns, colour: "series-3" },
     ],
     onPick: (at) =>

@@ -167,7 +167,7 @@ function ranksSteps({ steps, ranks, work }, context) {
     x: { title: "step", kind: "count", values: steps.step },
     series: [
       { name: "slowest", kind: "time", values: steps.max_ns, colour: "warning" },
-      { name: "middle", kind: "time", values: steps.median_ns, colour: "series-1" },
+      { name: "median", kind: "time", values: steps.median_ns, colour: "series-1" },
       { name: "fastest", kind: "time", values: steps.min_ns, colour: "series-3" },
     ],
     onPick: () => context.go({}, { page: "processes" }),

@@ -229,7 +229,7 @@ function headOf(context, captures, base, args) {
   const usual =
     base.usual_ns === null
       ? ""
-      : `, usually ${time(base.usual_ns)} about then, when it is not recorded`;
+      : `; untraced steps near it usually take ${time(base.usual_ns)}`;
   const show = args.show ? { show: args.show } : {};
   const goTo = (capture) => context.go({ capture, ...show });
   const alike = captures.captures.filter(
