@@ -227,9 +227,7 @@ function headOf(context, captures, base, args) {
   const where = `${base.host} ${base.label}${base.rank === null ? "" : `, rank ${base.rank}`}`;
   const work = base.work ? `${base.work.kind} ${base.work.name}` : "work unknown";
   const usual =
-    base.usual_ns === null
-      ? ""
-      : `; untraced steps near it usually take ${time(base.usual_ns)}`;
+    base.usual_ns === null ? "" : `; untraced steps near it usually take ${time(base.usual_ns)}`;
   const show = args.show ? { show: args.show } : {};
   const goTo = (capture) => context.go({ capture, ...show });
   const alike = captures.captures.filter(
