@@ -1,4 +1,4 @@
-"""Run tests/tf or tests/jax in the cells of the matrix, and print one table.
+"""Run tests/tf, tests/jax or tests/keras in the cells of the matrix, and print one table.
 
 `python -m tests.matrix [CELL...]` runs the named cells, or all.
 
@@ -113,13 +113,13 @@ def run(cell: Cell, environment: Future[Path]) -> Result:
 def show(results: list[Result]) -> None:
     """Print one line for each cell, then what failed and what was skipped, with why."""
     print(
-        f"\n{'cell':16}{'python':8}{'framework':12}{'passed':>7}{'failed':>7}{'skipped':>8}{'s':>6}"
+        f"\n{'cell':18}{'python':8}{'framework':12}{'passed':>7}{'failed':>7}{'skipped':>8}{'s':>6}"
     )
     for result in results:
         cell, skipped = result.cell, len(result.skipped)
         counts = f"{len(result.passed):7}{len(result.failed):7}{skipped:8}{result.seconds:6.0f}"
         note = f"  not run: {result.unavailable}" if result.unavailable else ""
-        print(f"{cell.name:16}{cell.python:8}{result.version:12}{counts}{note}")
+        print(f"{cell.name:18}{cell.python:8}{result.version:12}{counts}{note}")
     for result in results:
         for test in result.failed:
             print(f"failed in {result.cell.name}: {test}")

@@ -118,4 +118,11 @@ CELLS = (
         tests="tests/jax",
         packages=("jax",),
     ),
+    Cell(
+        "keras3-jax-py3.13",
+        "3.13",
+        ("keras==3.*", "jax==0.12.*"),
+        tests="tests/keras",
+        packages=("keras",),
+    ),
 )

@@ -36,7 +36,7 @@ ENTRY_POINTS = frozenset(
         "core.guard:never_raise_noting.guarded",
         "frameworks.tensorflow.__init__:_around_server.start",
         "frameworks.keras.models:_adopting.around.make",
-        "frameworks.keras.models:_execution_function.make",
+        "frameworks.keras.models:_execution_function.around.make",
         "frameworks.keras.models:_in_phase.around.method",
         "frameworks.tensorflow.optimizers:_around.apply",
         "frameworks.tensorflow.optimizers:_around_gradient.gradient",

@@ -48,6 +48,11 @@ def load(folder):
     return framework
 
 
+def is_loaded(folder):
+    """Return whether the job has imported what a folder of `frameworks/` knows, and it is recorded."""
+    return any(framework.name == folder for framework in list(LOADED))
+
+
 def versions():
     """Return the versions of the frameworks that are loaded, by name."""
     return {framework.name: framework.version() for framework in list(LOADED)}

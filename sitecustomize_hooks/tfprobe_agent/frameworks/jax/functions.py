@@ -78,7 +78,7 @@ def _around_maker(original):
 
 def _is_compiled(made):
     """Return whether jit or pmap returned a compiled function; its type differs from version to version."""
-    return callable(made) and hasattr(made, "lower") and type(made) is not CompiledFunction
+    return callable(made) and hasattr(made, "lower") and not is_wrapped(made)
 
 
 def _inner(name):
@@ -148,8 +148,7 @@ def _step_wrapper(function, owner):
         if loop is not None:
             loop.owner = reference
             loop.after_fold = _note_retraces
-            if loop.n == 0 and current_recorder().process_dir.devices is None:
-                loop.after_first, loop.next_fold = _note_devices, 1
+            note_devices_after(loop)
         return loop
 
     return step_wrapper.make(find, profiler.trace_function, applies=executes)(function, owner)
@@ -183,14 +182,28 @@ def name_of(function):
     return name[:_LONGEST_NAME] if isinstance(name, str) else type(function).__name__
 
 
+def is_wrapped(function):
+    """Return whether this stands for a compiled function."""
+    return type(function) is CompiledFunction
+
+
+def note_devices_after(loop):
+    """Store the devices once this loop has run a step: before it there may be none, and at exit JAX has let them go."""
+    if loop.n == 0 and current_recorder().process_dir.devices is None:
+        loop.after_first, loop.next_fold = _note_devices, 1
+
+
 def _note_devices(_loop):
-    """Store the devices once a step has run: before it there may be none, and at exit JAX has let them go."""
     settings.note_devices(current_recorder())
 
 
 def _note_retraces(loop):
     """Store how often this loop's function was compiled for other arguments after the first."""
-    function = loop.owner() if loop.owner is not None else None
+    note_retraces_of(loop, loop.owner() if loop.owner is not None else None)
+
+
+def note_retraces_of(loop, function):
+    """Store how often this function, which the steps of a loop call, was compiled for other arguments."""
     size = getattr(function, "_cache_size", None)
     size = size() if callable(size) else size  # a number in functions of pmap in JAX 0.4
     retraces = size - 1 if isinstance(size, int) else 0

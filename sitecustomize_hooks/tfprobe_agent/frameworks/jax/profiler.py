@@ -79,7 +79,7 @@ class Window(tracing.Window):
     def _start(self, module):
         if tracing.job_holds_profiler():
             return "the job is profiling"
-        if not self._wait_for((self.args, self.kwargs)):
+        if not self._wait_for(self.arguments()):
             return "an argument of the step is an error"
         options = module.ProfileOptions()
         options.host_tracer_level = _HOST_LEVEL
@@ -88,6 +88,14 @@ class Window(tracing.Window):
         self.session = module.ProfilerSession(options)
         tracing.TRACING.window = self
         return None
+
+    def arguments(self):
+        """Return the arrays, or trees of them, from which the step computes."""
+        return self.args, self.kwargs
+
+    def results(self, result):
+        """Return the arrays that the step computes."""
+        return result
 
     def _wait_for(self, values):
         """Wait until arrays are there; return False if they never will be. What is wrong with them is the job's."""
@@ -106,7 +114,7 @@ class Window(tracing.Window):
 
     def finish(self, loop, step, result):
         try:
-            self._wait_for(result)
+            self._wait_for(self.results(result))
             session = self.take_session()
             if session is None:
                 return None

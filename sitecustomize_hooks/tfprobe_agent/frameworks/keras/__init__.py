@@ -2,26 +2,15 @@
 
 import sys
 
+from tfprobe_agent.core import framework
 from tfprobe_agent.core.framework import Framework
 from tfprobe_agent.frameworks import activity_hooks
-from tfprobe_agent.frameworks.tensorflow import optimizers, session
 
 from . import models
 
-# Keras runs its steps with TensorFlow where this module is loaded.
+# Keras runs its steps with TensorFlow where this module is loaded, unless Keras 3 says something else in the other.
 _TENSORFLOW = "tensorflow.python.client.session"
-_BY_MODULE = {
-    "tensorflow.python.keras.engine.training_v2_utils": models.patch_execution_functions,
-    "keras.src.backend.tensorflow.trainer": models.patch_model,
-    "keras.src.optimizers.base_optimizer": optimizers.patch,
-}
-_BY_ENDING = (
-    (".engine.training", models.patch_model),
-    (".engine.training_v1", models.patch_model),
-    (".backend", session.patch_keras_backend),
-    (".optimizer_v2", optimizers.patch),
-    (".optimizer", optimizers.patch),
-)
+_CONFIG = "keras.src.backend.config"
 
 
 class Keras(Framework):
@@ -30,16 +19,45 @@ class Keras(Framework):
     name = "keras"
 
     def patch(self, name, module):
-        if _TENSORFLOW not in sys.modules and not name.startswith("tensorflow."):
-            return
-        patch = _BY_MODULE.get(name) or next((patch for ending, patch in _BY_ENDING if name.endswith(ending)), None)
-        if patch is not None:
-            patch(module)
-        activity_hooks.patch(module)
+        if _runs_on_jax(name):
+            if framework.is_loaded("jax"):
+                _patch_on_jax(name, module)
+        elif _TENSORFLOW in sys.modules or name.startswith("tensorflow."):
+            _patch_on_tensorflow(name, module)
 
     def version(self):
         versions = (getattr(sys.modules.get(name), "__version__", None) for name in ("keras", "tf_keras"))
         return next((version for version in versions if isinstance(version, str)), None)
+
+
+def _runs_on_jax(name):
+    """Return whether this module belongs to a Keras 3 whose backend is JAX. TensorFlow may be loaded as well."""
+    backend = getattr(sys.modules.get(_CONFIG), "backend", None)
+    return name.startswith("keras.src.") and callable(backend) and backend() == "jax"
+
+
+def _patch_on_jax(name, module):
+    from . import on_jax
+
+    if name == "keras.src.backend.jax.trainer":
+        models.patch_model(module, on_jax)
+    activity_hooks.patch(module)
+
+
+def _patch_on_tensorflow(name, module):
+    from tfprobe_agent.frameworks.tensorflow import optimizers, session
+
+    from . import on_tensorflow
+
+    if name == "tensorflow.python.keras.engine.training_v2_utils":
+        models.patch_execution_functions(module, on_tensorflow)
+    elif name == "keras.src.backend.tensorflow.trainer" or name.endswith((".engine.training", ".engine.training_v1")):
+        models.patch_model(module, on_tensorflow)
+    elif name == "keras.src.optimizers.base_optimizer" or name.endswith((".optimizer_v2", ".optimizer")):
+        optimizers.patch(module)
+    elif name.endswith(".backend"):
+        session.patch_keras_backend(module)
+    activity_hooks.patch(module)
 
 
 FRAMEWORK = Keras()
