@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from tfprobe.profile.capture_tables import Executions
+from tfprobe.profile.hlo import RanProgram
 from tfprobe.profile.profile import Capture, Loop
 from tfprobe.profile.tables import Int32s
 
@@ -141,7 +142,7 @@ class TracedLoop:
     output of which node is passed to a function under a name, `loop_variables` what loops carry,
     `insides` which nodes the function has that a node runs.
     `shared_names` are those of several nodes that compute different things: the graph has the first
-    of them.
+    of them. `programs` are those of XLA whose instructions ran.
     """
 
     loop: Loop
@@ -158,6 +159,7 @@ class TracedLoop:
     loop_variables: tuple[LoopVariable, ...] = ()
     insides: Mapping[str, frozenset[str]] = field(default_factory=dict)
     shared_names: frozenset[str] = frozenset()
+    programs: tuple[RanProgram, ...] = ()
 
 
 def are_alike(one: Node, other: Node) -> bool:

@@ -166,6 +166,14 @@ class Programs:
             name = f"{known.op}/{known.name}" if known.shares_op else known.op
         return HloOp(name, known.op_type or known.opcode, known.opcode in CONTAINERS)
 
+    def keys(self) -> tuple[tuple[str, int], ...]:
+        """Return the names of modules and the numbers of programs that the capture contains."""
+        return tuple(self._contents)
+
+    def content(self, key: tuple[str, int]) -> bytes:
+        """Return the HloProto of a program."""
+        return self._contents[key]
+
     def _program(self, module: str, program: int) -> HloProgram | None:
         key = (module, program)
         if key not in self._read:

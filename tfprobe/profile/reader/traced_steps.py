@@ -14,6 +14,7 @@ import numpy as np
 
 from tfprobe.errors import UnreadableInput
 from tfprobe.formats.graph_profile import graph_nodes, nodes_and_functions
+from tfprobe.formats.xspace import ran_programs
 from tfprobe.profile.capture_tables import Executions, Place
 from tfprobe.profile.graph import (
     Frame,
@@ -26,6 +27,7 @@ from tfprobe.profile.graph import (
     are_alike,
     known_name,
 )
+from tfprobe.profile.hlo import RanProgram
 from tfprobe.profile.profile import Capture, Loop, Profile
 from tfprobe.profile.reader import shapes
 from tfprobe.profile.tables import Int32s
@@ -95,12 +97,15 @@ def costliest_loop(folder: RunFolder, profile: Profile) -> tuple[TracedLoop, ...
 def with_what_ran(
     found: TracedLoop, *, traces: Iterable[bytes] = (), steps: Iterable[bytes] = ()
 ) -> TracedLoop:
-    """Return traced steps with the shapes and optimized nodes of XSpaces and RunMetadata.
+    """Return traced steps with what XSpaces and RunMetadata say of the ops that ran.
+
+    These are shapes, nodes that the graph optimizer made, and programs of XLA.
 
     Unreadable files are skipped.
     """
     nodes = {node.name: node for node in found.graph.nodes}
     known_shapes: list[tuple[Output, Shape]] = []
+    programs: dict[tuple[str, int], RanProgram] = {}
     optimized: dict[tuple[str, str], Node] = {}
 
     def name_of(name: str) -> str:
@@ -109,6 +114,7 @@ def with_what_ran(
     for content in traces:
         try:
             known_shapes += shapes.trace_shapes(content, name_of, nodes)
+            programs |= {(ran.module.name, ran.number): ran for ran in ran_programs(content)}
         except UnreadableInput:
             continue  # reported as a problem when it was decoded
     for content in steps:
@@ -117,7 +123,12 @@ def with_what_ran(
             optimized |= shapes.optimized_nodes(content, name_of, nodes)
         except UnreadableInput:
             continue  # as above
-    return replace(found, shapes=shapes.agreed(known_shapes), optimized=optimized)
+    return replace(
+        found,
+        shapes=shapes.agreed(known_shapes),
+        optimized=optimized,
+        programs=tuple(programs.values()),
+    )
 
 
 def _with_passed(found: TracedLoop, graphs: Iterable[bytes]) -> TracedLoop:

@@ -12,6 +12,7 @@ from tfprobe.analysis.core.names import scopes_around
 from tfprobe.analysis.ops.flops import formulas, products
 from tfprobe.analysis.ops.flops.call import Formula, OpCall, UnknownOperands
 from tfprobe.analysis.ops.flops.formulas import NORMALIZATION, OPTIMIZERS, RECURRENT, REDUCTIONS
+from tfprobe.analysis.ops.flops.hlo import ProgramFlops
 from tfprobe.analysis.ops.flops.solve import inputs_of, shapes_of
 from tfprobe.analysis.ops.op_stats import sums
 from tfprobe.errors import Missing
@@ -42,6 +43,7 @@ def count(traced: TracedLoop) -> FloatOps:
     nodes = [_defined(node, traced.optimized) for node in traced.graph.nodes]
     shapes = shapes_of(replace(traced, graph=Graph(tuple(nodes))))
     scopes = _scopes(traced)
+    instructions = _of_instructions(traced)
     counted = counted_rows(traced)
     of_rows = np.zeros(len(rows), dtype=np.int64)
     unknown: dict[int, tuple[str, str]] = {}
@@ -51,7 +53,9 @@ def count(traced: TracedLoop) -> FloatOps:
     of_pairs = np.zeros(len(found), dtype=np.int64)
     for at, pair in enumerate(found.tolist()):
         number, op = pair // width, rows.strings[pair % width]
-        of_run = _of_run(traced, nodes[number], op, shapes, scopes)
+        of_run = instructions.get(nodes[number].name)
+        if of_run is None:
+            of_run = _of_run(traced, nodes[number], op, shapes, scopes)
         if isinstance(of_run, Missing):
             unknown.setdefault(number, (op, of_run.reason))
         else:
@@ -60,6 +64,18 @@ def count(traced: TracedLoop) -> FloatOps:
     if unknown:
         of_rows[np.isin(traced.node, list(unknown))] = 0
     return FloatOps(of_rows, unknown)
+
+
+def _of_instructions(traced: TracedLoop) -> dict[str, int | Missing]:
+    """Return the float operations of the instructions of XLA's programs, by the names of nodes."""
+    found: dict[str, int | Missing] = {}
+    for program in traced.programs:
+        flops = ProgramFlops(program.module)
+        for name, instruction in program.names.items():
+            of_run = flops.of(instruction)
+            if found.setdefault(name, of_run) != of_run:
+                found[name] = Missing("several programs have an instruction of this name")
+    return found
 
 
 def _defined(node: Node, optimized: Mapping[tuple[str, str], Node]) -> Node:
