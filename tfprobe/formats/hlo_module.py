@@ -133,6 +133,9 @@ def _buffers(proto: Any, computations: dict[int, HloComputation]) -> BufferAssig
         for instruction in computation.instructions
     }
     buffers = {each.id: _buffer(each, names) for each in given.logical_buffers}
+    traces = given.heap_simulator_traces
+    # Of parts of a program, nobody knows which are live at once.
+    is_whole = all(trace.whole_module_simulation for trace in traces)
     events = tuple(
         BufferEvent(
             buffer=event.buffer_id,
@@ -140,7 +143,7 @@ def _buffers(proto: Any, computations: dict[int, HloComputation]) -> BufferAssig
             is_free=event.kind == _FREE,
             shared=event.share_with_canonical_id if event.kind == _SHARE else None,
         )
-        for trace in given.heap_simulator_traces
+        for trace in (traces if is_whole else ())
         for event in trace.events
     )
     allocations = tuple(_allocation(each) for each in given.buffer_allocations)

@@ -194,7 +194,11 @@ class BufferEvent:
 
 @dataclass(frozen=True, slots=True)
 class BufferAssignment:
-    """The memory of a program: buffers, their allocations, and the order of what happens."""
+    """The memory of a program: buffers, their allocations, and when buffers in them are live.
+
+    `events` are those of temporary buffers, in order; empty if they are not known for the whole
+    program.
+    """
 
     buffers: Mapping[int, LogicalBuffer]
     allocations: tuple[BufferAllocation, ...]

@@ -8,13 +8,14 @@ from pathlib import Path
 import pytest
 
 from tests.support.golden import golden
+from tfprobe.analysis.memory.program_memory import ProgramMemory, program_memory
 from tfprobe.analysis.ops.flops.count import count
 from tfprobe.analysis.ops.flops.hlo import ProgramFlops
 from tfprobe.errors import Missing, UnreadableInput
 from tfprobe.formats.hlo_module import read_module
 from tfprobe.formats.schema import message_class
 from tfprobe.formats.xspace import ran_programs
-from tfprobe.profile.hlo import HloShape
+from tfprobe.profile.hlo import HloShape, RanProgram
 from tfprobe.profile.reader.file import whole_file
 
 STEP = 278_759_059
@@ -80,6 +81,9 @@ def test_damaged_programs_are_read_or_refused() -> None:
         for computation in module.computations.values():
             for instruction in computation.instructions:
                 assert isinstance(counted.of(instruction), int | Missing)
+        planned = program_memory(RanProgram(0, module, {}))
+        if isinstance(planned, ProgramMemory):
+            assert sum(piece.bytes for piece in planned.pieces) == planned.bytes
 
 
 def _proto_of(content: bytes, name: str) -> bytes:

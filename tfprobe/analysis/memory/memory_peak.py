@@ -197,6 +197,9 @@ class Role(Enum):
     GRADIENTS = "gradients"
     ACTIVATIONS = "activations"
     INPUT = "input"
+    # Results of a program that do not lie in memory of its arguments.
+    OUTPUT = "output"
+    CONSTANT = "constant"
     COMMUNICATION = "communication"
     TEMPORARY = "temporary"
     # Allocated before the step began, for an unknown purpose.

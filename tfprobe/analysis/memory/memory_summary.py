@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -28,6 +28,11 @@ from tfprobe.analysis.memory.memory_peak import (
     lasting_bytes,
     peak,
     recorded_pieces,
+)
+from tfprobe.analysis.memory.program_memory import (
+    ProgramMemory,
+    program_memory,
+    variables_bytes,
 )
 from tfprobe.errors import Missing
 from tfprobe.profile.capture_tables import Allocations
@@ -73,7 +78,8 @@ class MemorySummary:
     and the order of ops. `sizes` then counts the outputs and `unknown_sizes` those of unknown size;
     if there are any, amounts are lower bounds.
     If not `is_absolute`, amounts do not include what was held before each step, which is unknown.
-    `by_step` has the levels of the latest traced steps, in order.
+    `by_step` has the levels of the latest traced steps, in order. `program` is set if this is no
+    allocator but the memory that the compiler planned for a program that ran.
     """
 
     process: int
@@ -91,6 +97,7 @@ class MemorySummary:
     fragmentation_ratio: float | Missing
     growth: Growth | Missing
     by_step: tuple[StepLevel, ...]
+    program: ProgramMemory | None = None
 
     @property
     def is_at_least(self) -> bool:
@@ -130,7 +137,9 @@ def memories(
     recorded = {summary.process for summary in found}
     reasons = []
     for loop in traced:
-        if loop.loop.process not in recorded:
+        planned = tuple(_planned(loop, origins, by, moments))
+        found += planned
+        if loop.loop.process not in recorded and not planned:
             estimate = _estimated(loop, origins, by, moments)
             if isinstance(estimate, Missing):
                 reasons.append(estimate)
@@ -145,7 +154,12 @@ def lasting(traced: Sequence[TracedLoop]) -> Lasting | Missing:
     """Return the size of the variables of the loop, or why it is unknown."""
     sizes = _variables(traced)
     if not sizes[Role.PARAMETERS]:
-        return Missing("the recording has no graph with the shapes of variables")
+        programs = traced[0].programs if traced else ()
+        of_arguments = variables_bytes(programs)
+        if isinstance(of_arguments, Missing):
+            none = Missing("the recording has no graph with the shapes of variables")
+            return of_arguments if programs else none
+        sizes = of_arguments
     return Lasting(sizes[Role.PARAMETERS], sizes[Role.OPTIMIZER_STATE])
 
 
@@ -259,6 +273,78 @@ def _curve(found: Level, start_ns: int, moments: int) -> MemoryCurve:
     return MemoryCurve(
         after_ns=np.array([found.at_ns[part[0]] for part in parts], dtype=np.int64) - start_ns,
         live_bytes=np.array([found.live_bytes[part].max() for part in parts], dtype=np.int64),
+    )
+
+
+def _planned(
+    loop: TracedLoop, origins: Origins, by: GroupKey, moments: int
+) -> Iterator[MemorySummary]:
+    """Yield the memory of the programs that ran in the last traced step of a process."""
+    if not loop.captures:
+        return
+    capture = loop.captures[-1]
+    starts_ns = _starts_ns(loop, capture.index)
+    for ran in loop.programs:
+        found = program_memory(ran)
+        if isinstance(found, Missing):
+            continue
+        nodes = {instruction.name: name for name, instruction in ran.names.items()}
+        timed = [
+            (starts_ns[nodes[name]], live_bytes)
+            for name, live_bytes in found.moments
+            if nodes.get(name) in starts_ns
+        ]
+        at_ns = starts_ns.get(found.peak_op, capture.start_ns)
+        not_recorded = Missing("the compiler planned it; no allocator was recorded")
+        yield MemorySummary(
+            process=loop.loop.process,
+            device=_device(loop, nodes.values()),
+            allocator=f"program {found.program}",
+            captures=len(loop.captures),
+            is_estimate=False,
+            is_absolute=True,
+            sizes=0,
+            unknown_sizes=0,
+            peak=peak(capture, at_ns, found.bytes, found.pieces, origins, by),
+            curve=_planned_curve(timed, capture.start_ns, found.bytes, moments),
+            lifetime_peak_bytes=not_recorded,
+            capacity_bytes=not_recorded,
+            fragmentation_ratio=not_recorded,
+            growth=not_recorded,
+            by_step=(),
+            program=found,
+        )
+
+
+def _starts_ns(loop: TracedLoop, capture: int) -> dict[str, int]:
+    """Return when each node began in a capture."""
+    rows = loop.executions
+    found: dict[str, int] = {}
+    for row in np.flatnonzero(rows.capture == capture).tolist():
+        name, start_ns = loop.graph.nodes[loop.node[row]].name, int(rows.start_ns[row])
+        found[name] = min(start_ns, found.get(name, start_ns))
+    return found
+
+
+def _device(loop: TracedLoop, names: Iterable[str]) -> str:
+    """Return the device on which nodes of these names ran."""
+    wanted = set(names)
+    nodes = zip(loop.graph.nodes, loop.devices, strict=True)
+    return next((device for node, device in nodes if device and node.name in wanted), "")
+
+
+def _planned_curve(
+    timed: Sequence[tuple[int, int]], start_ns: int, size_bytes: int, moments: int
+) -> MemoryCurve:
+    """Return the live bytes by the times at which instructions began, as far as they were traced.
+
+    Without temporary values, all is live from the start.
+    """
+    ordered = sorted(timed) or [(start_ns, size_bytes)]
+    parts = np.array_split(np.arange(len(ordered)), min(len(ordered), moments))
+    return MemoryCurve(
+        after_ns=np.array([ordered[part[0]][0] for part in parts], dtype=np.int64) - start_ns,
+        live_bytes=np.array([max(ordered[at][1] for at in part) for part in parts], dtype=np.int64),
     )
 
 

@@ -166,7 +166,7 @@ class Programs:
             name = f"{known.op}/{known.name}" if known.shares_op else known.op
         return HloOp(name, known.op_type or known.opcode, known.opcode in CONTAINERS)
 
-    def keys(self) -> tuple[tuple[str, int], ...]:
+    def modules(self) -> tuple[tuple[str, int], ...]:
         """Return the names of modules and the numbers of programs that the capture contains."""
         return tuple(self._contents)
 

@@ -23,7 +23,7 @@ def ran_programs(content: bytes) -> tuple[RanProgram, ...]:
     space = parse(content, "tfprobe.xplane.XSpace")
     numbers = {number for plane in space.planes for number in _numbers(plane)}
     programs = Programs(space.planes) if numbers else Programs(())
-    found = (_ran(programs, key) for key in sorted(programs.keys()) if key[1] in numbers)
+    found = (_ran(programs, key) for key in sorted(programs.modules()) if key[1] in numbers)
     return tuple(program for program in found if program is not None)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tfprobe.analysis.memory.host_memory import Growth, HostMemory
 from tfprobe.analysis.memory.memory_peak import Holder
 from tfprobe.analysis.memory.memory_summary import Lasting, MemorySummary
+from tfprobe.analysis.memory.program_memory import ProgramMemory
 from tfprobe.errors import Missing
 from tfprobe.report.documents.document import Document, known, reasons
 
@@ -48,6 +49,7 @@ def allocator_document(summary: MemorySummary) -> Document:
             "bytes": summary.curve.live_bytes.tolist(),
         },
         **_limits(summary),
+        "program": _program(summary.program),
     }
 
 
@@ -77,6 +79,22 @@ def _limits(summary: MemorySummary) -> Document:
         "capacity_bytes": known(summary.capacity_bytes),
         "fragmentation_ratio": known(summary.fragmentation_ratio),
         "growth": growth_document(summary.growth),
+    }
+
+
+def _program(program: ProgramMemory | None) -> Document | None:
+    """Return what the memory of a program consists of; null for an allocator."""
+    if program is None:
+        return None
+    return {
+        "name": program.program,
+        "argument_bytes": program.argument_bytes,
+        "output_bytes": program.output_bytes,
+        "donated_bytes": program.donated_bytes,
+        "temporary_bytes": program.temporary_bytes,
+        "constant_bytes": program.constant_bytes,
+        "peak_instruction": program.peak_instruction or None,
+        "peak_op": program.peak_op or None,
     }
 
 

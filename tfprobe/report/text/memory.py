@@ -10,6 +10,7 @@ from tfprobe.analysis.core.source_lines import shown
 from tfprobe.analysis.memory.host_memory import Growth, GrowthVerdict, HostMemory
 from tfprobe.analysis.memory.memory_peak import GroupKey, Holder, Role
 from tfprobe.analysis.memory.memory_summary import Lasting, MemorySummary
+from tfprobe.analysis.memory.program_memory import ProgramMemory
 from tfprobe.errors import Missing
 from tfprobe.profile.profile import Loop, titled
 from tfprobe.report.format import numbers, page
@@ -25,6 +26,8 @@ ROLES = {
     Role.GRADIENTS: "gradients",
     Role.ACTIVATIONS: "activations",
     Role.INPUT: "input",
+    Role.OUTPUT: "output",
+    Role.CONSTANT: "constant",
     Role.COMMUNICATION: "communication",
     Role.TEMPORARY: "temporary",
     Role.ALLOCATED_BEFORE: "held before",
@@ -101,6 +104,8 @@ def _allocator(
     yield page.paragraph(_facts(found))
     if found.is_estimate:
         yield page.paragraph(_how_estimated(found))
+    if found.program is not None:
+        yield page.paragraph(_program(found.program))
     curve = sparkline(found.curve.live_bytes.tolist(), width=min(_CURVE_WIDTH, width - 2), least=0)
     yield page.paragraph(curve)
     yield page.paragraph(_roles(found))
@@ -143,6 +148,19 @@ def _how_estimated(found: MemorySummary) -> str:
         return text
     unknown, of = numbers.count(found.unknown_sizes), numbers.count(found.sizes)
     return f"{text} The sizes of {unknown} of {of} outputs are unknown and not included."
+
+
+def _program(found: ProgramMemory) -> str:
+    """Say what the memory of a program consists of, and when it is fullest."""
+    parts = [f"arguments {numbers.size(found.argument_bytes)}"]
+    parts.append(f"results {numbers.size(found.output_bytes)}")
+    if found.donated_bytes:
+        parts[-1] += f" ({numbers.size(found.donated_bytes)} of them in donated arguments)"
+    parts.append(f"temporary {numbers.size(found.temporary_bytes)}")
+    if found.constant_bytes:
+        parts.append(f"constants {numbers.size(found.constant_bytes)}")
+    text = f"As XLA planned it: {', '.join(parts)}."
+    return f"{text} Fullest during {found.peak_op}." if found.peak_op else text
 
 
 def _roles(found: MemorySummary) -> str:

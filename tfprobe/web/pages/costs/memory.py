@@ -122,6 +122,7 @@ def _chosen(run: OpenRun, at: int, summary: MemorySummary) -> Document:
         **_allocator(run, at, summary),
         "peak": {**peak, "holders": peak["holders"][:MOST_HOLDERS]},
         "timeline": document["timeline"],
+        "program": document["program"],
         "capture": _place(run, summary),
         "more_holders": max(len(holders) - MOST_HOLDERS, 0),
         "more_holders_bytes": sum(holder.bytes for holder in holders[MOST_HOLDERS:]),

@@ -25,6 +25,8 @@ const MEMORY_ROLES = {
   gradients: ["gradients", "series-2"],
   activations: ["activations", "series-3"],
   input: ["input", "part-input_wait"],
+  output: ["output", "series-6"],
+  constant: ["constant", "series-7"],
   communication: ["communication", "part-collectives"],
   temporary: ["temporary", "series-5"],
   held_before: ["held before the step", "other"],
@@ -105,6 +107,7 @@ function memoryFigures({ chosen, variables, hosts }) {
         of,
       ),
     );
+    if (chosen.program) all.push(...memoryProgram(chosen.program));
     if (chosen.lifetime_peak_bytes !== null)
       all.push(keyFigure("Most ever", bytes(chosen.lifetime_peak_bytes)));
     if (chosen.fragmentation_ratio !== null)
@@ -134,6 +137,17 @@ function memoryFigures({ chosen, variables, hosts }) {
     );
   }
   return all.length ? figures(...all) : null;
+}
+
+function memoryProgram(program) {
+  const donated = program.donated_bytes
+    ? `${bytes(program.donated_bytes)} of them in donated arguments`
+    : "";
+  return [
+    keyFigure("Arguments", bytes(program.argument_bytes)),
+    keyFigure("Results", bytes(program.output_bytes), donated),
+    keyFigure("Temporary", bytes(program.temporary_bytes), program.peak_op ?? ""),
+  ];
 }
 
 function memoryAllocators(found, args, context) {
