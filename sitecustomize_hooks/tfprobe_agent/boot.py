@@ -67,7 +67,13 @@ _KERAS = (
     "keras.src.models.sequential",
     "keras.src.callbacks.callback_list",
 )
-_JAX = ("jax", "jax.experimental.pjit", "jax._src.stages", "jax._src.profiler")
+_JAX = (
+    "jax",
+    "jax.experimental.pjit",
+    "jax.experimental.shard_map",
+    "jax._src.stages",
+    "jax._src.profiler",
+)
 # The modules to patch, and the folder of `frameworks/` that knows each.
 TARGETS = dict.fromkeys(_TENSORFLOW, "tensorflow")
 TARGETS.update(dict.fromkeys(_KERAS, "keras"))

@@ -3,35 +3,20 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 
-from tests.tf.laboratory import Laboratory, Outcome, Started, as_bare, tfprobe_json
+from tests.jax.outcomes import JOBS, counted, counts, outcomes
+from tests.tf.laboratory import Started, as_bare, tfprobe_json
 
-JOBS = Path(__file__).parent / "jobs"
-NAMES = ("forms.py", "training.py", "profiling.py")
-
-
-def outcomes(laboratory: Laboratory, name: str) -> dict[str, Outcome]:
-    """Return the outcomes of a job: bare, with the default budget, and with every step traced."""
-    return laboratory.outcomes(str(JOBS / name))
-
-
-def counts(outcome: Outcome) -> dict[str, int]:
-    """Return the completed steps by name; those of executables by `compiled` and their name."""
-    found: dict[str, int] = {}
-    for loop in outcome.loops:
-        name = f"compiled {loop['name']}" if loop["kind"] == "compiled" else loop["name"]
-        found[name] = found.get(name, 0) + loop["count"]
-    return found
-
-
-def counted(outcome: Outcome) -> dict[str, int]:
-    """Return what the job counted itself."""
-    line = outcome.stdout.decode().splitlines()[-1]
-    known: dict[str, int] = json.loads(line.removeprefix("COUNTS "))
-    return known
+NAMES = (
+    "forms.py",
+    "identity.py",
+    "meshes.py",
+    "profiling.py",
+    "training.py",
+    "transforms.py",
+)
 
 
 @pytest.mark.parametrize("way", ["budget", "every"])

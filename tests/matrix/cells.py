@@ -54,6 +54,9 @@ ENDINGS = ("test_endings.py",)
 EXAMPLES = ("test_examples.py",)
 FURTHER = READING + PIPELINES + TOOLS + FAULTS + ENDINGS + EXAMPLES
 
+# What programs of JAX are made with; flax brings orbax, which stores checkpoints.
+AROUND_JAX = ("flax", "optax", "equinox", "dm-haiku", "cloudpickle")
+
 # TensorFlow 1 predates protobuf 4 and h5py 3 and does not say so in its own requirements.
 CELLS = (
     Cell(
@@ -107,14 +110,28 @@ CELLS = (
     Cell(
         "jax0.4-py3.10",
         "3.10",
-        ("jax==0.4.30", "jaxlib==0.4.30", "numpy<2", "flax", "optax", "cloudpickle"),
+        ("jax==0.4.30", "jaxlib==0.4.30", "numpy<2", *AROUND_JAX),
+        tests="tests/jax",
+        packages=("jax",),
+    ),
+    Cell(
+        "jax0.5-py3.12",
+        "3.12",
+        ("jax==0.5.3", "jaxlib==0.5.3", *AROUND_JAX),
+        tests="tests/jax",
+        packages=("jax",),
+    ),
+    Cell(
+        "jax0.10-py3.11",
+        "3.11",
+        ("jax==0.10.2", *AROUND_JAX),
         tests="tests/jax",
         packages=("jax",),
     ),
     Cell(
         "jax0.12-py3.13",
         "3.13",
-        ("jax==0.12.*", "flax", "optax", "cloudpickle"),
+        ("jax==0.12.*", *AROUND_JAX),
         tests="tests/jax",
         packages=("jax",),
     ),

@@ -132,6 +132,7 @@ else:
     except TypeError as error:
         print("pickled pmap", error)
 show("copied", copy.copy(decorated)(x))
+ran("decorated")
 decorated.clear_cache()
 print("cleared", decorated._cache_size())
 decorated.note = 1

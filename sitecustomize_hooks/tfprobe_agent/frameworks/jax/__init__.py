@@ -9,6 +9,7 @@ from . import functions, profiler
 _BY_MODULE = {
     "jax": functions.patch,
     "jax.experimental.pjit": functions.patch,
+    "jax.experimental.shard_map": functions.patch,
     "jax._src.stages": functions.patch_executables,
     "jax._src.profiler": profiler.patch,
 }

@@ -1,16 +1,14 @@
-"""The jax.jit wrappers: outermost calls that execute, of functions that the program made with `jax.jit` or `jax.pmap`.
+"""The jax.jit wrappers: outermost calls that execute, of functions that the program made with `jax.jit` and the like.
 
 The package's attributes are replaced, which JAX's own modules do not use: what they compile for `jax.numpy` never meets
-a wrapper. A compiled function cannot be patched itself: its calls do not pass its type before Python 3.12. So a program
-gets an object that stands for it, and only ahead-of-time executables have a class whose method is patched.
+a wrapper. What the program gets stands for the function; of ahead-of-time executables the class is patched.
 """
 
 import functools
 import inspect
+import os
 import sys
-import types
 import weakref
-from _operator import getitem
 
 from tfprobe_agent import patching
 from tfprobe_agent.core import step_wrapper
@@ -21,8 +19,13 @@ from tfprobe_agent.core.threads import cache_loop
 from tfprobe_agent.interruptions import leave_traceback, let_through
 
 from . import profiler, settings
+from .stand_in import is_stand_in, stand_in, stood_for
 
 _CORE = "jax._src.core"
+# Modules that say which frames are the program's: in tracebacks, and as the lines that compiled code comes from.
+_FRAME_FILTERS = ("jax._src.traceback_util", "jax._src.source_info_util")
+_AGENT = os.path.join(os.path.dirname(step_wrapper.__file__), os.pardir)
+_COMPILING = ("jit", "pmap", "pjit")
 _LONGEST_NAME = 160
 
 
@@ -42,10 +45,22 @@ def executes():
 
 def patch(module):
     """Let the package's functions return wrapped functions; `module` is jax, or one of its experimental modules."""
-    for name in ("jit", "pmap", "pjit"):
-        function = module.__dict__.get(name)
-        if inspect.isfunction(function):
-            patching.patch_call(module, name, _around_maker)
+    for name in (*_COMPILING, "shard_map"):
+        around = _around_compiling if name in _COMPILING else _around_mapping
+        patching.patch_call(module, name, around)
+        _patch_deprecated(module, name, around)
+    if module.__name__ == "jax":
+        patching.patch_call(module, "eval_shape", _around_eval_shape)
+        _leave_out_own_frames()
+
+
+def _patch_deprecated(module, name, around):
+    """Replace a function that a module gives, with a warning, by its `__getattr__`."""
+    deprecated = module.__dict__.get("_deprecations")
+    entry = deprecated.get(name) if isinstance(deprecated, dict) else None
+    if isinstance(entry, tuple) and len(entry) == 2 and inspect.isfunction(entry[1]):
+        message, function = entry
+        deprecated[name] = message, functools.update_wrapper(around(function), function)
 
 
 def patch_executables(module):
@@ -55,89 +70,93 @@ def patch_executables(module):
     )
 
 
-def _around_maker(original):
-    """Return `jax.jit` with what it makes wrapped: a function, or without one a decorator that makes it later."""
+def _leave_out_own_frames():
+    """Let JAX pass over the agent's frames as over those of other libraries, which register their files likewise."""
+    for name in _FRAME_FILTERS:
+        register = getattr(sys.modules.get(name), "register_exclusion", None)
+        if callable(register):
+            register(os.path.normpath(_AGENT) + os.sep)
 
+
+def _around_compiling(original):
+    """Return `jax.jit` with what it makes wrapped."""
+    return _around_maker(original, _is_compiled)
+
+
+def _around_mapping(original):
+    """Return `jax.shard_map` with what it makes wrapped: a plain function, which executes where it is not traced."""
+    return _around_maker(original, _is_mapped)
+
+
+def _is_compiled(made, _args, _kwargs):
+    """Return whether jit or pmap returned a compiled function; its type differs from version to version."""
+    return hasattr(made, "lower")
+
+
+def _is_mapped(_made, args, kwargs):
+    """Return whether shard_map returned a mapped function, rather than a decorator: it was given a function."""
+    return (args[0] if args else kwargs.get("f")) is not None
+
+
+# Its frame has the file name of the import machinery: `warnings` does not count it, so that a deprecated argument is
+# still reported at the program's line.
+_MAKER = """
+def making(original, wrapped, leave_traceback):
     def make(*args, **kwargs):
         try:
             made = original(*args, **kwargs)
         except BaseException as error:
             leave_traceback(error)
             raise
+        return wrapped(made, args, kwargs)
+    return make
+"""
+_made = {}
+exec(compile(_MAKER, "<frozen importlib._bootstrap_external>", "exec"), _made)
+
+
+def _around_maker(original, is_function):
+    """Return a maker of functions with these wrapped; it may return a decorator that makes them later."""
+
+    def wrapped(made, args, kwargs):
         try:
-            if _is_compiled(made):
-                return CompiledFunction(made)
-            if callable(made):
-                return functools.wraps(made)(_around_maker(made))
+            if not callable(made) or is_stand_in(made) or _is_of_jax(sys._getframe(2)):
+                return made
+            if is_function(made, args, kwargs):
+                # Copies have no name of their own.
+                return stand_in(made, functools.partial(_step_wrapper, name_of(made)))
+            return functools.wraps(made)(_around_maker(made, is_function))
         except Exception:
             failed("wrapping a compiled function")
-        return made
+            return made
 
-    return make
-
-
-def _is_compiled(made):
-    """Return whether jit or pmap returned a compiled function; its type differs from version to version."""
-    return callable(made) and hasattr(made, "lower") and not is_wrapped(made)
+    return _made["making"](original, wrapped, leave_traceback)
 
 
-def _inner(name):
-    """Return a property that is the function's own."""
-    return property(lambda self: getattr(self._tfprobe_function, name))
+def _is_of_jax(frame):
+    """Return whether a frame is in one of JAX's own modules: what they compile is theirs, as if they had not asked."""
+    name = frame.f_globals.get("__name__")
+    return isinstance(name, str) and name.partition(".")[0] == "jax"
 
 
-class CompiledFunction:
-    """Stands for a function of jax.jit: its outermost calls that execute are steps; all else is the function's own."""
+def _around_eval_shape(original):
+    """Return `jax.eval_shape` that sees functions themselves: from JAX 0.10 on it asks for their very type."""
 
-    __slots__ = ("__weakref__", "_tfprobe_call", "_tfprobe_function")
-
-    def __init__(self, function):
-        put = object.__setattr__
-        put(self, "_tfprobe_function", function)
-        put(self, "_tfprobe_call", _step_wrapper(function, self))
-
-    def __call__(self, *args, **kwargs):
+    def eval_shape(*args, **kwargs):
         try:
-            return self._tfprobe_call(*args, **kwargs)
+            if args and is_stand_in(args[0]):
+                args = (stood_for(args[0]), *args[1:])
+            return original(*args, **kwargs)
         except BaseException as error:
             leave_traceback(error)
             raise
 
-    def __get__(self, instance, owner=None):
-        return self if instance is None else types.MethodType(self, instance)
-
-    def __getattr__(self, name):
-        return getattr(self._tfprobe_function, name)
-
-    def __setattr__(self, name, value):
-        setattr(self._tfprobe_function, name, value)
-
-    def __delattr__(self, name):
-        delattr(self._tfprobe_function, name)
-
-    def __dir__(self):
-        return dir(self._tfprobe_function)
-
-    def __repr__(self):
-        return repr(self._tfprobe_function)
-
-    def __reduce_ex__(self, protocol):
-        # A pickle is that of the function: whoever loads it need not be recorded.
-        return getitem, ((self._tfprobe_function,), 0)
-
-    def __copy__(self):
-        return sys.modules["copy"].copy(self._tfprobe_function)
-
-    __class__ = property(lambda self: type(self._tfprobe_function))
-    __doc__ = _inner("__doc__")
-    __module__ = _inner("__module__")
-    __dict__ = _inner("__dict__")
+    return eval_shape
 
 
-def _step_wrapper(function, owner):
+def _step_wrapper(name, function, owner):
     """Return what calls the function as a step; it keeps neither `owner` nor an argument alive."""
     reference = weakref.ref(owner)
-    name = name_of(function)
 
     def find(_current, _args, _kwargs):
         instance = reference()
@@ -163,6 +182,8 @@ def _find_executable(current, args, _kwargs):
     if loop is None:
         loop = find_named("compiled", _executable_name(instance))
         cache_loop(id(instance), instance, loop)
+        if loop is not None:
+            note_devices_after(loop)
     return loop
 
 
@@ -180,11 +201,6 @@ def name_of(function):
     """Return the name by which the program knows a function."""
     name = getattr(function, "__name__", None)
     return name[:_LONGEST_NAME] if isinstance(name, str) else type(function).__name__
-
-
-def is_wrapped(function):
-    """Return whether this stands for a compiled function."""
-    return type(function) is CompiledFunction
 
 
 def note_devices_after(loop):

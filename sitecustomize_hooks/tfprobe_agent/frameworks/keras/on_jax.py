@@ -8,6 +8,7 @@ import weakref
 
 from tfprobe_agent.core import step_wrapper
 from tfprobe_agent.frameworks.jax import functions, profiler
+from tfprobe_agent.frameworks.jax.stand_in import is_stand_in
 
 CLASSES = ("JAXTrainer",)
 # Under which names the functions that Keras makes know the function inside.
@@ -68,7 +69,7 @@ def _arrays(model):
 
 def _compiled_in(function):
     """Return the compiled function that a train function of Keras calls; None if it runs eagerly."""
-    while not functions.is_wrapped(function):
+    while not is_stand_in(function):
         names = getattr(getattr(function, "__code__", None), "co_freevars", ())
         inner = [cell for name, cell in zip(names, function.__closure__ or ()) if name in _INNER]
         if not inner:

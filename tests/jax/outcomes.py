@@ -1,0 +1,47 @@
+"""What jobs of JAX printed and counted, and what was recorded of them."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+from tests.tf.laboratory import Laboratory, Outcome
+
+JOBS = Path(__file__).parent / "jobs"
+
+_OWN_FRAME = re.compile(
+    r'  File "[^"]*(/boot/tfprobe_agent/[^"]*|<frozen importlib._bootstrap_external>)",'
+    r" line \d+, in \w+\n( {4}.*\n)?"
+)
+
+
+def outcomes(laboratory: Laboratory, name: str) -> dict[str, Outcome]:
+    """Return the outcomes of a job: bare, with the default budget, and with every step traced."""
+    return laboratory.outcomes(str(JOBS / name))
+
+
+def counts(outcome: Outcome) -> dict[str, int]:
+    """Return the completed steps by name; those of executables by `compiled` and their name."""
+    found: dict[str, int] = {}
+    for loop in outcome.loops:
+        name = f"compiled {loop['name']}" if loop["kind"] == "compiled" else loop["name"]
+        found[name] = found.get(name, 0) + loop["count"]
+    return found
+
+
+def counted(outcome: Outcome) -> dict[str, int]:
+    """Return what the job counted itself."""
+    line = outcome.stdout.decode().splitlines()[-1]
+    known: dict[str, int] = json.loads(line.removeprefix("COUNTS "))
+    return known
+
+
+def without_own_frames(text: str) -> str:
+    """Return a traceback without the agent's frames, which show before Python 3.11."""
+    return _OWN_FRAME.sub("", text)
+
+
+def without_times(text: str) -> str:
+    """Return log lines without the times that they begin with."""
+    return re.sub(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d[,.]\d+", "TIME", text)
