@@ -22,7 +22,8 @@ class Trace:
     """The rows of one capture. Without `is_unix`, times count from some moment at its start.
 
     `markers` are the steps that the program or its framework marked in it, by start. `has_calls`
-    says whether functions were called, even if there are no rows.
+    says whether functions were called, even if there are no rows. `programs` are those of XLA that
+    ran, by the name of the module and the number of the program.
     """
 
     rows: Executions
@@ -31,6 +32,7 @@ class Trace:
     is_unix: bool = True
     markers: tuple[Marker, ...] = ()
     has_calls: bool = False
+    programs: tuple[tuple[str, int], ...] = ()
 
     @property
     def tells_of_steps(self) -> bool:

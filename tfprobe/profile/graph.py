@@ -46,7 +46,9 @@ class Node:
     its handle, through the functions that pass it on.
     `in_graph` is the op that the graph has, where `op` is another that ran for it.
     `attributes` are those that say how much there is to compute. `trace` is outermost frame first,
-    None where the profile does not know it.
+    None where the profile does not know it. Of an instruction of a compiled program, `fused` are
+    the framework's ops in it, if it is a fusion, and `is_backward` says that it computes gradients
+    of what its trace made.
     """
 
     name: str
@@ -63,6 +65,8 @@ class Node:
     variables: tuple[str, ...] = ()
     in_graph: str = ""
     trace: tuple[Frame, ...] | None = None
+    fused: tuple[str, ...] = ()
+    is_backward: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -249,7 +249,8 @@ class Capture:
 
     `fed_bytes` is the size of the arrays that a Session step was fed, `result_bytes` that of the
     tensors that the step returned to Python. `called_at` is "file:line", the innermost line of the
-    job that ran the step; "" if unknown.
+    job that ran the step; "" if unknown. `programs` are those of XLA that ran in it, by the name
+    of the module and the number of the program.
     """
 
     index: int
@@ -264,6 +265,7 @@ class Capture:
     fed_bytes: int | Missing = UNTOLD
     result_bytes: int | Missing = UNTOLD
     called_at: str = ""
+    programs: tuple[tuple[str, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,8 @@ from tests.support.captures import TraceEvent, xspace
 from tests.support.golden import golden
 from tfprobe.errors import UnreadableInput
 from tfprobe.formats.schema import message_class
-from tfprobe.formats.xspace import read
-from tfprobe.formats.xspace.devices import read_hlo
+from tfprobe.formats.xspace import ran_nodes, read
+from tfprobe.formats.xspace.hlo_program import read_hlo
 from tfprobe.profile.capture_tables import Place
 from tfprobe.profile.graph import Frame
 
@@ -93,14 +93,27 @@ def test_an_instruction_of_no_op_has_its_own_name() -> None:
 def test_a_loop_counts_by_what_it_runs() -> None:
     """The event of a loop spans those of its body; one that is never run as such has no name."""
     assert names(ran("while.2", 0, 90), ran("fusion.7", 5, 20), ran("tanh.3", 30, 1)) == [
-        ("jit(f)/second/mul", "fusion"),
+        ("second/mul", "fusion"),
         ("tanh.3", "tanh"),
     ]
 
 
-def test_the_end_of_an_instruction_is_none() -> None:
-    """XLA marks where asynchronous work was over."""
-    assert names(TraceEvent("end: MatMul.8", 9, 0, {"_ct": 0, "_c": 7})) == []
+def test_an_asynchronous_instruction_lasts_until_its_end() -> None:
+    """XLA marks where its work was over, on another thread; this is no instruction itself."""
+    lines = {
+        "pool/1": [ran("MatMul.8", 3, 20, _p=7, _pt=0), ran("copy.1", 30, 20, _p=8, _pt=0)],
+        "pool/2": [
+            TraceEvent("end: MatMul.8", 90, 1, {"_ct": 0, "_c": 7}),
+            TraceEvent("end: copy.1", 40, 1, {"_ct": 0, "_c": 8}),
+        ],
+    }
+
+    rows = read(capture({HOST: lines}, program())).rows
+
+    assert [(row.name, row.duration_ns) for row in rows] == [
+        ("first/MatMul", 87_000),
+        ("copy.1", 20_000),
+    ]
 
 
 def test_an_op_that_only_runs_a_program_is_no_row() -> None:
@@ -204,6 +217,55 @@ def test_a_stack_that_leads_in_circles_ends() -> None:
     assert set(frames) == {Frame("train.py", 12, "")}
 
 
+def fusion_of_jax(*fused: tuple[str, str]) -> Any:
+    """A program of JAX with one fusion of these opcodes and op names, the last its root."""
+    proto = message_class("tfprobe.hlo.HloProto")()
+    module = proto.hlo_module
+    module.name, module.entry_computation_id = MODULE, 1
+    entry, parts = (module.computations.add(id=number) for number in (1, 2))
+    for at, (opcode, op) in enumerate(fused):
+        made = parts.instructions.add(name=f"part.{at}", opcode=opcode)
+        made.metadata.op_name = op
+    fusion = entry.instructions.add(name="fusion.1", opcode="fusion", called_computation_ids=[2])
+    fusion.metadata.op_name = fused[-1][1]
+    return proto
+
+
+def test_a_fusion_has_the_scope_of_its_root_and_knows_its_parts() -> None:
+    """Its type says what takes most of its time."""
+    proto = fusion_of_jax(
+        ("parameter", "params['w']"),
+        ("dot", "jit(step)/jvp(Net)/first/dot_general"),
+        ("maximum", "jit(step)/jvp(Net)/jit(relu)/max"),
+    )
+
+    (found,) = read_hlo(proto.SerializeToString()).instructions.values()
+
+    assert (found.op_name, found.op_type) == ("Net/relu/max", "dot fusion")
+    assert found.fused == ("Net/first/dot_general", "Net/relu/max")
+
+
+def test_nodes_of_programs_know_their_code() -> None:
+    """Only programs of JAX have nodes: TensorFlow's graph knows its own ops better."""
+    proto = fusion_of_jax(("add", "jit(step)/transpose(jvp(Net))/first/add"))
+    fusion = proto.hlo_module.computations[0].instructions[0]
+    fusion.metadata.source_file, fusion.metadata.source_line = "train.py", 7
+    content = capture({HOST: {"pool/1": [ran("fusion.1")]}}, proto, program())
+
+    trace = read(content)
+    nodes, known = ran_nodes(content, [*trace.programs, (MODULE, 1), ("absent", 2)])
+
+    assert trace.programs == ((MODULE, 0),)
+    assert known == {(MODULE, 0), (MODULE, 1)}
+    node = nodes.pop("gradients/Net/first/add")
+    assert (node.op, node.is_backward, node.trace) == (
+        "fusion",
+        True,
+        (Frame("train.py", 7, ""),),
+    )
+    assert "first/MatMul" not in nodes
+
+
 @pytest.mark.parametrize(
     ("name", "steps"), [("jax_cpu_window_one_step", 1), ("jax_cpu_flax_mlp_3steps", 3)]
 )
@@ -214,4 +276,4 @@ def test_a_step_of_jax_is_its_instructions(name: str, steps: int) -> None:
     rows = list(read(path.read_bytes()).rows)
 
     assert len(rows) == 50 * steps
-    assert sum(row.name.endswith("jvp(Net)/second/dot_general") for row in rows) == steps
+    assert sum(row.name == "Net/second/dot_general" for row in rows) == steps

@@ -38,7 +38,8 @@ def by_layer(graph: Graph) -> Graph:
 
 def _is_runtimes(node: Node) -> bool:
     if node.name.startswith(("_", "^_")):
-        return True
+        # Functions of JAX may be called "_where"; only instructions of XLA are in lower case.
+        return not node.op[:1].islower()
     return bool(_EDGE.match(node.name) and _MOVES.match(node.op))
 
 

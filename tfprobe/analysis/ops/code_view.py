@@ -91,8 +91,9 @@ def _tree(profile: Placed) -> Line:
     below: dict[tuple[int, str], Line] = {}
     forward = {name: lines.forward(name) for name in ids}
     # Forward ops first, so that their lines come before those of their gradients.
-    for name in sorted(ids, key=lambda name: (forward[name] is not None, name)):
-        suffix = "" if forward[name] is None else GRADIENT
+    is_backward = {node.name: node.is_backward or forward[node.name] is not None for node in nodes}
+    for name in sorted(ids, key=lambda name: (is_backward[name], name)):
+        suffix = GRADIENT if is_backward[name] else ""
         _attach(root, below, lines.trace(name), ids[name], suffix=suffix)
     return root
 

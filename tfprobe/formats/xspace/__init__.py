@@ -2,6 +2,7 @@
 
 from tfprobe.formats.xspace.devices import kernel_facts
 from tfprobe.formats.xspace.plane import HOST, is_background, is_stream, op_of, place_of
+from tfprobe.formats.xspace.programs import ran_nodes
 from tfprobe.formats.xspace.ran_programs import ran_programs
 from tfprobe.formats.xspace.reader import XSpaceReader, read
 from tfprobe.formats.xspace.spans import driver_call_kind, kind_of, span_facts
@@ -16,6 +17,7 @@ __all__ = [
     "kind_of",
     "op_of",
     "place_of",
+    "ran_nodes",
     "ran_programs",
     "read",
     "span_facts",

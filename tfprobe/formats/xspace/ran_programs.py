@@ -8,8 +8,8 @@ from typing import Any
 from tfprobe.errors import UnreadableInput
 from tfprobe.formats.hlo_module import read_module
 from tfprobe.formats.schema import parse
-from tfprobe.formats.xspace.devices import Programs
 from tfprobe.formats.xspace.plane import HOST, is_gpu, stat_values
+from tfprobe.formats.xspace.programs import Programs
 from tfprobe.profile.hlo import RanProgram
 
 _NUMBER, _INSTRUCTION = "program_id", "hlo_op"

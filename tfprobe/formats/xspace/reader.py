@@ -12,9 +12,11 @@ from tfprobe.formats.schema import parse
 from tfprobe.formats.trace import Marker, Trace
 from tfprobe.formats.xspace.allocations import add_allocations
 from tfprobe.formats.xspace.datasets import DatasetRuns, dataset_facts
-from tfprobe.formats.xspace.devices import Programs, add_hlo_ops, add_kernels
+from tfprobe.formats.xspace.devices import add_kernels
+from tfprobe.formats.xspace.hlo_program import HloProgram
 from tfprobe.formats.xspace.host import HostReader
 from tfprobe.formats.xspace.plane import DRIVER, HOST, EventNames, Plane, is_gpu, times_ns
+from tfprobe.formats.xspace.programs import Key, Programs, add_hlo_ops
 from tfprobe.formats.xspace.spans import SpanReader, has_calls
 from tfprobe.profile.capture_tables import Allocations, Executions, Spans
 from tfprobe.profile.tables import Columns, Interner
@@ -49,6 +51,7 @@ class XSpaceReader:
         self._spans = SpanReader(interner, self._names)
         self._dataset_facts = dataset_facts(self._names)
         self._of_iterators: set[int] = set()
+        self._programs: dict[Key, HloProgram] = {}
 
     def read(self, content: bytes) -> Trace:
         """Return one row per op execution and per kernel, the spans and allocations, by time.
@@ -61,7 +64,7 @@ class XSpaceReader:
         is_unix = _set_clock(space)
         rows, spans = Columns(Executions), Columns(Spans)
         threads = _threads(space.planes)
-        programs = Programs(space.planes)
+        programs = Programs(space.planes, self._programs)
         hosts: list[Plane] = []
         for message in space.planes:
             if is_gpu(message.name):
@@ -78,6 +81,7 @@ class XSpaceReader:
             is_unix=is_unix,
             markers=tuple(marker for plane in hosts for marker in markers(plane)),
             has_calls=not len(table) and has_calls(space.planes),
+            programs=programs.ran(),
         )
 
     def _allocations(self, hosts: Sequence[Plane], rows: Executions) -> Allocations:
@@ -128,7 +132,7 @@ def _set_clock(space: Any) -> bool:
         return bool(first_ns >= _SMALLEST_UNIX_NS)
     # In this form a line's timestamp counts from the start of the profile.
     for line in lines:
-        line.timestamp_ns += profile_start_ns
+        line.timestamp_ns += profile_start_ns if line.timestamp_ns < _SMALLEST_UNIX_NS else 0
     return bool(first_ns + profile_start_ns >= _SMALLEST_UNIX_NS)
 
 

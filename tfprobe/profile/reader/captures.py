@@ -165,7 +165,8 @@ class Decoder:
             raise UnreadableInput("it holds no execution of an op")
         start_ns, duration_ns = window_ns or _extent_ns(trace.rows)
         path = self._folder.capture(wanted.name)
-        return Decoded(_capture(path, wanted.sample, start_ns, duration_ns), trace)
+        capture = _capture(path, wanted.sample, start_ns, duration_ns)
+        return Decoded(replace(capture, programs=trace.programs), trace)
 
     def _reader(self, sample: Event | None) -> run_metadata.RunMetadataReader:
         fingerprint = sample.text("graph") if sample else None

@@ -26,7 +26,7 @@ from tfprobe.profile.reader.service_trace import (
     recent_of,
     times_of,
 )
-from tfprobe.profile.reader.traced_steps import join, with_what_ran
+from tfprobe.profile.reader.traced_steps import instructions_of, join, with_what_ran
 from tfprobe.profile.records import GraphProfile, Record
 from tfprobe.profile.tables import Columns, Interner, TableBuilder, int64s
 
@@ -79,7 +79,8 @@ def _whole(path: Path, kind: FileKind, content: bytes) -> tuple[Profile, TracedL
     nodes = _partition_nodes(content) if kind is FileKind.RUN_METADATA else []
     # As for a run: work that prepares later steps is not part of a step.
     loop, foreground = profile.loops[0], rows.only(~rows.background)
-    found = join(loop, profile.captures, foreground, _by_name(nodes))
+    instructions = instructions_of(profile.captures, lambda _: content)
+    found = join(loop, profile.captures, foreground, _by_name(nodes), instructions=instructions)
     if kind is FileKind.XSPACE:
         found = with_what_ran(found, traces=[content])
     if kind is FileKind.RUN_METADATA:
@@ -91,7 +92,8 @@ def _sampled(name: str, kind: FileKind, content: bytes, *, with_shapes: bool) ->
     if kind is FileKind.TIMELINE:
         return _one_step(name, chrome_trace.rows(content), [])
     if kind is FileKind.XSPACE:
-        found = _one_step(name, xspace.read(content, with_spans=False).rows, [])
+        trace = xspace.read(content, with_spans=False)
+        found = _one_step(name, trace.rows, [], programs=trace.programs, content=content)
         return with_what_ran(found, traces=[content]) if with_shapes else found
     if kind is FileKind.RUN_METADATA:
         found = _one_step(name, run_metadata.rows(content), _partition_nodes(content))
@@ -108,6 +110,7 @@ def _profile(path: Path, kind: FileKind, content: bytes) -> Profile:
             _capture(path.name, index, step.number, trace.rows),
             start_ns=step.start_ns,
             duration_ns=step.end_ns - step.start_ns,
+            programs=trace.programs,
         )
         for index, step in enumerate(steps)
     ]
@@ -164,10 +167,20 @@ def _partition_nodes(content: bytes) -> list[Node]:
     return [node for graph in graphs for node in graph_nodes(graph.SerializeToString())]
 
 
-def _one_step(name: str, rows: Executions, nodes: Iterable[Node]) -> TracedLoop:
+def _one_step(
+    name: str,
+    rows: Executions,
+    nodes: Iterable[Node],
+    *,
+    programs: tuple[tuple[str, int], ...] = (),
+    content: bytes = b"",
+) -> TracedLoop:
+    """Return a file as one step; `content` is that of an XSpace in which programs ran."""
     if not len(rows):
         raise UnreadableInput("it holds no execution of an op")
-    return join(_loop(name, 1), [_capture(name, 0, 0, rows)], rows, _by_name(nodes))
+    captures = [replace(_capture(name, 0, 0, rows), programs=programs)]
+    instructions = instructions_of(captures, lambda _: content)
+    return join(_loop(name, 1), captures, rows, _by_name(nodes), instructions=instructions)
 
 
 def _steps(name: str, profile: GraphProfile) -> TracedLoop:

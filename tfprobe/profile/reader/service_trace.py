@@ -63,7 +63,7 @@ def read(
     steps, trace = in_steps(trace)
     if not trace.tells_of_steps:
         raise UnreadableInput(f"{path.name} holds no execution of an op")
-    captures = _captures(steps, path.name, process)
+    captures = _captures(steps, path.name, process, trace.programs)
     return Recorded(_loop(steps, captures, process), captures, trace, tuple(_gaps(captures)))
 
 
@@ -81,7 +81,9 @@ def _content(path: Path) -> bytes:
         raise UnreadableInput(f"{path.name} cannot be read, {exc.strerror or exc}") from exc
 
 
-def _captures(steps: Sequence[Marker], file: str, process: int) -> tuple[Capture, ...]:
+def _captures(
+    steps: Sequence[Marker], file: str, process: int, programs: tuple[tuple[str, int], ...]
+) -> tuple[Capture, ...]:
     captures = tuple(
         Capture(
             index=index,
@@ -93,6 +95,7 @@ def _captures(steps: Sequence[Marker], file: str, process: int) -> tuple[Capture
             start_ns=step.start_ns,
             duration_ns=step.end_ns - step.start_ns,
             plain_ns=Missing("all steps were recorded, and none without"),
+            programs=programs,
         )
         for index, step in enumerate(steps)
     )
@@ -169,6 +172,7 @@ def _divided(trace: Trace, windows: list[Marker]) -> tuple[list[Marker], Trace] 
         allocations=_of_steps(trace.allocations, number[places.at(trace.allocations.at_ns)]),
         is_unix=trace.is_unix,
         has_calls=trace.has_calls,
+        programs=trace.programs,
     )
     return [windows[at] for at in ran.tolist()], divided
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import takewhile
 from pathlib import Path
@@ -14,7 +14,7 @@ import numpy as np
 
 from tfprobe.errors import UnreadableInput
 from tfprobe.formats.graph_profile import graph_nodes, nodes_and_functions
-from tfprobe.formats.xspace import ran_programs
+from tfprobe.formats.xspace import ran_nodes, ran_programs
 from tfprobe.profile.capture_tables import Executions, Place
 from tfprobe.profile.graph import (
     Frame,
@@ -64,7 +64,12 @@ def sampled(
     callers: Mapping[str, tuple[Frame, ...]] = {}
     if process is not None and any(map(_CALLED.match, ran)):
         callers = _callers(process, loop)
-    found = join(loop, captures, rows, nodes, callers)
+    instructions = (
+        {}
+        if process is None
+        else instructions_of(captures, lambda file: content_of(process.capture(file)))
+    )
+    found = join(loop, captures, rows, nodes, callers, instructions)
     found = replace(found, shared_names=shared)
     return with_shapes_of(folder, profile, found) if with_shapes else found
 
@@ -172,14 +177,16 @@ def join(
     rows: Executions,
     nodes: dict[str, Node],
     callers: Mapping[str, tuple[Frame, ...]] = MappingProxyType({}),
+    instructions: Mapping[str, Node] = MappingProxyType({}),
 ) -> TracedLoop:
     """Return traced steps with the nodes of their rows; missing ones are added to `nodes`.
 
-    An added node that runs a whole function gets the function's frames in `callers` as its code.
+    An added node is that of `instructions`, if it has one of the name. One that runs a whole
+    function gets the function's frames in `callers` as its code.
     """
     has_graph = bool(nodes)
     ids = {name: at for at, name in enumerate(nodes)}
-    node = _place_rows(rows, nodes, ids, callers)
+    node = _place_rows(rows, nodes, ids, callers, instructions)
     return TracedLoop(
         loop=loop,
         graph=Graph(tuple(nodes.values())),
@@ -190,6 +197,33 @@ def join(
         has_graph=has_graph,
         has_memory=bool(rows.bytes.any() or rows.output_bytes.any()),
     )
+
+
+def instructions_of(
+    captures: Sequence[Capture], content_of_file: Callable[[str], bytes]
+) -> dict[str, Node]:
+    """Return the instructions of the compiled programs that ran, by the names of their rows.
+
+    Files are read until all programs are known. Unreadable files are skipped.
+    """
+    found: dict[str, Node] = {}
+    missing = {key for capture in captures for key in capture.programs}
+    for capture in captures:
+        wanted = [key for key in capture.programs if key in missing]
+        if not wanted:
+            continue
+        try:
+            nodes, known = ran_nodes(content_of_file(capture.file), wanted)
+        except (OSError, UnreadableInput):
+            continue  # reported as a problem when it was decoded
+        found = {name: _without_agent(node) for name, node in nodes.items()} | found
+        missing -= known
+    return found
+
+
+def _without_agent(node: Node) -> Node:
+    trace = tuple(frame for frame in node.trace or () if _AGENT not in frame.file)
+    return replace(node, trace=trace or None)
 
 
 def process_folder(folder: RunFolder, profile: Profile, loop: Loop) -> ProcessFolder | None:
@@ -333,6 +367,7 @@ def _place_rows(
     nodes: dict[str, Node],
     ids: dict[str, int],
     callers: Mapping[str, tuple[Frame, ...]],
+    instructions: Mapping[str, Node],
 ) -> Int32s:
     """Return the node of each row; a node that no graph has is added, named after what ran.
 
@@ -346,8 +381,9 @@ def _place_rows(
         name = known_name(rows.strings[position], nodes)
         if name not in nodes:
             op = rows.strings[op_types[position]]
+            known = instructions.get(name)
             trace = _caller(name, callers)
-            nodes[name] = Node(name=name, op=op, types=frozenset({op}), trace=trace)
+            nodes[name] = known or Node(name=name, op=op, types=frozenset({op}), trace=trace)
             ids[name] = len(ids)
         numbers[position] = ids[name]
     found: Int32s = numbers[rows.name]
