@@ -13,18 +13,25 @@ DEMO := .venv/demo
 BIOME := tools/js/node_modules/.bin/biome
 PIP_QUIET := --quiet --disable-pip-version-check --no-input
 
-# TensorFlow's own start-up notices, which say nothing about the demo.
-QUIET_TENSORFLOW := TF_CPP_MIN_LOG_LEVEL=3 TF_ENABLE_ONEDNN_OPTS=0 CUDA_VISIBLE_DEVICES=-1 \
+# What `make demo` records: tensorflow or jax.
+FRAMEWORK ?= tensorflow
+DEMO_SCRIPT := $(if $(filter jax,$(FRAMEWORK)),jax_fit.py,keras_fit.py)
+# Ends in a space. JAX is recorded only on request.
+DEMO_OPTIONS := $(if $(filter jax,$(FRAMEWORK)),--experimental jax )
+
+# The frameworks' own start-up notices, which say nothing about the demo.
+QUIET_jax := JAX_PLATFORMS=cpu
+QUIET_tensorflow := TF_CPP_MIN_LOG_LEVEL=3 TF_ENABLE_ONEDNN_OPTS=0 CUDA_VISIBLE_DEVICES=-1 \
 	PYTHONWARNINGS=ignore::UserWarning
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):[^#]*## /\1\t/p' $(MAKEFILE_LIST) | while IFS="$$(printf '\t')" read -r name text; do \
 		printf '  make %-8s %s\n' "$$name" "$$text"; done
 
-demo: $(DEMO)/.installed ## record a real training script and print its report
-	@echo '$$ tfprobe run --report -- python examples/keras_fit.py'
-	@PATH="$(CURDIR)/$(DEMO)/bin:$$PATH" $(QUIET_TENSORFLOW) \
-		$(DEMO)/bin/tfprobe run --report -- python examples/keras_fit.py
+demo: $(DEMO)/.installed-$(FRAMEWORK) ## record a real training script and print its report; FRAMEWORK=jax for JAX
+	@echo '$$ tfprobe run $(DEMO_OPTIONS)--report -- python examples/$(DEMO_SCRIPT)'
+	@PATH="$(CURDIR)/$(DEMO)/bin:$$PATH" $(QUIET_$(FRAMEWORK)) \
+		$(DEMO)/bin/tfprobe run $(DEMO_OPTIONS)--report -- python examples/$(DEMO_SCRIPT)
 
 test: lint mpirun ## lint, types and the quick tests; needs no TensorFlow
 	$(TEST)/bin/python -m pytest --numprocesses=auto $(wildcard tests/architecture tests/unit tests/agent tests/process tests/planted tests/approval)
@@ -103,11 +110,19 @@ mpirun:
 
 $(DEMO)/.installed: pyproject.toml
 	$(call environment,$(DEMO))
+	$(DEMO)/bin/python -m pip install $(PIP_QUIET) --editable . scikit-learn
+	@touch $@
+
+$(DEMO)/.installed-jax: $(DEMO)/.installed
+	@echo 'Installing JAX into $(DEMO), once.'
+	$(DEMO)/bin/python -m pip install $(PIP_QUIET) jax optax
+	@touch $@
+
+$(DEMO)/.installed-tensorflow: $(DEMO)/.installed
 	@echo 'Installing TensorFlow into $(DEMO), once.'
-	$(DEMO)/bin/python -m pip install $(PIP_QUIET) --editable . \
+	$(DEMO)/bin/python -m pip install $(PIP_QUIET) \
 		'tensorflow-cpu>=2.12; platform_system == "Linux" and platform_machine == "x86_64"' \
-		'tensorflow>=2.12; platform_system != "Linux" or platform_machine != "x86_64"' \
-		scikit-learn
+		'tensorflow>=2.12; platform_system != "Linux" or platform_machine != "x86_64"'
 	@touch $@
 
 # Some systems ship Python without ensurepip; there the system's own pip fills the environment.

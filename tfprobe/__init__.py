@@ -1,4 +1,4 @@
-"""Record any TensorFlow job without changing it, and read the recording back.
+"""Record any training job without changing it, and read the recording back.
 
 `tfprobe.open_run()` opens a recording from Python; `tfprobe.activity(name)` names a part of a job.
 """

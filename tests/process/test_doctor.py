@@ -88,6 +88,106 @@ def test_the_version_of_tensorflow_is_judged(launcher, python, version, state) -
     assert version in checks["tensorflow"][1]
 
 
+def _install(launcher: Launcher, **versions: str) -> dict[str, str]:
+    """Install packages in these versions that do nothing."""
+    for name, version in versions.items():
+        launcher.write(f"site/{name}/__init__.py", f"__version__ = {version!r}\n")
+        launcher.write(f"site/{name}-{version}.dist-info/METADATA", "")
+    return {"PYTHONPATH": f"{launcher.work}/site", "HOME": str(launcher.work)}
+
+
+def test_an_interpreter_without_a_framework_is_named(launcher, python) -> None:
+    """There is nothing to record in it."""
+    status, checks = _ask(launcher, python, env={"PYTHONPATH": ""})
+
+    assert (status, checks["frameworks"][0]) == (1, "failed")
+
+
+def test_jax_is_recorded_on_request(launcher, python) -> None:
+    """Without the option nothing of a job of JAX is recorded, and the option is named."""
+    variables = _install(launcher, jax="0.10.2", jaxlib="0.10.2")
+
+    status, checks = _ask(launcher, python, env=variables)
+    requested = _ask(launcher, python, env={**variables, "TFPROBE_EXPERIMENTAL": "jax"})
+
+    assert (status, checks["jax"][0]) == (1, "failed")
+    assert (requested[0], requested[1]["jax"][0]) == (0, "passed")
+
+
+@pytest.mark.parametrize(
+    ("versions", "variables", "words"),
+    [
+        (("0.5.3", "0.5.3"), {}, "jaxlib before 0.6"),
+        (("0.10.2", "0.10.2"), {"TFPROBE_TRACE_LEVEL": "software"}, "--trace-level software"),
+        (("0.10.2", "0.10.2"), {"JAX_ENABLE_PGLE": "true"}, "JAX_ENABLE_PGLE"),
+        (("0.4.20", "0.4.20"), {}, "older than the versions tested"),
+        (("1.0.0", "1.0.0"), {}, "newer than the versions tested"),
+    ],
+)
+def test_what_is_not_traced_of_jax_has_its_reason(
+    launcher, python, versions, variables, words
+) -> None:
+    """Its steps are counted, which is a recording."""
+    installed = _install(launcher, jax=versions[0], jaxlib=versions[1])
+
+    status, checks = _ask(
+        launcher, python, env={**installed, "TFPROBE_EXPERIMENTAL": "jax", **variables}
+    )
+
+    assert (status, checks["jax"][0]) == (0, "warning")
+    assert words in checks["jax"][1]
+
+
+def test_a_framework_that_fails_beside_another_is_a_warning(launcher, python) -> None:
+    """A job of the other one is recorded."""
+    variables = _install(launcher, tensorflow="2.15.1", jax="0.10.2", jaxlib="0.10.2")
+
+    status, checks = _ask(launcher, python, env=variables)
+
+    assert status == 0
+    assert (checks["tensorflow"][0], checks["jax"][0]) == ("passed", "warning")
+
+
+def test_jax_without_jaxlib_is_named(launcher, python) -> None:
+    """It does not import."""
+    status, checks = _ask(launcher, python, env=_install(launcher, jax="0.10.2"))
+
+    assert (status, checks["jax"][0]) == (1, "failed")
+    assert "no jaxlib" in checks["jax"][1]
+
+
+@pytest.mark.parametrize(
+    ("version", "backend", "state", "words"),
+    [
+        ("2.15.0", "torch", "passed", "computes with TensorFlow"),
+        ("3.15.1", "tensorflow", "passed", "computes with TensorFlow"),
+        ("3.15.1", "jax", "warning", "computes with JAX, of which nothing would be recorded"),
+        ("3.15.1", "torch", "warning", "computes with torch, of which nothing is recorded"),
+    ],
+)
+def test_keras_is_recorded_as_what_it_computes_with(
+    launcher, python, version, backend, state, words
+) -> None:
+    """Keras 3 chooses by KERAS_BACKEND; Keras 2 has TensorFlow alone."""
+    variables = _install(launcher, tensorflow="2.15.1", keras=version)
+
+    status, checks = _ask(launcher, python, env={**variables, "KERAS_BACKEND": backend})
+
+    assert (status, checks["keras"][0]) == (0, state)
+    assert words in checks["keras"][1]
+
+
+def test_the_backend_of_keras_may_come_from_its_file(launcher, python) -> None:
+    """As Keras reads it, in ~/.keras/keras.json."""
+    variables = _install(launcher, keras="3.15.1", jax="0.12.0", jaxlib="0.12.0")
+    launcher.write(".keras/keras.json", '{"backend": "jax"}')
+
+    _, checks = _ask(launcher, python, env={**variables, "TFPROBE_EXPERIMENTAL": "jax"})
+
+    assert checks["keras"][0] == "passed"
+    assert "computes with JAX" in checks["keras"][1]
+
+
 def test_deep_imports_tensorflow(launcher, python) -> None:
     """A broken installation shows only then."""
     launcher.write("site/tensorflow/__init__.py", "raise RuntimeError('no libcuda')\n")

@@ -121,7 +121,7 @@ class Commands(click.Group):
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(tfprobe.__version__, prog_name="tfprobe")
 def tfprobe_group() -> None:
-    """Record a TensorFlow job without changing it, and analyze the recording.
+    """Record a training job without changing it, and analyze the recording.
 
     \b
     tfprobe run -- python train.py

@@ -7,6 +7,7 @@ from tfprobe.profile.profile import Interpreter, Profile, Run, titled
 
 _SHOWN_INTERPRETERS = 5
 SERVER_ROLE = "ps"
+_RECORDED = "TensorFlow, or JAX under `tfprobe run --experimental jax`"
 
 
 def explain(profile: Profile) -> tuple[str, ...]:
@@ -19,9 +20,12 @@ def explain(profile: Profile) -> tuple[str, ...]:
 def explain_no_process(run: Run, interpreters: tuple[Interpreter, ...]) -> tuple[str, ...]:
     """Return why a run has no process."""
     if run.is_live:
-        return (f"The job is {run.state}, and no process has imported TensorFlow yet.",)
+        return (
+            f"The job is {run.state}, and no process has imported a framework that is recorded "
+            f"yet: {_RECORDED}.",
+        )
     if interpreters:
-        return (_no_tensorflow(interpreters),)
+        return (_no_framework(interpreters),)
     return (
         "No Python interpreter started with the agent on its path. Either the command is no Python "
         "program; or the interpreter was isolated (python -I, -E or -S); or something between "
@@ -54,16 +58,16 @@ def explain_no_steps(profile: Profile) -> tuple[str, ...]:
             )
             continue
         version = process.tensorflow
-        what = "TensorFlow" if isinstance(version, Missing) else f"TensorFlow {version}"
+        what = "a framework" if isinstance(version, Missing) else f"TensorFlow {version}"
         reasons.append(
             f"{named[:1].upper()}{named[1:]} imported {what} but ran no step tfprobe "
-            "recognises: a Session.run, a Keras fit, evaluate or predict, a tf.function call, or "
-            "an eager apply_gradients or gradient of a tape."
+            "recognises: a Session.run, a Keras fit, evaluate or predict, a call of a tf.function "
+            "or of a function of jax.jit, or an eager apply_gradients or gradient of a tape."
         )
     return tuple(reasons)
 
 
-def _no_tensorflow(interpreters: tuple[Interpreter, ...]) -> str:
+def _no_framework(interpreters: tuple[Interpreter, ...]) -> str:
     shown = [
         f"{it.executable} ({it.version}, pid {it.pid})" for it in interpreters[:_SHOWN_INTERPRETERS]
     ]
@@ -71,7 +75,8 @@ def _no_tensorflow(interpreters: tuple[Interpreter, ...]) -> str:
     tail = f" and {more} more" if more else ""
     count = f"{len(interpreters)} Python interpreter{'s' if len(interpreters) > 1 else ''}"
     return (
-        f"{count} started with the agent and none recorded anything: none imported TensorFlow, or "
-        "the run directory could not be written then (a full disk, a file server that failed): "
-        f"{', '.join(shown)}{tail}. If one should have, `tfprobe doctor -- PYTHON` tests it."
+        f"{count} started with the agent and none recorded anything: none imported a framework "
+        f"that is recorded ({_RECORDED}), or the run directory could not be written then (a full "
+        f"disk, a file server that failed): {', '.join(shown)}{tail}. If one should have, "
+        "`tfprobe doctor -- PYTHON` tests it."
     )

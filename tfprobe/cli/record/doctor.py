@@ -16,12 +16,15 @@ _MARKS = {State.PASSED: "✓", State.WARNING: "!", State.FAILED: "✗"}
 
 
 @click.command("doctor", context_settings={"allow_interspersed_args": False})
-@click.option("--deep", is_flag=True, help="Also import TensorFlow, which takes a while.")
+@click.option("--deep", is_flag=True, help="Also import the frameworks, which takes a while.")
 @click.argument("python", nargs=-1, type=click.UNPROCESSED, metavar="[PYTHON...]")
 @common.output_option
 @common.json_option
 def command(output: str | None, deep: bool, as_json: bool, python: tuple[str, ...]) -> int:
     """Check whether a run would record here; if not, say why and what to do.
+
+    It also says, for each of TensorFlow, Keras and JAX that the interpreter has, what would not be
+    recorded.
 
     PYTHON is the interpreter of the job with its options, or the whole command; no script is run.
     The default is the `python3` on PATH. The exit status is 1 if a run would not record.

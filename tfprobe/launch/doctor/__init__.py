@@ -50,7 +50,9 @@ def diagnose(
         return Diagnosis(tuple(python), tuple(checks))
     try:
         checks += output_checks(run.folder.root)
-        checks += interpreter.checks(python, run=run.folder, environment=environment, deep=deep)
+        checks += interpreter.checks(
+            python, run=run.folder, settings=chosen, environment=environment, deep=deep
+        )
     finally:
         prepare.discard(run)
         _remove_if_empty(run.folder.root.parent)

@@ -1,17 +1,15 @@
-"""What the doctor looks at besides the interpreter: the machine, the output, the packages."""
+"""What the doctor looks at besides the interpreter: the machine, the output, the extras."""
 
 from __future__ import annotations
 
 import mmap
 import os
-import re
 import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
-from typing import Any
 
 from tfprobe.launch import ptrace
 from tfprobe.launch.sidecars import find_reader
@@ -72,7 +70,7 @@ def _profiler(environment: Mapping[str, str]) -> Check:
     if "TF_DISABLE_PROFILING" in environment:
         return Check.warning(
             "profiler",
-            "TF_DISABLE_PROFILING is set: steps are counted and timed, ops are not.",
+            "TF_DISABLE_PROFILING is set: steps of TensorFlow are counted and timed, not traced.",
             "Unset TF_DISABLE_PROFILING.",
         )
     for variable, tool in _OTHER_TOOLS:
@@ -166,57 +164,8 @@ def _space(folder: Path) -> Check:
     return Check.passed("space", f"{free} are free.")
 
 
-OLDEST, NEWEST_TESTED = (1, 14), (2, 21)
-
-
-def package_checks(found: Mapping[str, Any]) -> list[Check]:
-    """Judge what the probe found on the interpreter's path."""
-    return [_tensorflow(found), *_sitecustomize(found)]
-
-
-def _tensorflow(found: Mapping[str, Any]) -> Check:
-    where = found.get("tensorflow")
-    if not where:
-        return Check.failed(
-            "tensorflow",
-            "It has no TensorFlow, so there is nothing to record.",
-            "Name an interpreter that has it, as in `tfprobe doctor -- /venv/bin/python`.",
-        )
-    if "tensorflow_error" in found:
-        return Check.failed(
-            "tensorflow",
-            f"TensorFlow at {where} does not import: {found['tensorflow_error']}.",
-            "Fix the installation; the job would fail with the same error.",
-        )
-    return _version(found.get("tensorflow_version"), where)
-
-
-def _version(version: str | None, where: str) -> Check:
-    numbers = re.match(r"(\d+)\.(\d+)", version or "")
-    if numbers is None:
-        return Check.warning(
-            "tensorflow",
-            f"The version of TensorFlow at {where} is unknown.",
-            "Run again with --deep, which imports it.",
-        )
-    pair = (int(numbers[1]), int(numbers[2]))
-    if pair < OLDEST:
-        return Check.failed(
-            "tensorflow",
-            f"TensorFlow {version} is too old.",
-            "Use 1.14 or later.",
-        )
-    if pair > NEWEST_TESTED:
-        return Check.warning(
-            "tensorflow",
-            f"TensorFlow {version} is newer than the versions tested.",
-            "It most likely works; check the step counts in the report.",
-        )
-    return Check.passed("tensorflow", f"TensorFlow {version} at {where}.")
-
-
-def _sitecustomize(found: Mapping[str, Any]) -> list[Check]:
-    own = found.get("sitecustomize")
+def sitecustomize_checks(own: str | None) -> list[Check]:
+    """Say that a sitecustomize of the interpreter's own is no obstacle."""
     if not own:
         return []
     return [Check.passed("sitecustomize", f"Its own {own} still runs, after the agent.")]

@@ -1,4 +1,4 @@
-"""Would this interpreter load the agent and TensorFlow? Starts it with a probe for a script."""
+"""Would this interpreter load the agent and a framework? Starts it with a probe for a script."""
 
 from __future__ import annotations
 
@@ -13,8 +13,10 @@ from typing import Any
 
 from tfprobe.errors import UsageError
 from tfprobe.launch import execute
-from tfprobe.launch.doctor.checks import Check, package_checks
+from tfprobe.launch.doctor.checks import Check, sitecustomize_checks
+from tfprobe.launch.doctor.frameworks import Installed, Package, framework_checks
 from tfprobe.launch.execute import with_boot
+from tfprobe.launch.settings import Settings
 from tfprobe.runs.layout import RunFolder
 
 _PYTHON = re.compile(r"(python|pypy)[\d.]*t?")
@@ -22,7 +24,7 @@ _PYTHON = re.compile(r"(python|pypy)[\d.]*t?")
 _OPTIONS_WITH_VALUE = ("-W", "-X", "--check-hash-based-pycs")
 _OLDEST, _NEWEST = (3, 6), (3, 13)
 _MARKER = "tfprobe-doctor:"
-# An import of TensorFlow from a cold network disk takes minutes.
+# An import of a framework from a cold network disk takes minutes.
 _PATIENCE_S, _DEEP_PATIENCE_S = 60, 600
 
 
@@ -53,7 +55,12 @@ def words(command: Sequence[str], environment: Mapping[str, str]) -> list[str]:
 
 
 def checks(
-    python: Sequence[str], *, run: RunFolder, environment: Mapping[str, str], deep: bool
+    python: Sequence[str],
+    *,
+    run: RunFolder,
+    settings: Settings,
+    environment: Mapping[str, str],
+    deep: bool,
 ) -> list[Check]:
     """Start the interpreter as a run would and judge what it says."""
     try:
@@ -69,7 +76,17 @@ def checks(
     if survey.found["no_site"]:
         # Without site-packages on its path nothing can be said about what is installed.
         return [version, _injection(survey)]
-    return [version, _injection(survey), *package_checks(survey.found)]
+    return [
+        version,
+        _injection(survey),
+        *framework_checks(_installed(survey.found), settings=settings, environment=environment),
+        *sitecustomize_checks(survey.found["sitecustomize"]),
+    ]
+
+
+def _installed(found: Mapping[str, Any]) -> Installed:
+    packages = {name: Package(**package) for name, package in found["packages"].items()}
+    return Installed(packages, found["keras_backend"])
 
 
 class _NoAnswerError(Exception):

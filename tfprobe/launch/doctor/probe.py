@@ -1,6 +1,6 @@
 """Runs inside the interpreter under test, as text after -c: says what it finds there, as JSON.
 
-Parses on Python 2.7, so that an old interpreter can say its version. Imports TensorFlow only when
+Parses on Python 2.7, so that an old interpreter can say its version. Imports frameworks only when
 asked to (the word "deep" after the marker).
 """
 
@@ -9,11 +9,16 @@ import os
 import re
 import sys
 
-# Distributions that hold the package `tensorflow`; tensorflow_estimator and the like do not.
-DISTRIBUTION = re.compile(
-    r"^(?:tensorflow(?:_cpu|_gpu|_macos|_rocm|_intel|_aarch64|_cpu_aws)?|intel_tensorflow"
-    r"|tf_nightly(?:_cpu|_gpu)?)-([0-9][^-]*)\.(?:dist|egg)-info$"
-)
+# Distributions that hold each package; tensorflow_estimator, keras_hub and the like do not.
+DISTRIBUTIONS = {
+    "tensorflow": r"tensorflow(?:_cpu|_gpu|_macos|_rocm|_intel|_aarch64|_cpu_aws)?"
+    r"|intel_tensorflow|tf_nightly(?:_cpu|_gpu)?",
+    "jax": "jax",
+    "jaxlib": "jaxlib|jaxlib_nightly",
+    "keras": "keras|keras_nightly",
+}
+# Keras last: it imports the framework that it computes with.
+IMPORTED = ("tensorflow", "jax", "keras")
 
 
 def find(name, path):
@@ -24,14 +29,28 @@ def find(name, path):
     return spec.origin if spec is not None else None
 
 
-def installed_version(origin):
-    """Read TensorFlow's version from the metadata beside it."""
+def installed_version(name, origin):
+    """Read the version of a package from the metadata beside it."""
+    pattern = re.compile(r"^(?:%s)-([0-9][^-]*)\.(?:dist|egg)-info$" % DISTRIBUTIONS[name])
     site_packages = os.path.dirname(os.path.dirname(origin))
     for entry in sorted(os.listdir(site_packages)):
-        match = DISTRIBUTION.match(entry)
+        match = pattern.match(entry)
         if match:
             return match.group(1)
     return None
+
+
+def keras_backend():
+    """Read which framework Keras 3 computes with, as Keras does."""
+    home = os.environ.get("KERAS_HOME") or os.path.join(os.path.expanduser("~"), ".keras")
+    chosen = os.environ.get("KERAS_BACKEND")
+    if not chosen:
+        try:
+            with open(os.path.join(home, "keras.json")) as file:
+                chosen = json.load(file).get("backend")
+        except (OSError, ValueError, AttributeError):
+            pass
+    return str(chosen or "tensorflow")
 
 
 def survey(boot, is_deep):
@@ -48,16 +67,18 @@ def survey(boot, is_deep):
         return found
     others = [entry for entry in sys.path if entry != boot]
     found["sitecustomize"] = find("sitecustomize", others)
-    found["tensorflow"] = find("tensorflow", others)
-    if found["tensorflow"]:
-        found["tensorflow_version"] = installed_version(found["tensorflow"])
-    if is_deep and found["tensorflow"]:
-        try:
-            import tensorflow
-
-            found["tensorflow_version"] = tensorflow.__version__
-        except Exception as problem:  # whatever a broken installation raises
-            found["tensorflow_error"] = "{}: {}".format(type(problem).__name__, problem)
+    found["keras_backend"] = keras_backend()
+    packages = found["packages"] = {}
+    for name in DISTRIBUTIONS:
+        origin = find(name, others)
+        if origin:
+            packages[name] = {"origin": origin, "version": installed_version(name, origin)}
+    for name in IMPORTED:
+        if is_deep and name in packages:
+            try:
+                packages[name]["version"] = str(__import__(name).__version__)
+            except Exception as problem:  # whatever a broken installation raises
+                packages[name]["error"] = "{}: {}".format(type(problem).__name__, problem)
     return found
 
 

@@ -8,13 +8,14 @@ from tfprobe.errors import Missing
 from tfprobe.profile.profile import Interpreter, Run
 
 
-def test_interpreters_without_tensorflow_are_listed():
-    """Python started and never imported TensorFlow: which Pythons they were."""
+def test_interpreters_without_a_framework_are_listed():
+    """Python started and never imported a framework: which Pythons they were."""
     seen = (Interpreter("node7", 5, "3.11.7", "/usr/bin/python3"),)
 
     (text,) = explain(profile(processes=[], interpreters=seen))
 
-    assert "none imported TensorFlow" in text
+    assert "none imported a framework that is recorded" in text
+    assert "`tfprobe run --experimental jax`" in text
     assert "/usr/bin/python3" in text
 
 
@@ -39,7 +40,7 @@ def test_a_process_with_steps_needs_no_explanation():
 
 
 def test_a_running_job_may_not_be_there_yet():
-    """Before TensorFlow is imported a running job has recorded nothing, which is no fault."""
+    """Before a framework is imported a running job has recorded nothing, which is no fault."""
     run = Run("r1", "/runs/r1", (), "", "running")
 
     (text,) = explain(profile(processes=[], run=run))
