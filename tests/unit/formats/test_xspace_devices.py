@@ -4,9 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.captures import Ref, TraceEvent
-from tests.support.gpu_traces import copy, gpu_trace, kernel, memset, training_step
+from tests.support.captures import Ref, TraceEvent, xspace
+from tests.support.gpu_traces import (
+    GPU_PLANE,
+    HOST_PLANE,
+    copy,
+    gpu_trace,
+    kernel,
+    memset,
+    training_step,
+)
 from tests.support.rundir import UNIX_NS
+from tfprobe.formats.schema import message_class
 from tfprobe.formats.xspace import read
 from tfprobe.profile.capture_tables import Place, SpanKind
 
@@ -109,3 +118,134 @@ def test_a_step_on_a_gpu_joins_calls_and_what_they_started():
     assert started.keys() == called.keys() == {1, 2, 3, 4, 5}
     assert all(called[number] < started[number] for number in started)
     assert trace.is_unix
+
+
+MODULE = "jit_step"
+
+
+def program_of_jax(**instructions):
+    """Return an HloProto of instructions "opcode op_name" by their names."""
+    proto = message_class("tfprobe.hlo.HloProto")()
+    module = proto.hlo_module
+    module.name, module.entry_computation_id = MODULE, 1
+    entry = module.computations.add(id=1)
+    for name, told in instructions.items():
+        opcode, op_name = told.split(" ")
+        made = entry.instructions.add(name=name, opcode=opcode)
+        made.metadata.op_name = op_name
+    return proto.SerializeToString()
+
+
+def jax_trace(streams, *, driver=(), **instructions):
+    """Return an XSpace of JAX on a GPU with one program, whose number is 3."""
+    space = message_class("tfprobe.xplane.XSpace")()
+    more = {"/host:CUPTI": {"Host Threads/1": list(driver)}}
+    space.ParseFromString(xspace({GPU_PLANE: streams, HOST_PLANE: {}, **more}))
+    plane = space.planes.add(name="/host:metadata")
+    plane.stat_metadata[1].name = "Hlo Proto"
+    plane.event_metadata[1].name = f"{MODULE}(3)"
+    plane.event_metadata[1].stats.add(
+        metadata_id=1, bytes_value=program_of_jax(**instructions) if instructions else b"\xff"
+    )
+    return space.SerializeToString()
+
+
+def launched(name, at_us=1, /, **stats):
+    """Return a kernel of a program of JAX, annotated as XLA does."""
+    told = {"tf_op": Ref("XlaModule:"), "hlo_module": Ref(MODULE), "program_id": 3, **stats}
+    event = kernel(name, at_us, 2, correlation=7)
+    return TraceEvent(event.name, event.start_us, event.duration_us, {**event.stats, **told})
+
+
+INSTRUCTIONS = {
+    "gemm_1": "custom-call jit(step)/jvp(Net)/first/dot_general",
+    "loop_add": "fusion jit(step)/transpose(jvp(Net))/first/add",
+    "command_buffer": "call ",
+}
+
+
+def names_of(*kernels, driver=(), instructions=INSTRUCTIONS, line="Stream #7(Compute)"):
+    trace = read(jax_trace({line: list(kernels)}, driver=driver, **instructions))
+    return [(row.name, row.op_type) for row in trace.rows]
+
+
+def test_a_kernel_of_jax_is_the_op_of_its_innermost_instruction():
+    """Several annotations may be around it; a program without a number is found by its name."""
+    told = {"hlo_op": Ref("while::gemm_1")}
+    without = launched("cutlass_gemm", **told)
+    stats = {key: value for key, value in without.stats.items() if key != "program_id"}
+
+    assert names_of(
+        launched("cutlass_gemm", **told),
+        launched("loop_add_1", 4, hlo_op=Ref("loop_add")),
+        TraceEvent("cutlass_gemm", 8, 2, stats),
+    ) == [
+        ("Net/first/dot_general", "custom-call"),
+        ("gradients/Net/first/add", "fusion"),
+        ("Net/first/dot_general", "custom-call"),
+    ]
+
+
+def test_a_kernel_of_an_unknown_program_has_the_name_of_its_annotation():
+    """A capture may contain no HLO: the annotation may name the op, and names the instruction."""
+    named = launched("k", hlo_op=Ref("gemm_1.2"), name=Ref("jit(step)/jvp(Net)/first/dot_general"))
+
+    assert names_of(named, launched("k", 5, hlo_op=Ref("loop_add.1")), instructions={}) == [
+        ("Net/first/dot_general", "gemm_1"),
+        ("loop_add.1", "loop_add"),
+    ]
+    assert names_of(launched("memory_bound_kernel")) == [("memory_bound_kernel",) * 2]
+
+
+@pytest.mark.parametrize(
+    "stats",
+    [
+        {"cuda_graph_id": 5, "cuda_graph_node_id": 9},
+        {"cuda_graph_id": 5, "cuda_graph_node_id": 9, "hlo_op": Ref("command_buffer")},
+        {"cuda_graph_exec_id": 5},
+    ],
+)
+def test_a_kernel_of_a_command_buffer_is_unattributed(stats):
+    """Its name is like that of an instruction, which proves nothing."""
+    assert names_of(launched("loop_add", **stats)) == [("(unattributed)/loop_add", "loop_add")]
+    if "hlo_op" in stats:
+        assert names_of(launched("loop_add", **stats), instructions={}) == [
+            ("(unattributed)/loop_add", "loop_add")
+        ]
+
+
+def test_the_node_map_attributes_kernels_of_a_command_buffer():
+    """The call that added a node has its instruction; graphs are copied when instantiated."""
+    in_graph = {"cuda_graph_id": 5, "cuda_graph_node_id": 9}
+    copied = {"cuda_graph_orig_id": 4, "cuda_graph_orig_node_id": 2}
+    added = {"cuda_graph_id": 4, "cuda_graph_node_id": 2, "hlo_op": Ref("loop_add")}
+    added |= {"hlo_module": Ref(MODULE), "program_id": 3}
+    driver = [
+        TraceEvent("cuGraphAddKernelNode_v2", 0, 1, added),
+        TraceEvent("CudaGraphNodeMap: cuGraphInstantiateWithFlags", 0, 1, in_graph | copied),
+    ]
+
+    assert names_of(launched("k", **in_graph), driver=driver) == [
+        ("gradients/Net/first/add", "fusion")
+    ]
+    assert names_of(launched("k", cuda_graph_id=5, cuda_graph_node_id=8), driver=driver) == [
+        ("(unattributed)/k", "k")
+    ]
+
+
+def test_a_node_map_in_a_circle_attributes_nothing():
+    """Damage is no reason to wait."""
+    place = {"cuda_graph_id": 5, "cuda_graph_node_id": 9}
+    copied = {"cuda_graph_orig_id": 5, "cuda_graph_orig_node_id": 9}
+    driver = [TraceEvent("CudaGraphNodeMap: cuGraphClone", 0, 1, place | copied)]
+
+    assert names_of(launched("k", **place), driver=driver) == [("(unattributed)/k", "k")]
+
+
+@pytest.mark.parametrize("line", ["CUDA Graph Id Map", "CudaGraphNodeMap", "graph_id_map"])
+def test_numbers_of_graphs_are_no_stream(line):
+    """The tracer writes them on a line of the device, or as events among others."""
+    number = TraceEvent("CudaGraphNodeMap: cuGraphClone", 0, 1, {"cuda_graph_id": 5})
+
+    assert names_of(launched("k"), line=line) == []
+    assert names_of(number) == []

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from tfprobe.formats.xspace.cuda_graphs import NODE_MAP, CudaGraphs, is_in_graph
+from tfprobe.formats.xspace.op_names import jax_op
 from tfprobe.formats.xspace.plane import (
     PS_PER_NS,
     copy_bytes,
@@ -30,7 +32,11 @@ _MEMORY_DETAILS = ("memalloc_details", "memfree_details", "memory_residency_deta
 
 
 def add_kernels(
-    columns: Columns[Executions], interner: Interner, plane: Any, programs: Programs
+    columns: Columns[Executions],
+    interner: Interner,
+    plane: Any,
+    programs: Programs,
+    graphs: CudaGraphs,
 ) -> None:
     """Add a row for each kernel and copy of a GPU's plane. Any: an XPlane."""
     position = interner.position
@@ -38,7 +44,7 @@ def add_kernels(
         name = line_name(line)
         if not is_stream(name):
             continue
-        found = (_kernel(plane, line, event, programs) for event in line.events)
+        found = (_kernel(plane, line, event, programs, graphs) for event in line.events)
         kernels = [each for each in found if each is not None]
         columns.add(
             len(kernels),
@@ -85,21 +91,21 @@ def kernel_facts(kernel: str, stats: Mapping[str, Any]) -> KernelFacts:
     return KernelFacts(kernel, place, copy_bytes(details), details or kernel, correlation)
 
 
-def _kernel(plane: Any, line: Any, event: Any, programs: Programs) -> _Kernel | None:
+def _kernel(
+    plane: Any, line: Any, event: Any, programs: Programs, graphs: CudaGraphs
+) -> _Kernel | None:
     metadata = plane.event_metadata[event.metadata_id]
     stats = stat_values(plane, metadata.stats) | stat_values(plane, event.stats)
-    if any(key in stats for key in _MEMORY_DETAILS):
+    is_no_work = metadata.name.startswith(NODE_MAP)
+    if is_no_work or any(key in stats for key in _MEMORY_DETAILS):
         return None
     facts = kernel_facts(metadata.name, stats)
     kernel = metadata.display_name or metadata.name
     is_copy = facts.place is not Place.ACCELERATOR
-    op = op_of(str(stats.get("tf_op") or stats.get("name") or ""))
-    if op is None and "hlo_op" in stats:
-        instruction = programs.op(stats)
-        op = None if instruction is None else (instruction.name, instruction.op_type)
+    name, op_type = _op(stats, programs, graphs, kernel)
     return _Kernel(
-        name=op[0] if op else str(stats.get("tf_op") or kernel),
-        op_type=kernel if is_copy else op[1] if op else _kernel_type(stats, kernel),
+        name=name,
+        op_type=kernel if is_copy else op_type,
         place=facts.place,
         start_ns=line.timestamp_ns + event.offset_ps // PS_PER_NS,
         duration_ns=event.duration_ps // PS_PER_NS,
@@ -109,7 +115,48 @@ def _kernel(plane: Any, line: Any, event: Any, programs: Programs) -> _Kernel | 
     )
 
 
-def _kernel_type(stats: dict[str, Any], kernel: str) -> str:
-    """Return the HLO op of an XLA kernel, without its number, or the kernel's own name."""
-    hlo = str(stats.get("hlo_op") or "")
-    return hlo.split(".", 1)[0] if hlo else kernel
+# The scope of kernels in a CUDA graph of whose nodes nothing is known.
+UNATTRIBUTED = "(unattributed)"
+
+
+def _op(
+    stats: Mapping[str, Any], programs: Programs, graphs: CudaGraphs, kernel: str
+) -> tuple[str, str]:
+    """Return name and type of the op that a kernel ran for, as far as the capture tells."""
+    op = op_of(str(stats.get("tf_op") or stats.get("name") or ""))
+    if op is not None:
+        return op
+    is_in_one = is_in_graph(stats)
+    annotation = graphs.annotation(stats) if is_in_one else None
+    for told in (stats, annotation or {}):
+        instruction = _instruction(told, programs, is_in_one=is_in_one)
+        if instruction is not None:
+            return instruction
+    if is_in_one:
+        return f"{UNATTRIBUTED}/{kernel.replace('/', ':')}", kernel
+    annotated = str(stats.get("tf_op") or "")
+    # "XlaModule:" and "Thunk:" only say what kind of annotation it is.
+    return (kernel if annotated.endswith(":") else annotated or kernel), kernel
+
+
+def _instruction(
+    stats: Mapping[str, Any], programs: Programs, *, is_in_one: bool
+) -> tuple[str, str] | None:
+    """Return the op of the innermost instruction in stats; None if there is none.
+
+    Of a kernel in a CUDA graph, the instruction that launches the graph is none.
+    """
+    names = [name for name in str(stats.get("hlo_op") or "").split("::") if name]
+    for name in reversed(names):
+        known = programs.op({**stats, "hlo_op": name})
+        if known is not None and not (is_in_one and known.is_container):
+            return known.name, known.op_type
+    if not names or (is_in_one and names[-1].startswith(_COMMAND_BUFFER)):
+        return None
+    of_jax = jax_op(str(stats.get("name") or ""))
+    name = names[-1]
+    return (name if of_jax is None else of_jax.scoped), name.split(".", 1)[0]
+
+
+# How XLA names the instructions that launch a CUDA graph.
+_COMMAND_BUFFER = "command_buffer"

@@ -150,7 +150,10 @@ def is_derived(line: str) -> bool:
 
 def is_stream(line: str) -> bool:
     """Return whether a line of a GPU is a stream: neither derived nor the tracer's own."""
-    return not is_derived(line) and not line.startswith(_LINES_OF_THE_TRACER)
+    if is_derived(line) or line.startswith(_LINES_OF_THE_TRACER):
+        return False
+    # A line of numbers of CUDA graphs and their nodes.
+    return line.startswith("Stream") or "graph" not in line.lower()
 
 
 def is_background(thread: str) -> bool:

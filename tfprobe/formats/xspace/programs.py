@@ -52,6 +52,9 @@ class Programs:
         for plane in planes:
             if plane.name == METADATA:
                 self._contents |= _contents(plane)
+        self._by_module: dict[str, list[int]] = {}
+        for module, at in self._contents:
+            self._by_module.setdefault(module, []).append(at)
 
     def op(self, stats: Mapping[str, Any]) -> HloOp | None:
         """Return the op name of the instruction in an event's stats; None if unknown.
@@ -60,12 +63,19 @@ class Programs:
         program were compiled from one op, each becomes a child of that op. Any: stats are numbers
         and texts.
         """
-        key = (str(stats.get("hlo_module")), number(stats.get("program_id")))
-        program = self.program(key)
+        module = str(stats.get("hlo_module"))
+        program = self.program((module, self._number(module, stats)))
         known = None if program is None else program.instructions.get(str(stats.get("hlo_op")))
         if known is None:
             return None
         return HloOp(known.op_name, known.op_type or known.opcode, known.opcode in CONTAINERS)
+
+    def _number(self, module: str, stats: Mapping[str, Any]) -> int:
+        """Return the number of a program; without one in the stats, the only one of its module."""
+        if "program_id" in stats:
+            return number(stats["program_id"])
+        alike = self._by_module.get(module, [])
+        return alike[0] if len(alike) == 1 else 0
 
     def modules(self) -> tuple[Key, ...]:
         """Return the names of modules and the numbers of programs that the capture contains."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,6 +12,7 @@ from tfprobe.errors import UnreadableInput
 from tfprobe.formats.schema import parse
 from tfprobe.formats.trace import Marker, Trace
 from tfprobe.formats.xspace.allocations import add_allocations
+from tfprobe.formats.xspace.cuda_graphs import CudaGraphs
 from tfprobe.formats.xspace.datasets import DatasetRuns, dataset_facts
 from tfprobe.formats.xspace.devices import add_kernels
 from tfprobe.formats.xspace.hlo_program import HloProgram
@@ -65,10 +67,11 @@ class XSpaceReader:
         rows, spans = Columns(Executions), Columns(Spans)
         threads = _threads(space.planes)
         programs = Programs(space.planes, self._programs)
+        graphs = functools.cache(lambda: CudaGraphs(space.planes))
         hosts: list[Plane] = []
         for message in space.planes:
             if is_gpu(message.name):
-                add_kernels(rows, self._interner, message, programs)
+                add_kernels(rows, self._interner, message, programs, graphs())
             elif message.name in (HOST, DRIVER):
                 plane = Plane(message, self._names)
                 self._add_host(rows, spans, plane, programs, threads)
