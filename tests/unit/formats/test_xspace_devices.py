@@ -129,8 +129,8 @@ def program_of_jax(**instructions):
     module = proto.hlo_module
     module.name, module.entry_computation_id = MODULE, 1
     entry = module.computations.add(id=1)
-    for name, told in instructions.items():
-        opcode, op_name = told.split(" ")
+    for name, described in instructions.items():
+        opcode, op_name = described.split(" ")
         made = entry.instructions.add(name=name, opcode=opcode)
         made.metadata.op_name = op_name
     return proto.SerializeToString()
@@ -152,9 +152,9 @@ def jax_trace(streams, *, driver=(), **instructions):
 
 def launched(name, at_us=1, /, **stats):
     """Return a kernel of a program of JAX, annotated as XLA does."""
-    told = {"tf_op": Ref("XlaModule:"), "hlo_module": Ref(MODULE), "program_id": 3, **stats}
+    annotation = {"tf_op": Ref("XlaModule:"), "hlo_module": Ref(MODULE), "program_id": 3, **stats}
     event = kernel(name, at_us, 2, correlation=7)
-    return TraceEvent(event.name, event.start_us, event.duration_us, {**event.stats, **told})
+    return TraceEvent(event.name, event.start_us, event.duration_us, {**event.stats, **annotation})
 
 
 INSTRUCTIONS = {
@@ -171,12 +171,12 @@ def names_of(*kernels, driver=(), instructions=INSTRUCTIONS, line="Stream #7(Com
 
 def test_a_kernel_of_jax_is_the_op_of_its_innermost_instruction():
     """Several annotations may be around it; a program without a number is found by its name."""
-    told = {"hlo_op": Ref("while::gemm_1")}
-    without = launched("cutlass_gemm", **told)
+    annotation = {"hlo_op": Ref("while::gemm_1")}
+    without = launched("cutlass_gemm", **annotation)
     stats = {key: value for key, value in without.stats.items() if key != "program_id"}
 
     assert names_of(
-        launched("cutlass_gemm", **told),
+        launched("cutlass_gemm", **annotation),
         launched("loop_add_1", 4, hlo_op=Ref("loop_add")),
         TraceEvent("cutlass_gemm", 8, 2, stats),
     ) == [

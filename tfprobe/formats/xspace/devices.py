@@ -128,8 +128,8 @@ def _op(
         return op
     is_in_one = is_in_graph(stats)
     annotation = graphs.annotation(stats) if is_in_one else None
-    for told in (stats, annotation or {}):
-        instruction = _instruction(told, programs, is_in_one=is_in_one)
+    for known in (stats, annotation or {}):
+        instruction = _instruction(known, programs, is_in_one=is_in_one)
         if instruction is not None:
             return instruction
     if is_in_one:
