@@ -12,9 +12,9 @@ import pytest
 from tests.tf.laboratory import environment_of_a_job
 from tfprobe.analysis.memory.program_memory import program_memory
 from tfprobe.errors import Missing
-from tfprobe.formats.hlo_module import read_module
 from tfprobe.formats.schema import message_class
 from tfprobe.formats.xspace.devices import Programs
+from tfprobe.formats.xspace.hlo_module import read_module
 from tfprobe.profile.hlo import RanProgram
 
 JOB = Path(__file__).parent / "jobs" / "programs.py"

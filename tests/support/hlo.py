@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from tfprobe.formats.xspace.op_names import op_path
 from tfprobe.profile.hlo import (
     TUPLE,
     ConvolutionDimensions,
@@ -54,7 +55,8 @@ def module(entry: Sequence[Any], **computations: Sequence[Any]) -> HloModule:
                 operands=tuple(ids.get(operand, -1) for operand in operands),
                 called=tuple(numbers.get(called, -1) for called in more.pop("called", ())),
             )
-            instructions.append(replace(found, **more))
+            found = replace(found, **more)
+            instructions.append(replace(found, path=op_path(found.op_name)))
         root = instructions[-1].id if instructions else 0
         made[numbers[name]] = HloComputation(numbers[name], name, tuple(instructions), root)
     return HloModule("jit_step", made, 1)

@@ -89,8 +89,9 @@ class HloInstruction:
     """One instruction of a computation.
 
     `operands` and `called` are ids of instructions and computations of the program. `op_name` is
-    the name of the framework's op, of a parameter that of the argument. `target` names the library
-    function of a custom call, and `config` is what the backend noted, mostly JSON.
+    the name of the framework's op, of a parameter that of the argument. `path` is that name without
+    transformations, as nodes have it, "" for an argument and for what XLA added. `target` names the
+    library function of a custom call, and `config` is what the backend noted, mostly JSON.
     """
 
     id: int
@@ -98,6 +99,7 @@ class HloInstruction:
     opcode: str
     shape: HloShape
     op_name: str = ""
+    path: str = ""
     operands: tuple[int, ...] = ()
     called: tuple[int, ...] = ()
     dimensions: tuple[int, ...] = ()

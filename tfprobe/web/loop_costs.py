@@ -9,8 +9,16 @@ from typing import Any
 import numpy as np
 
 from tfprobe.analysis.core import no_data_reasons
+from tfprobe.analysis.ops.arguments import model_arguments, with_parameters
 from tfprobe.analysis.ops.flops.count import FloatOps, count
-from tfprobe.analysis.ops.op_stats import AT, Costs, has_float_ops, known_columns, total_costs
+from tfprobe.analysis.ops.op_stats import (
+    AT,
+    Costs,
+    has_accessed_bytes,
+    has_float_ops,
+    known_columns,
+    total_costs,
+)
 from tfprobe.analysis.ops.op_view import as_executed
 from tfprobe.errors import Missing, NoAnswer
 from tfprobe.profile.graph import TracedLoop
@@ -27,7 +35,9 @@ METRICS: Mapping[str, str] = {
     "params": "params",
 }
 # Columns of a place, of a mean step: all but parameters, which are there once.
-COLUMNS = ("time_ns", "accelerator_ns", "cpu_ns", "bytes", "float_ops", "params", "runs")
+_COLUMNS = ("time_ns", "accelerator_ns", "cpu_ns", "bytes", "float_ops", "params", "runs")
+# Only compiled programs say what they read and write.
+_OF_PROGRAMS = "accessed_bytes"
 _SAMPLE = "Record with `tfprobe run --every N`, or ask for a sample while the job runs."
 _NO_MEMORY = "this capture has no allocator data"
 _NO_PARAMETERS = "the recording has no graph"
@@ -58,7 +68,11 @@ class LoopCosts:
         sampled = replace(
             self.sampled, executions=rows.only(chosen), node=self.sampled.node[chosen]
         )
-        float_ops = replace(self.float_ops, of_rows=self.float_ops.of_rows[chosen])
+        float_ops = replace(
+            self.float_ops,
+            of_rows=self.float_ops.of_rows[chosen],
+            accessed_of_rows=self.float_ops.accessed_of_rows[chosen],
+        )
         return LoopCosts(self.place, sampled, float_ops, total_costs(sampled, float_ops))
 
 
@@ -104,8 +118,24 @@ def head(run: OpenRun, found: LoopCosts) -> dict[str, Any]:
 def missing(found: LoopCosts) -> dict[str, str]:
     """Return why columns are not known of any node."""
     known = known_columns(found.sampled, found.float_ops)
-    reasons = {"bytes": _NO_MEMORY, "params": _NO_PARAMETERS, "float_ops": _NO_FLOAT_OPS}
+    reasons = {
+        "bytes": _NO_MEMORY,
+        "params": _no_parameters(found),
+        "float_ops": _NO_FLOAT_OPS,
+    }
     return {name: reason for name, reason in reasons.items() if name not in known}
+
+
+def columns(found: LoopCosts) -> tuple[str, ...]:
+    """Return the columns of costs that a recording of this kind may have."""
+    return (*_COLUMNS, _OF_PROGRAMS) if found.sampled.programs else _COLUMNS
+
+
+def _no_parameters(found: LoopCosts) -> str:
+    """Return why nothing is known of parameters."""
+    known = model_arguments(found.sampled.programs)
+    has_programs = bool(found.sampled.programs)
+    return known.reason if has_programs and isinstance(known, Missing) else _NO_PARAMETERS
 
 
 def row(
@@ -114,13 +144,16 @@ def row(
     """Return a row of costs for a mean step, null where it is not known; `unknown` are columns."""
     steps = max(found.steps, 1)
     values: dict[str, int | float | None] = {
-        name: None if name in unknown else round(int(costs[AT[name]]) / steps) for name in COLUMNS
+        name: None if name in unknown else round(int(costs[AT[name]]) / steps)
+        for name in columns(found)
     }
     values["runs"] = round(int(costs[AT["runs"]]) / steps, 2)
     if "params" not in unknown:
         values["params"] = int(costs[AT["params"]])
     if not has_float_ops(costs):
         values["float_ops"] = None
+    if _OF_PROGRAMS in values and not has_accessed_bytes(costs):
+        values[_OF_PROGRAMS] = None
     return values
 
 
@@ -140,6 +173,7 @@ def _priced(run: OpenRun, place: int) -> LoopCosts:
             f"There is nothing to show: {sampled.reason}.",
             hint=" ".join(no_data_reasons.explain(run.profile)) or _SAMPLE,
         )
+    sampled = with_parameters(sampled)
     float_ops = count(sampled)
     costs = total_costs(sampled, float_ops)
     return LoopCosts(place, as_executed(sampled), float_ops, costs)

@@ -12,9 +12,9 @@ from tfprobe.analysis.memory.program_memory import ProgramMemory, program_memory
 from tfprobe.analysis.ops.flops.count import count
 from tfprobe.analysis.ops.flops.hlo import ProgramFlops
 from tfprobe.errors import Missing, UnreadableInput
-from tfprobe.formats.hlo_module import read_module
 from tfprobe.formats.schema import message_class
-from tfprobe.formats.xspace import ran_programs
+from tfprobe.formats.xspace import ran_programs, read
+from tfprobe.formats.xspace.hlo_module import read_module
 from tfprobe.profile.hlo import HloShape, RanProgram
 from tfprobe.profile.reader.file import whole_file
 
@@ -64,7 +64,7 @@ def test_tuples_without_end() -> None:
 def test_damaged_programs_are_read_or_refused() -> None:
     """Bytes that changed give a number, a reason or a refusal, and never a traceback."""
     content = golden("frameworks", "jax_cpu_window_one_step.xplane.pb").read_bytes()
-    (program,) = ran_programs(content)
+    (program,) = ran_programs(content, read(content).programs)
     whole = _proto_of(content, program.module.name)
     chance = random.Random(5)
     for _ in range(40):

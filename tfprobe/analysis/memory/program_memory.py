@@ -11,10 +11,20 @@ from dataclasses import dataclass
 
 from tfprobe.analysis.core.collective_ops import names_collective
 from tfprobe.analysis.memory.memory_peak import Piece, Role
-from tfprobe.analysis.ops.arguments import BACKWARD, FORWARD, Argument, arguments, results, trains
+from tfprobe.analysis.ops.arguments import (
+    BACKWARD,
+    FORWARD,
+    Argument,
+    arguments,
+    model_arguments,
+    node_name,
+    results,
+    trains,
+)
 from tfprobe.analysis.ops.parameters import Use
 from tfprobe.errors import Missing
 from tfprobe.profile.hlo import (
+    ELEMENT_BITS,
     BufferAllocation,
     BufferAssignment,
     BufferEvent,
@@ -103,33 +113,19 @@ def program_memory(program: RanProgram) -> ProgramMemory | Missing:
 
 
 def variables_bytes(programs: Sequence[RanProgram]) -> dict[Role, int] | Missing:
-    """Return the bytes of parameters and optimizer state among arguments, each argument once."""
-    found: dict[tuple[str, HloShape], tuple[Role, int]] = {}
-    reason = Missing("the recording has no program")
-    for program in programs:
-        known = arguments(program.module)
-        if isinstance(known, Missing):
-            reason = known
-            continue
-        sizes = _argument_bytes(program.module.buffers)
-        for each in known:
-            if each.number in sizes:
-                role = _ROLES[each.use]
-                found.setdefault((each.name, each.shape), (role, sizes[each.number]))
-    if not any(role is Role.PARAMETERS for role, _ in found.values()):
-        return reason
-    wanted = (Role.PARAMETERS, Role.OPTIMIZER_STATE)
-    return {role: sum(size for own, size in found.values() if own is role) for role in wanted}
-
-
-def _argument_bytes(buffers: BufferAssignment | None) -> dict[int, int]:
-    if buffers is None or not _are_possible(buffers):
-        return {}
-    return {
-        each.parameter: each.bytes
-        for each in buffers.allocations
-        if each.parameter is not None and not each.part
-    }
+    """Return the bytes of the parameters and the optimizer state among arguments."""
+    found = model_arguments(programs)
+    if isinstance(found, Missing):
+        return found
+    sizes = dict.fromkeys((Role.PARAMETERS, Role.OPTIMIZER_STATE), 0)
+    for each in found:
+        bits = ELEMENT_BITS.get(each.shape.dtype)
+        role = _ROLES[each.use]
+        if role in sizes and bits is None:
+            return Missing(f"the size of an element of type {each.shape.dtype} is unknown")
+        if role in sizes and bits is not None:
+            sizes[role] += each.shape.elements * max(bits // 8, 1)
+    return sizes
 
 
 def _is_temporary(allocation: BufferAllocation) -> bool:
@@ -221,8 +217,8 @@ class _Names:
     def node(self, instruction: str) -> str:
         """Return the node of an instruction, or its op name, or its own name."""
         known = self._instructions.get(instruction)
-        op_name = "" if known is None else known.op_name
-        return self._nodes.get(instruction) or op_name or instruction
+        path = "" if known is None else known.path
+        return self._nodes.get(instruction) or path or instruction
 
     def piece(self, buffers: BufferAssignment, allocation: BufferAllocation) -> Piece:
         """Return what an allocation is for that lasts as long as the program runs."""
@@ -253,7 +249,7 @@ class _Names:
         name = f"argument {number}" if instruction is None else instruction.op_name
         shape = "" if instruction is None else _text(instruction.shape)
         label = name or (f"argument {number}" if instruction is None else instruction.name)
-        op = "" if known is None else argument_node(known)
+        op = "" if known is None else node_name(known)
         return Piece(op, "parameter", shape, allocation.bytes, role, label)
 
     def of_buffer(self, buffers: BufferAssignment, number: int, size: int) -> Piece:
@@ -274,13 +270,6 @@ class _Names:
             return Role.GRADIENTS
         is_forward = FORWARD in op_name or not self._trains
         return Role.ACTIVATIONS if is_forward else Role.UPDATE
-
-
-def argument_node(argument: Argument) -> str:
-    """Return the name of the node that stands for an argument, in the scope of what reads it."""
-    scope = argument.reader.rpartition("/")[0]
-    own = argument.name.replace("/", "\N{DIVISION SLASH}")
-    return f"{scope}/{own}" if scope else own
 
 
 def _parameters(module: HloModule) -> dict[int, HloInstruction]:

@@ -9,11 +9,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from tfprobe.analysis.ops.parameters import Use
+from tfprobe.analysis.ops.parameters import ARGUMENT, USE, Use
 from tfprobe.errors import Missing
-from tfprobe.profile.hlo import HloComputation, HloInstruction, HloModule, HloShape
+from tfprobe.profile.graph import Node, TracedLoop
+from tfprobe.profile.hlo import (
+    HloComputation,
+    HloInstruction,
+    HloModule,
+    HloShape,
+    RanProgram,
+)
 
 UNTOLD = Missing(
     "neither the names of the program's arguments nor what it computes from them says which are "
@@ -52,7 +59,7 @@ _MOST_STEPS = 8
 class Argument:
     """An argument of a program. `use` is None for an input.
 
-    `name` is that of the framework, such as "params['dense']['kernel']". `reader` is the op name of
+    `name` is that of the framework, such as "params['dense']['kernel']". `reader` is the path of
     the first instruction that reads it, in the forward pass if it is read there; "" if unknown.
     """
 
@@ -88,6 +95,84 @@ def trains(module: HloModule) -> bool:
         for computation in module.computations.values()
         for instruction in computation.instructions
     )
+
+
+def model_arguments(programs: Sequence[RanProgram]) -> tuple[Argument, ...] | Missing:
+    """Return the arguments of the program with most parameters, or why none is known.
+
+    The programs of one loop have the same model, as a training and an evaluation step have.
+    """
+    reason = Missing("the recording has no compiled program")
+    most: tuple[Argument, ...] = ()
+    for program in programs:
+        found = arguments(program.module)
+        if isinstance(found, Missing):
+            reason = found
+        elif _parameter_count(found) > _parameter_count(most):
+            most = found
+    return most or reason
+
+
+def _parameter_count(found: Sequence[Argument]) -> int:
+    return sum(each.shape.elements for each in found if each.use is Use.PARAMETERS)
+
+
+def with_parameters(traced: TracedLoop) -> TracedLoop:
+    """Return traced steps whose graph also has the parameters and state of compiled programs.
+
+    Their nodes are in the scopes of what reads them. Without a known model, nothing is added.
+    """
+    found = model_arguments(traced.programs)
+    if isinstance(found, Missing):
+        return traced
+    known = {node.name for node in traced.graph.nodes}
+    made = [_node(each) for each in found if each.use is not None]
+    new = [node for node in made if node.name not in known]
+    return replace(
+        traced,
+        graph=replace(traced.graph, nodes=(*traced.graph.nodes, *new)),
+        devices=(*traced.devices, *(None for _ in new)),
+    )
+
+
+def _node(argument: Argument) -> Node:
+    shape = argument.shape.sizes or (1,)
+    dtype = _DTYPES.get(argument.shape.dtype, "")
+    return Node(
+        name=node_name(argument),
+        op=ARGUMENT,
+        shape=shape,
+        output_shapes={0: shape},
+        types=frozenset({ARGUMENT}),
+        attributes={} if argument.use is None else {USE: argument.use.value},
+        dtypes=(dtype,) if dtype else (),
+    )
+
+
+def node_name(argument: Argument) -> str:
+    """Return the name of the node that stands for an argument, in the scope of what reads it."""
+    scope = argument.reader.rpartition("/")[0]
+    own = argument.name.replace("/", "\N{DIVISION SLASH}")
+    return f"{scope}/{own}" if scope else own
+
+
+_DTYPES: Mapping[str, str] = {
+    "bf16": "DT_BFLOAT16",
+    "c128": "DT_COMPLEX128",
+    "c64": "DT_COMPLEX64",
+    "f16": "DT_HALF",
+    "f32": "DT_FLOAT",
+    "f64": "DT_DOUBLE",
+    "pred": "DT_BOOL",
+    "s16": "DT_INT16",
+    "s32": "DT_INT32",
+    "s64": "DT_INT64",
+    "s8": "DT_INT8",
+    "u16": "DT_UINT16",
+    "u32": "DT_UINT32",
+    "u64": "DT_UINT64",
+    "u8": "DT_UINT8",
+}
 
 
 def _by_names(found: Sequence[HloInstruction]) -> list[Use | None] | None:
@@ -133,19 +218,20 @@ class _Readers:
         self._users = _users(entry)
         self._instructions = {each.id: each for each in entry.instructions}
         self._results = list(_returned(self._instructions, entry.root, 0))
-        self._names: dict[int, tuple[str, ...]] = {}
+        self._known: dict[int, tuple[HloInstruction, ...]] = {}
         self.trains = trains(module)
 
     def first(self, argument: HloInstruction) -> str:
-        """Return the op name of the first instruction that reads an argument."""
-        names = self.names(argument)
-        forward = [name for name in names if BACKWARD not in name]
-        inside = [name for name in forward if FORWARD in name]
-        return next(iter(inside or forward or names), "")
+        """Return the path of the first instruction that reads an argument."""
+        readers = self.of(argument)
+        forward = [reader for reader in readers if BACKWARD not in reader.op_name]
+        inside = [reader for reader in forward if FORWARD in reader.op_name]
+        found = next(iter(inside or forward or readers), None)
+        return "" if found is None else found.path
 
     def is_read_forward(self, argument: HloInstruction) -> bool:
         """Return whether the forward pass reads an argument."""
-        return any(FORWARD in name for name in self.names(argument))
+        return any(FORWARD in reader.op_name for reader in self.of(argument))
 
     def is_returned(self, argument: HloInstruction) -> bool:
         """Return whether a result of its shape is an argument or is made from it directly."""
@@ -158,16 +244,15 @@ class _Readers:
             for result in self._results
         )
 
-    def names(self, argument: HloInstruction) -> tuple[str, ...]:
-        """Return the op names of what reads an argument, in their order."""
-        if argument.id not in self._names:
-            found = self._read(self._users, argument.id, 0)
-            self._names[argument.id] = tuple(dict.fromkeys(found))
-        return self._names[argument.id]
+    def of(self, argument: HloInstruction) -> tuple[HloInstruction, ...]:
+        """Return the instructions of ops that read an argument, in their order."""
+        if argument.id not in self._known:
+            self._known[argument.id] = tuple(self._read(self._users, argument.id, 0))
+        return self._known[argument.id]
 
     def _read(
         self, users: Mapping[int, Sequence[HloInstruction]], number: int, depth: int
-    ) -> Iterator[str]:
+    ) -> Iterator[HloInstruction]:
         if depth > _MOST_STEPS:
             return
         for user in users.get(number, ()):
@@ -175,11 +260,13 @@ class _Readers:
                 yield from self._read_inside(user, number, depth)
             else:
                 if "/" in user.op_name:
-                    yield user.op_name
+                    yield user
                 if user.opcode in _PASSING:
                     yield from self._read(users, user.id, depth + 1)
 
-    def _read_inside(self, fusion: HloInstruction, number: int, depth: int) -> Iterator[str]:
+    def _read_inside(
+        self, fusion: HloInstruction, number: int, depth: int
+    ) -> Iterator[HloInstruction]:
         computation = self._module.computations.get(fusion.called[0])
         if computation is None:
             return

@@ -170,7 +170,7 @@ def _order(order_by: str, rules: Rules) -> Callable[[TreeNode], str | int] | Non
         return None
     if order_by == "occurrence" and rules.counts_members:
         return lambda shown: -len(shown.branch.members)
-    if order_by in METRICS and order_by != "occurrence":
+    if order_by in (*METRICS, ACCESSED) and order_by != "occurrence":
         at = column(order_by)
         return lambda shown: -int(shown.total[at])
     return lambda shown: shown.branch.name
@@ -204,8 +204,13 @@ METRICS: tuple[str, ...] = (
     "float_ops",
     "occurrence",
 )
-ATTRIBUTES: tuple[str, ...] = (*METRICS, "tensor_value", "device", "op_types", "input_shapes")
-ORDERS: tuple[str, ...] = ("name", *METRICS)
+# A cost that tfprof does not have: what an instruction of a compiled program reads and writes.
+ACCESSED = "accessed_bytes"
+ATTRIBUTES: tuple[str, ...] = (
+    *(*METRICS, ACCESSED),
+    *("tensor_value", "device", "op_types", "input_shapes"),
+)
+ORDERS: tuple[str, ...] = ("name", *METRICS, ACCESSED)
 
 
 @dataclass(frozen=True, slots=True)

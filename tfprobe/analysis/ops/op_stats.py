@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tfprobe.analysis.ops.parameters import parameters
+from tfprobe.analysis.ops.parameters import ARGUMENT, parameters
 from tfprobe.errors import Missing, UnreadableInput
 from tfprobe.profile.capture_tables import Executions, Place
 from tfprobe.profile.profile import Profile
@@ -185,7 +185,8 @@ def _longest_first(types: Iterable[OpStats]) -> tuple[OpStats, ...]:
 
 
 # The columns of Costs. `definitions` counts nodes, and the scopes above them; `known_float_ops`
-# counts nodes that ran and have known float operations.
+# counts nodes that ran and have known float operations, `known_accessed_bytes` those that ran and
+# have known bytes that they read and wrote.
 COLUMNS: tuple[str, ...] = (
     "bytes",
     "peak_bytes",
@@ -199,6 +200,8 @@ COLUMNS: tuple[str, ...] = (
     "runs",
     "definitions",
     "known_float_ops",
+    "accessed_bytes",
+    "known_accessed_bytes",
 )
 AT: Mapping[str, int] = {name: at for at, name in enumerate(COLUMNS)}
 # The metrics of tfprof's options whose columns have another name.
@@ -257,6 +260,8 @@ def _sums(traced: TracedLoop, chosen: Flags, float_ops: FloatOps | None) -> Int6
     if float_ops is not None:
         # In whole numbers: a sum of these may go beyond 2**53.
         np.add.at(found[:, AT["float_ops"]], traced.node[chosen], float_ops.of_rows[chosen])
+        accessed = found[:, AT["accessed_bytes"]]
+        np.add.at(accessed, traced.node[chosen], float_ops.accessed_of_rows[chosen])
     return found
 
 
@@ -271,6 +276,8 @@ def _defined(traced: TracedLoop, found: Int64s, float_ops: FloatOps | None) -> C
     if float_ops is not None:
         found[:, AT["known_float_ops"]] = found[:, AT["runs"]] > 0
         found[list(float_ops.unknown), AT["known_float_ops"]] = 0
+        accessing = list(float_ops.accessing)
+        found[accessing, AT["known_accessed_bytes"]] = found[accessing, AT["runs"]] > 0
     return Costs(found)
 
 
@@ -279,16 +286,28 @@ def known_columns(traced: TracedLoop, float_ops: FloatOps | None) -> tuple[str, 
     unknown = {"peak_bytes", "residual_bytes"}
     if not traced.has_memory:
         unknown |= {"bytes", "output_bytes"}
-    if not traced.has_graph:
+    if not has_parameters(traced):
         unknown |= {"params"}
     if float_ops is None or not float_ops.of_rows.any():
         unknown |= {"float_ops"}
+    if float_ops is None or not float_ops.accessing:
+        unknown |= {"accessed_bytes"}
     return tuple(name for name in COLUMNS if name not in unknown)
 
 
 def has_float_ops(row: Int64s) -> bool:
     """Return whether a row has known float operations, or nothing in it ran."""
     return bool(row[AT["known_float_ops"]] > 0 or row[AT["runs"]] == 0)
+
+
+def has_parameters(traced: TracedLoop) -> bool:
+    """Return whether the parameters of nodes are known: from a graph or a compiled program."""
+    return traced.has_graph or any(node.op == ARGUMENT for node in traced.graph.nodes)
+
+
+def has_accessed_bytes(row: Int64s) -> bool:
+    """Return whether anything in a row has known bytes that it read and wrote."""
+    return bool(row[AT["known_accessed_bytes"]] > 0)
 
 
 def _steps_of_each(node: Int32s, capture: Int32s, count: int) -> Int64s:

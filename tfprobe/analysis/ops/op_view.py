@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tfprobe.analysis.core.names import Patterns, compile_patterns
-from tfprobe.analysis.ops.cost_tree import METRICS, ViewOptions
+from tfprobe.analysis.ops.cost_tree import ACCESSED, METRICS, ViewOptions
 from tfprobe.analysis.ops.op_stats import AT, Costs, column, nothing, value
 from tfprobe.analysis.ops.scope_view import types_of
 from tfprobe.profile.capture_tables import Place
@@ -90,7 +90,7 @@ def op(profile: Placed, costs: Costs, choice: ViewOptions) -> OpView:
     """Return the ops that `choice` shows, in its order."""
     entries = [entry for entry in _entries(profile, costs, choice) if entry.members]
     entries.sort(key=lambda entry: entry.name)
-    if choice.order_by in METRICS:
+    if choice.order_by in (*METRICS, ACCESSED):
         entries.sort(key=lambda entry: -_rank(entry, choice.order_by))
     entries, total = _with_rests(entries)
     shown = _shown(entries[_first(entries, choice) :], choice)

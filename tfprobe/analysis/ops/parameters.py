@@ -11,6 +11,8 @@ from math import prod
 from tfprobe.profile.graph import Node, Shape
 
 _DEFINITIONS = frozenset({"Variable", "VariableV2", "VarHandleOp"})
+# The op of nodes that stand for arguments of compiled programs, and the attribute with their use.
+ARGUMENT, USE = "parameter", "use"
 # They pass a variable to a function that was made elsewhere. The arguments of a function itself are
 # not nodes.
 _ARGUMENTS = frozenset({"Placeholder", "_Arg"})
@@ -87,6 +89,8 @@ def variables(nodes: Sequence[Node]) -> Iterator[ParameterSum]:
     for at, node in enumerate(nodes):
         if node.op in _DEFINITIONS:
             yield ParameterSum(at, at, element_count(node.shape), _use_by_name(node))
+        elif node.op == ARGUMENT and USE in node.attributes:
+            yield ParameterSum(at, at, element_count(node.shape), Use(node.attributes[USE]))
     users: dict[str, list[int]] = {}
     for at, node in enumerate(nodes):
         for name in node.variables or _read_by(node):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tfprobe.cli import common, view_output
-from tfprobe.errors import NoAnswer, UsageError
+from tfprobe.errors import Missing, NoAnswer, UsageError
 from tfprobe.runs.layout import LATEST
 
 if TYPE_CHECKING:
@@ -116,7 +116,7 @@ def _take(request: _Request, flag: str, value: str) -> None:
 def _answer(view: str, request: _Request) -> int:
     from tfprobe.analysis.core.names import by_layer
     from tfprobe.analysis.ops.cost_tree import ViewOptions
-    from tfprobe.analysis.ops.flops.count import count, coverage
+    from tfprobe.analysis.ops.flops.count import accessed_ratio, count, coverage
     from tfprobe.analysis.ops.op_stats import step_costs
     from tfprobe.analysis.ops.op_view import as_executed
     from tfprobe.tfprof.options import Options, parse
@@ -125,19 +125,26 @@ def _answer(view: str, request: _Request) -> int:
     view_output.check(view, options.output, as_json=request.as_json)
     _check_choice(options.choice)
     everything = request.as_json or options.output.kind == "pprof"
-    with_float_ops = everything or _needs(options.choice, "float_ops")
+    wanted = ("float_ops", "accessed_bytes", "params")
+    with_float_ops = everything or any(_needs(options.choice, name) for name in wanted)
     with_memory = everything or _needs(options.choice, "bytes")
     source, found = _found(request, with_memory=with_memory, with_float_ops=with_float_ops)
+    if found.programs:
+        from tfprobe.analysis.ops.arguments import with_parameters
+
+        found = with_parameters(found)
     choice = _without_idle(view, replace(options.choice, as_engine=False))
     _check(view, found, choice)
     float_ops = count(found) if with_float_ops else None
     known = coverage(found, float_ops, choice.step) if float_ops is not None else None
+    accessed = accessed_ratio(found, float_ops, choice.step) if float_ops is not None else 0.0
     if request.by_layer:
         found = replace(found, graph=by_layer(found.graph))
     costs = step_costs(found, choice.step, float_ops)
     found = as_executed(found)
     shown, unplaced = _shown(view, found, costs, choice)
-    remarks = list(_remarks(shown, choice, known, costs.rows[list(unplaced)].sum(axis=0)))
+    remarks = list(_remarks(shown, choice, known, accessed, costs.rows[list(unplaced)].sum(axis=0)))
+    remarks += _unknown_parameters(found, choice)
     if request.as_json:
         common.show_json(_document(view, source, found, shown, known))
     elif options.output.kind == "stdout":
@@ -265,21 +272,36 @@ def _shown(
 
 
 def _remarks(
-    shown: Any, choice: ViewOptions, known: Coverage | None, unplaced: Any
+    shown: Any, choice: ViewOptions, known: Coverage | None, accessed: float, unplaced: Any
 ) -> Iterator[str]:
     """Give notes below the table; `unplaced` has the costs that are not in it."""
+    from tfprobe.analysis.ops.cost_tree import ACCESSED
     from tfprobe.analysis.ops.op_stats import AT
     from tfprobe.analysis.ops.op_view import OpView
     from tfprobe.report.format import numbers
-    from tfprobe.report.text.costs import describe_coverage
+    from tfprobe.report.text.costs import describe_accessed, describe_coverage
 
     if not (shown.entries if isinstance(shown, OpView) else shown.children):
         yield "Nothing else matches the options."
     if known is not None and "float_ops" in choice.select:
         yield describe_coverage(known)
+    if ACCESSED in choice.select:
+        yield describe_accessed(accessed)
     if unplaced[AT["time_ns"]]:
         time = numbers.duration(int(unplaced[AT["time_ns"]]))
         yield f"Not in this view: {time} of ops that TensorFlow made at no known line."
+
+
+def _unknown_parameters(found: TracedLoop, choice: ViewOptions) -> Iterator[str]:
+    """Say why a compiled program has no known parameters."""
+    if "params" not in choice.select or not found.programs:
+        return
+    from tfprobe.analysis.ops.arguments import model_arguments
+    from tfprobe.analysis.ops.op_stats import has_parameters
+
+    known = model_arguments(found.programs)
+    if isinstance(known, Missing) and not has_parameters(found):
+        yield f"Parameters: unknown: {known.reason}."
 
 
 def _text(
@@ -361,10 +383,13 @@ def _places(found: TracedLoop, shown: TreeNode) -> Iterator[dict[str, Any]]:
 
 
 def _row(found: TracedLoop, row: Any) -> dict[str, int | None]:
-    from tfprobe.analysis.ops.op_stats import AT, has_float_ops, known_columns
+    from tfprobe.analysis.ops.op_stats import AT, has_accessed_bytes, has_float_ops, known_columns
 
     known = {*known_columns(found, None)} | ({"float_ops"} if has_float_ops(row) else set())
-    shown = [name for name in AT if name != "known_float_ops"]
+    known |= {"accessed_bytes"} if has_accessed_bytes(row) else set()
+    shown = [name for name in AT if not name.startswith("known_")]
+    if not found.programs:
+        shown.remove("accessed_bytes")  # nothing else says what it reads and writes
     return {name: int(row[AT[name]]) if name in known else None for name in shown}
 
 

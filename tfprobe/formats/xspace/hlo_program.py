@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tfprobe.formats.schema import parse
-from tfprobe.formats.xspace.op_names import is_argument, jax_op
+from tfprobe.formats.xspace.op_names import jax_op, op_path
 from tfprobe.profile.graph import Frame
 
 # Instructions whose computations run instruction by instruction: all others are one kernel.
@@ -114,11 +114,7 @@ def _instruction(
 
 def _op(given: Any) -> str:
     """Return the framework op of an instruction, "" if XLA added it. Any: HloInstructionProto."""
-    name = str(given.metadata.op_name)
-    of_jax = jax_op(name)
-    if of_jax is not None:
-        return of_jax.scoped
-    return "" if is_argument(name) else name
+    return op_path(str(given.metadata.op_name))
 
 
 def _fusion_type(opcodes: set[str]) -> str:

@@ -108,6 +108,14 @@ def is_argument(name: str) -> bool:
     return _ARGUMENT.match(name) is not None
 
 
+def op_path(name: str) -> str:
+    """Return the name of the node that an op of any framework is, "" if the name is no op's."""
+    of_jax = jax_op(name)
+    if of_jax is not None:
+        return of_jax.scoped
+    return "" if is_argument(name) else name
+
+
 def _parts(name: str) -> Iterator[str]:
     """Yield the parts between slashes, without parameters in brackets."""
     part: list[str] = []

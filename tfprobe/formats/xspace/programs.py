@@ -116,7 +116,7 @@ def ran_nodes(content: bytes, keys: Iterable[Key]) -> tuple[dict[str, Node], set
 
     Raises UnreadableInput if the bytes are not an XSpace.
     """
-    programs = Programs(_metadata_planes(content))
+    programs = Programs(metadata_planes(content))
     nodes: dict[str, Node] = {}
     for key in keys:
         program = programs.program(key)
@@ -145,7 +145,7 @@ def _name(plane: memoryview) -> bytes:
     return next((bytes(text) for field, text in delimited(plane) if field == _PLANE_NAME), b"")
 
 
-def _metadata_planes(content: bytes) -> list[Any]:
+def metadata_planes(content: bytes) -> list[Any]:
     """Return the planes of programs; events, most of a capture, are not decoded. Any: XPlanes."""
     planes = []
     for field, plane in delimited(memoryview(content)):

@@ -26,7 +26,12 @@ from tfprobe.profile.reader.service_trace import (
     recent_of,
     times_of,
 )
-from tfprobe.profile.reader.traced_steps import instructions_of, join, with_what_ran
+from tfprobe.profile.reader.traced_steps import (
+    instructions_of,
+    join,
+    with_programs,
+    with_what_ran,
+)
 from tfprobe.profile.records import GraphProfile, Record
 from tfprobe.profile.tables import Columns, Interner, TableBuilder, int64s
 
@@ -83,6 +88,7 @@ def _whole(path: Path, kind: FileKind, content: bytes) -> tuple[Profile, TracedL
     found = join(loop, profile.captures, foreground, _by_name(nodes), instructions=instructions)
     if kind is FileKind.XSPACE:
         found = with_what_ran(found, traces=[content])
+        found = with_programs(found, lambda _: content)
     if kind is FileKind.RUN_METADATA:
         found = with_what_ran(found, steps=[content])
     return profile, found
@@ -94,7 +100,9 @@ def _sampled(name: str, kind: FileKind, content: bytes, *, with_shapes: bool) ->
     if kind is FileKind.XSPACE:
         trace = xspace.read(content, with_spans=False)
         found = _one_step(name, trace.rows, [], programs=trace.programs, content=content)
-        return with_what_ran(found, traces=[content]) if with_shapes else found
+        if with_shapes:
+            found = with_programs(with_what_ran(found, traces=[content]), lambda _: content)
+        return found
     if kind is FileKind.RUN_METADATA:
         found = _one_step(name, run_metadata.rows(content), _partition_nodes(content))
         return with_what_ran(found, steps=[content]) if with_shapes else found

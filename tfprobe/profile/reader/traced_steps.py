@@ -87,6 +87,7 @@ def with_shapes_of(folder: RunFolder, profile: Profile, found: TracedLoop) -> Tr
     steps = [path for path, is_it in zip(paths, is_trace, strict=True) if not is_it]
     steps.append(process.optimized_graph(f"work-{found.loop.index}"))
     found = with_what_ran(found, traces=_contents(traces), steps=_contents(steps))
+    found = with_programs(found, lambda file: content_of(process.capture(file)))
     graphs = [process.graph(fingerprint) for fingerprint in _fingerprints(process, found.loop)]
     return _with_passed(found, _contents(graphs))
 
@@ -102,15 +103,12 @@ def costliest_loop(folder: RunFolder, profile: Profile) -> tuple[TracedLoop, ...
 def with_what_ran(
     found: TracedLoop, *, traces: Iterable[bytes] = (), steps: Iterable[bytes] = ()
 ) -> TracedLoop:
-    """Return traced steps with what XSpaces and RunMetadata say of the ops that ran.
-
-    These are shapes, nodes that the graph optimizer made, and programs of XLA.
+    """Return traced steps with the shapes and optimized nodes of XSpaces and RunMetadata.
 
     Unreadable files are skipped.
     """
     nodes = {node.name: node for node in found.graph.nodes}
     known_shapes: list[tuple[Output, Shape]] = []
-    programs: dict[tuple[str, int], RanProgram] = {}
     optimized: dict[tuple[str, str], Node] = {}
 
     def name_of(name: str) -> str:
@@ -119,7 +117,6 @@ def with_what_ran(
     for content in traces:
         try:
             known_shapes += shapes.trace_shapes(content, name_of, nodes)
-            programs |= {(ran.module.name, ran.number): ran for ran in ran_programs(content)}
         except UnreadableInput:
             continue  # reported as a problem when it was decoded
     for content in steps:
@@ -128,12 +125,25 @@ def with_what_ran(
             optimized |= shapes.optimized_nodes(content, name_of, nodes)
         except UnreadableInput:
             continue  # as above
-    return replace(
-        found,
-        shapes=shapes.agreed(known_shapes),
-        optimized=optimized,
-        programs=tuple(programs.values()),
-    )
+    return replace(found, shapes=shapes.agreed(known_shapes), optimized=optimized)
+
+
+def with_programs(found: TracedLoop, content_of_file: Callable[[str], bytes]) -> TracedLoop:
+    """Return traced steps with the programs of XLA that ran in them.
+
+    Files are read until all programs are known. Unreadable files are skipped.
+    """
+    programs: dict[tuple[str, int], RanProgram] = {}
+    for capture in found.captures:
+        wanted = [key for key in capture.programs if key not in programs]
+        if not wanted:
+            continue
+        try:
+            read = ran_programs(content_of_file(capture.file), wanted)
+        except (OSError, UnreadableInput):
+            continue  # reported as a problem when it was decoded
+        programs |= {(ran.module.name, ran.number): ran for ran in read}
+    return replace(found, programs=tuple(programs[key] for key in sorted(programs)))
 
 
 def _with_passed(found: TracedLoop, graphs: Iterable[bytes]) -> TracedLoop:

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from rich.console import RenderableType
 
-from tfprobe.analysis.ops.cost_tree import TreeNode, ViewOptions
+from tfprobe.analysis.ops.cost_tree import ACCESSED, TreeNode, ViewOptions
 from tfprobe.analysis.ops.flops.count import Coverage
-from tfprobe.analysis.ops.op_stats import AT, has_float_ops
+from tfprobe.analysis.ops.op_stats import AT, has_accessed_bytes, has_float_ops, has_parameters
 from tfprobe.analysis.ops.op_view import OpView, in_graph
 from tfprobe.profile.graph import TracedLoop
 from tfprobe.profile.tables import Int64s
@@ -117,6 +117,13 @@ def describe_coverage(coverage: Coverage) -> str:
     return f"{text}; unknown: {', '.join([*named[:_NAMED], *more])}."
 
 
+def describe_accessed(ratio: float) -> str:
+    """Return a sentence on how many ops have known bytes that they read and write."""
+    return (
+        f"Accessed bytes: known for {_part(ratio)} of the ops run, instructions of XLA's programs."
+    )
+
+
 def _part(ratio: float) -> str:
     if 0.999 <= ratio < 1:
         return ">99.9 %"
@@ -143,8 +150,10 @@ def _columns(
     for name, heading in (("bytes", "requested"), ("output_bytes", "outputs")):
         if name in choice.select:
             yield TextColumn(heading), _amount(name, numbers.size, known=sampled.has_memory)
+    if ACCESSED in choice.select:
+        yield TextColumn("accessed"), _accessed
     if "params" in choice.select:
-        yield TextColumn("params"), _amount("params", numbers.count, known=sampled.has_graph)
+        yield TextColumn("params"), _amount("params", numbers.count, known=has_parameters(sampled))
     if "float_ops" in choice.select:
         yield TextColumn("FLOPs"), _float_ops
     if "occurrence" in choice.select:
@@ -186,6 +195,12 @@ def _float_ops(line: _Line) -> str:
     if not has_float_ops(line.total):
         return numbers.NOTHING
     return numbers.flops(int(line.total[AT["float_ops"]]))
+
+
+def _accessed(line: _Line) -> str:
+    if not has_accessed_bytes(line.total):
+        return numbers.NOTHING
+    return numbers.size(int(line.total[AT["accessed_bytes"]]))
 
 
 def _share(part: int, whole: int) -> str:

@@ -117,7 +117,7 @@ def test_what_lies_in_it_at_the_peak() -> None:
 
     pieces = [(each.op or each.label, each.shape, each.bytes, each.role) for each in found.pieces]
     assert pieces == [
-        ("jit(f)/first/params['w']", "f32[8]", 32, Role.PARAMETERS),
+        ("first/params['w']", "f32[8]", 32, Role.PARAMETERS),
         ("batch", "f32[4]", 16, Role.INPUT),
         ("jit(f)/tanh", "f32[8]", 32, Role.OUTPUT),
         ("(constants)", "", 4, Role.CONSTANT),

@@ -9,11 +9,21 @@ import pytest
 
 from tests.support.golden import golden
 from tests.support.hlo import instruction, module
-from tfprobe.analysis.ops.arguments import UNTOLD, Argument, arguments
+from tfprobe.analysis.core.names import by_layer
+from tfprobe.analysis.memory.memory_peak import Role, Variable, variables
+from tfprobe.analysis.ops.arguments import (
+    UNTOLD,
+    Argument,
+    arguments,
+    model_arguments,
+    with_parameters,
+)
+from tfprobe.analysis.ops.op_stats import AT, known_columns, total_costs
 from tfprobe.analysis.ops.parameters import Use
 from tfprobe.errors import Missing
-from tfprobe.formats.xspace import ran_programs
-from tfprobe.profile.hlo import HloModule
+from tfprobe.formats.xspace import ran_programs, read
+from tfprobe.profile.hlo import HloModule, RanProgram
+from tfprobe.profile.reader.file import whole_file
 
 FORWARD, BACKWARD = "jit(step)/jvp(Net)/first/dot_general", "jit(step)/transpose(jvp(Net))/mul"
 
@@ -119,16 +129,14 @@ def test_an_argument_is_read_in_the_scope_of_its_layer() -> None:
     found = arguments(program)
 
     assert not isinstance(found, Missing)
-    assert found == (
-        Argument(0, "params['bias']", found[0].shape, Use.PARAMETERS, "jit(f)/second/add"),
-    )
+    assert found == (Argument(0, "params['bias']", found[0].shape, Use.PARAMETERS, "second/add"),)
 
 
 @pytest.mark.parametrize("is_named", [True, False])
 def test_a_real_step(is_named: bool) -> None:
     """Both ways find the parameters of the MLP, and Adam's two moments and its counter."""
     content = golden("frameworks", "jax_cpu_flax_mlp_3steps.xplane.pb").read_bytes()
-    (program,) = ran_programs(content)
+    (program,) = ran_programs(content, read(content).programs)
     entry = program.module.computations[program.module.entry]
     if not is_named:
         instructions = [
@@ -148,5 +156,39 @@ def test_a_real_step(is_named: bool) -> None:
     }
     assert elements == {Use.PARAMETERS: 399_370, Use.OPTIMIZER_STATE: 2 * 399_370 + 1}
     assert {each.reader.rpartition("/")[0] for each in found if each.use is Use.PARAMETERS} == {
-        f"jit(train_step)/jvp(Net)/{layer}" for layer in ("first", "second", "head")
+        f"Net/{layer}" for layer in ("first", "second", "head")
     }
+
+
+def test_programs_of_one_loop_have_one_model() -> None:
+    """An evaluation step of the same model, whose arguments have other names, adds nothing."""
+    train, evaluate = called("state.params['w']"), called("params['w']", made="f32[3]")
+    programs = [RanProgram(number, each, {}) for number, each in enumerate((evaluate, train))]
+
+    found = model_arguments(programs)
+
+    assert not isinstance(found, Missing)
+    assert [each.name for each in found] == ["state.params['w']"]
+    assert isinstance(model_arguments([]), Missing)
+    assert model_arguments([RanProgram(0, called("a", "b"), {})]) == UNTOLD
+
+
+def test_parameters_are_in_the_layers_that_read_them() -> None:
+    """As the variables of TensorFlow are."""
+    _, traced = whole_file(golden("frameworks", "jax_cpu_flax_mlp_3steps.xplane.pb"))
+    assert "params" not in known_columns(traced, None)
+
+    found = with_parameters(traced)
+
+    assert "params" in known_columns(found, None)
+    by_node = total_costs(found).rows[:, AT["params"]].tolist()
+    layers: dict[str, int] = {}
+    for node, params in zip(by_layer(found.graph).nodes, by_node, strict=True):
+        if params:
+            layer = node.name.rpartition("/")[0]
+            layers[layer] = layers.get(layer, 0) + params
+    assert layers == {"Net/first": 131_584, "Net/second": 262_656, "Net/head": 5_130}
+    own = variables(found.graph.nodes)
+    name = "params['params']['second']['kernel']"
+    assert own[0] == Variable(f"Net/second/{name}", Role.PARAMETERS, 2**18, 2**20)
+    assert len(own) == 3 * 6 + 1

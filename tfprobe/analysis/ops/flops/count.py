@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tfprobe.analysis.core.names import scopes_around
+from tfprobe.analysis.ops.accessed_bytes import ProgramBytes
 from tfprobe.analysis.ops.flops import formulas, products
 from tfprobe.analysis.ops.flops.call import Formula, OpCall, UnknownOperands
 from tfprobe.analysis.ops.flops.formulas import NORMALIZATION, OPTIMIZERS, RECURRENT, REDUCTIONS
@@ -30,11 +31,14 @@ class FloatOps:
 
     `of_rows` are those of each row of the executions, 0 for rows that do not count: kernels of a
     node that also has rows on the host. `unknown` has, for each node that ran and whose float
-    operations are unknown, the op that ran and the reason.
+    operations are unknown, the op that ran and the reason. `accessed_of_rows` are the bytes that
+    each row read and wrote, known of the nodes in `accessing`, instructions of compiled programs.
     """
 
     of_rows: Int64s
     unknown: Mapping[int, tuple[str, str]]
+    accessed_of_rows: Int64s
+    accessing: frozenset[int] = frozenset()
 
 
 def count(traced: TracedLoop) -> FloatOps:
@@ -63,7 +67,39 @@ def count(traced: TracedLoop) -> FloatOps:
     of_rows[counted] = of_pairs[places.reshape(-1)]
     if unknown:
         of_rows[np.isin(traced.node, list(unknown))] = 0
-    return FloatOps(of_rows, unknown)
+    accessed = _accessed_by_node(traced)
+    accessed_of_rows = np.where(counted, accessed[traced.node], 0)
+    return FloatOps(of_rows, unknown, np.maximum(accessed_of_rows, 0), _known(accessed))
+
+
+def accessed_ratio(traced: TracedLoop, float_ops: FloatOps, step: int) -> float:
+    """Return the share of the ops run (0..1) that have known bytes read and written."""
+    captures = [capture.index for capture in traced.captures if step in (_AVERAGE, capture.step)]
+    ran = traced.node[np.isin(traced.executions.capture, captures) & counted_rows(traced)]
+    return _ratio(float(np.isin(ran, list(float_ops.accessing)).sum()), float(len(ran)))
+
+
+_UNKNOWN = -1
+
+
+def _accessed_by_node(traced: TracedLoop) -> Int64s:
+    """Return the bytes that one run of each node accesses, -1 if unknown."""
+    found: dict[str, int | Missing] = {}
+    for program in traced.programs:
+        accessed = ProgramBytes(program.module)
+        for name, instruction in program.names.items():
+            of_run = accessed.of(instruction)
+            if found.setdefault(name, of_run) != of_run:
+                found[name] = _SEVERAL
+    amounts = (found.get(node.name, _SEVERAL) for node in traced.graph.nodes)
+    return np.array(
+        [_UNKNOWN if isinstance(amount, Missing) else amount for amount in amounts],
+        dtype=np.int64,
+    )
+
+
+def _known(amounts: Int64s) -> frozenset[int]:
+    return frozenset(np.flatnonzero(amounts != _UNKNOWN).tolist())
 
 
 def _of_instructions(traced: TracedLoop) -> dict[str, int | Missing]:
@@ -74,8 +110,11 @@ def _of_instructions(traced: TracedLoop) -> dict[str, int | Missing]:
         for name, instruction in program.names.items():
             of_run = flops.of(instruction)
             if found.setdefault(name, of_run) != of_run:
-                found[name] = Missing("several programs have an instruction of this name")
+                found[name] = _SEVERAL
     return found
+
+
+_SEVERAL = Missing("several programs have an instruction of this name")
 
 
 def _defined(node: Node, optimized: Mapping[tuple[str, str], Node]) -> Node:

@@ -25,7 +25,7 @@ def trip_count(instruction: HloInstruction) -> int | None:
 def custom_call(instruction: HloInstruction, operands: Sequence[HloShape], made: HloShape) -> float:
     """Return the float operations of a function of a library. Raises UnknownOperands."""
     target = instruction.target
-    if target in _MOVES:
+    if target in MARKS:
         return 0
     formula = _FORMULAS.get(target)
     if formula is None:
@@ -37,14 +37,26 @@ def custom_call(instruction: HloInstruction, operands: Sequence[HloShape], made:
     return formula(instruction, operands, arrays[0])
 
 
-def _estimate(instruction: HloInstruction) -> float:
-    """Return what the author of a kernel of his own said that it costs (`pl.CostEstimate`)."""
+def estimated_bytes(instruction: HloInstruction) -> int | None:
+    """Return the bytes that a kernel accesses by its author's word, None if there is none."""
+    return _estimated(instruction, "bytes_accessed")
+
+
+def _estimated(instruction: HloInstruction, name: str) -> int | None:
+    """Return what the author of a kernel said that it costs (`pl.CostEstimate`)."""
     config = _config(instruction)
     for part in (config, config.get("custom_call_config")):
         estimate = part.get("cost_estimate") if isinstance(part, dict) else None
-        flops = _integer(estimate.get("flops")) if isinstance(estimate, dict) else None
-        if flops is not None and flops > 0:
-            return flops
+        amount = _integer(estimate.get(name)) if isinstance(estimate, dict) else None
+        if amount is not None and amount > 0:
+            return amount
+    return None
+
+
+def _estimate(instruction: HloInstruction) -> float:
+    flops = _estimated(instruction, "flops")
+    if flops is not None:
+        return flops
     name = instruction.target or "this function"
     raise UnknownOperands(f"there is no formula for {name}, which is not part of XLA")
 
@@ -179,8 +191,10 @@ _FORMULAS: Mapping[str, _Formula] = {
     "__cudnn$convForward": _cudnn,
     "__onednn$matmul": _onednn_product,
 }
+# How the names of functions begin that read their operands once and write their result.
+LIBRARIES = ("__cublas$", "__cudnn$conv", "__onednn$", "blas_", "cusolver_", "lapack_")
 # Marks of the compiler, and copies.
-_MOVES = frozenset(
+MARKS = frozenset(
     (
         *("AllocateBuffer", "MoveToDevice", "MoveToHost", "SPMDFullToShardShape"),
         *(

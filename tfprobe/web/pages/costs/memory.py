@@ -9,6 +9,7 @@ import numpy as np
 from tfprobe.analysis.memory.host_memory import HostMemory, host_memory
 from tfprobe.analysis.memory.memory_peak import GROUP_KEYS, GroupKey, Piece, Variable, variables
 from tfprobe.analysis.memory.memory_summary import Lasting, MemorySummary, lasting, memories
+from tfprobe.analysis.ops.arguments import with_parameters
 from tfprobe.errors import Missing, NoAnswer
 from tfprobe.profile.profile import Loop
 from tfprobe.report.documents.document import Document, reasons
@@ -167,7 +168,7 @@ def _variables(run: OpenRun, found: Alike | Missing, loop: Loop | None) -> Docum
     }
     if isinstance(found, Missing) or loop is None:
         return none | {"missing": found.reason if isinstance(found, Missing) else "no work"}
-    nodes = found.sampled[0].graph.nodes
+    nodes = with_parameters(found.sampled[0]).graph.nodes
     sizes: Lasting | Missing = run.made(
         ("lasting", loop.kind, loop.name), lambda: lasting(found.sampled)
     )

@@ -77,7 +77,7 @@ def cost_columns(found: LoopCosts, places: list[TreePlace]) -> Document:
     steps = max(found.steps, 1)
     return {
         "parent": [place.parent for place in places],
-        **{name: [total[name] for total in totals] for name in loop_costs.COLUMNS},
+        **{name: [total[name] for total in totals] for name in loop_costs.columns(found)},
         "own_time_ns": [own["time_ns"] for own in owns],
         "smaller": [place.smaller for place in places],
         "smaller_cost": [round(place.smaller_cost / steps) for place in places],

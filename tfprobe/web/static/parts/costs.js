@@ -43,7 +43,12 @@ export function unknownCosts(found) {
   return make("p", { class: "soft small" }, `Not shown are ${unknown}.`);
 }
 
-const COLUMN_TITLES = { bytes: "Bytes", float_ops: "FLOPs", params: "Parameters" };
+const COLUMN_TITLES = {
+  accessed_bytes: "Accessed",
+  bytes: "Bytes",
+  float_ops: "FLOPs",
+  params: "Parameters",
+};
 
 /** The cost columns of tables; shares are relative to `whole_ns`. */
 export function costColumns(
@@ -99,6 +104,14 @@ export function costColumns(
       kind: "bytes",
       hint: "what ops requested from their allocators",
     },
+    typeof (found.total ?? found.whole)?.accessed_bytes === "number"
+      ? {
+          key: "accessed_bytes",
+          title: "Accessed",
+          kind: "bytes",
+          hint: "what instructions of compiled programs read and write",
+        }
+      : null,
     {
       key: "float_ops",
       title: "FLOPs",
@@ -173,6 +186,7 @@ export function rowsBelow(places, top) {
     "cpu_ns",
     "runs",
     "bytes",
+    "accessed_bytes",
     "float_ops",
     "params",
   ];
@@ -180,7 +194,7 @@ export function rowsBelow(places, top) {
     .filter((node) => !node.within)
     .map((node) => ({
       ...node,
-      ...Object.fromEntries(keys.map((key) => [key, places[key][node.index]])),
+      ...Object.fromEntries(keys.map((key) => [key, places[key]?.[node.index]])),
     }));
 }
 

@@ -12,7 +12,7 @@ from tests.support.golden import golden
 from tests.support.hlo import IMAGES, instruction, module, shape, window
 from tfprobe.analysis.ops.flops.hlo import MOVEMENT, ProgramFlops
 from tfprobe.errors import Missing
-from tfprobe.formats.xspace import ran_programs
+from tfprobe.formats.xspace import ran_programs, read
 from tfprobe.profile.hlo import DotDimensions, HloInstruction, HloModule
 
 MATRICES = DotDimensions((1,), (0,))
@@ -384,7 +384,7 @@ def test_a_real_step(name: str) -> None:
     """
     content = golden("frameworks", f"{name}.xplane.pb").read_bytes()
 
-    (program,) = ran_programs(content)
+    (program,) = ran_programs(content, read(content).programs)
 
     counted = ProgramFlops(program.module)
     products = [

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tfprobe.formats.schema import enum_names, parse
+from tfprobe.formats.xspace.op_names import op_path
 from tfprobe.profile.hlo import (
     TUPLE,
     Assigned,
@@ -60,6 +61,7 @@ def _instruction(given: Any, types: dict[int, str]) -> HloInstruction:
         opcode=given.opcode,
         shape=_shape(given.shape, types),
         op_name=given.metadata.op_name,
+        path=op_path(given.metadata.op_name),
         operands=tuple(given.operand_ids),
         called=tuple(given.called_computation_ids),
         dimensions=tuple(given.dimensions),
