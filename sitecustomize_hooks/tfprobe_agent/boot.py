@@ -71,8 +71,10 @@ _JAX = (
     "jax",
     "jax.experimental.pjit",
     "jax.experimental.shard_map",
-    "jax._src.stages",
+    "jax._src.compilation_cache",
+    "jax._src.dispatch",
     "jax._src.profiler",
+    "jax._src.stages",
 )
 # The modules to patch, and the folder of `frameworks/` that knows each.
 TARGETS = dict.fromkeys(_TENSORFLOW, "tensorflow")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -10,6 +11,7 @@ from tests.jax.outcomes import JOBS, counted, counts, outcomes
 from tests.tf.laboratory import Started, as_bare, tfprobe_json
 
 NAMES = (
+    "compiling.py",
     "forms.py",
     "identity.py",
     "meshes.py",
@@ -58,6 +60,60 @@ def test_the_process_says_which_frameworks_it_uses(laboratory) -> None:
     assert list(process["frameworks"]) == ["jax"]
     assert process["tensorflow"] is None
     assert process["devices"][0]["type"] == "CPU"
+
+
+def test_each_compilation_says_what_has_changed(laboratory) -> None:
+    """By shape, type, structure and static value; new functions and cleared caches say so."""
+    outcome = outcomes(laboratory, "compiling.py")["budget"]
+
+    found = [
+        (
+            event["name"],
+            event["count"],
+            event["step"],
+            event["first"],
+            event["cached"],
+            event["changed"] and [" ".join((*change.values(),)) for change in event["changed"]],
+        )
+        for event in outcome.events
+        if event["event"] == "compile"
+    ]
+
+    scale = "scale dtype float32[], weakly typed int32[], weakly typed"
+    typed = "scale weak type float32[], weakly typed float32[]"
+    assert found == [
+        ("shapes", 1, 0, True, False, None),
+        ("shapes", 2, 3, False, False, ["x shape float32[8,3] float32[5,3]"]),
+        ("shapes", 3, 5, False, False, [scale]),
+        ("shapes", 4, 7, False, False, [typed]),
+        ("statics", 1, 0, True, False, None),
+        ("statics", 2, 1, False, False, ["times static value 1 2"]),
+        ("statics", 3, 2, False, False, ["mode static value 'add' 'multiply'"]),
+        ("states", 1, 0, True, False, None),
+        ("states", 2, 3, False, False, ["state['b'] structure  float32[2]"]),
+        ("shapes", 5, 8, False, True, []),
+        ("<lambda>", 1, 0, True, False, None),
+        ("<lambda>", 2, 1, True, True, None),
+        ("<lambda>", 3, 2, True, True, None),
+        ("<lambda>", 4, 3, True, True, None),
+    ]
+
+
+def test_compilations_are_retraces_and_activities(laboratory) -> None:
+    """Each stage is an activity of the function, with the line that caused it."""
+    outcome = outcomes(laboratory, "compiling.py")["budget"]
+
+    retraces = {loop["name"]: loop["retraces"] for loop in outcome.loops}
+    stages = [
+        line
+        for path in outcome.run.glob("*/*/activities.jsonl")
+        for line in map(json.loads, path.read_text().splitlines())
+        if line["name"] == "statics"
+    ]
+
+    assert retraces == {"shapes": 4, "statics": 2, "states": 1, "<lambda>": 3, "refused": 0}
+    assert [line["activity"] for line in stages] == ["trace", "lower", "xla"] * 3
+    assert {Path(line["file"]).name for line in stages} == {"compiling.py"}
 
 
 def test_traced_steps_show_the_products_of_the_step(laboratory) -> None:

@@ -79,10 +79,22 @@ def test_the_optimizers_count_of_steps_is_noted(outcomes) -> None:
 
 def test_a_partial_batch_is_a_retrace(outcomes) -> None:
     """The last batch of an epoch has 4 rows, the others 16."""
-    loops = {f"{loop['kind']} {loop['name']}": loop for loop in outcomes["every"].loops}
+    loops = {f"{loop['kind']} {loop['name']}": loop for loop in outcomes["budget"].loops}
+
+    (number,) = [
+        event["work"]
+        for event in outcomes["budget"].events
+        if event["event"] == "work" and (event["kind"], event["name"]) == ("fit", "m_fit")
+    ]
+    compiled = [
+        event["changed"] and [change["argument"] for change in event["changed"]]
+        for event in outcomes["budget"].events
+        if event["event"] == "compile" and event["work"] == number
+    ]
 
     assert loops["fit m_fit"]["retraces"] == 1
     assert loops["fit m_jit"]["retraces"] == 0
+    assert compiled == [None, ["data[0]", "data[1]"]]
 
 
 def test_traced_steps_show_the_products_of_the_step(outcomes) -> None:

@@ -269,6 +269,14 @@ def test_traces_are_counted_where_the_agent_has_not_looked_yet() -> None:
     assert _loop(made).timing.retraces == 4
 
 
+def test_traces_of_jax_are_no_retraces_of_a_loop() -> None:
+    """It also traces a function that it differentiates; the agent sees each compilation itself."""
+    traces = Activity(0, "trace", "loss", "MainThread", UNIX_NS, UNIX_NS + MS, 5, 9 * MS)
+    made = profile(loops=[loop(name="loss", kind="jit", retraces=1)], activities=(traces,))
+
+    assert _loop(made).timing.retraces == 1
+
+
 def test_reading_a_tensor_between_steps_is_found_with_its_line() -> None:
     """The outermost call counts, with all below it; the line is the job's own."""
     ops = "/env/site-packages/tensorflow/python/framework/ops.py"

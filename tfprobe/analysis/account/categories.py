@@ -99,6 +99,8 @@ OF_KIND: Mapping[str, Category] = {
     "build": Category.PREPARATION,
     "data": Category.PREPARATION,
     "trace": Category.COMPILE,
+    "lower": Category.COMPILE,
+    "xla": Category.COMPILE,
     "compile": Category.PREPARATION,
     "save": Category.CHECKPOINTS,
     "evaluate": Category.EVALUATION,

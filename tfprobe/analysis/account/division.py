@@ -33,12 +33,13 @@ from tfprobe.analysis.core.intervals import NONE, Intervals, difference, joined,
 from tfprobe.analysis.core.no_data_reasons import SERVER_ROLE
 from tfprobe.analysis.steps.recent_steps import recording_overhead
 from tfprobe.errors import Missing
+from tfprobe.profile.activities import COMPILING
 from tfprobe.profile.profile import Loop
 from tfprobe.profile.tables import Int64s
 
 # The activities of each layer: its time is itemized by their names.
 _KINDS: Mapping[TimelineLayer, tuple[Category, tuple[str, ...]]] = {
-    TimelineLayer.TRACE: (Category.COMPILE, ("trace",)),
+    TimelineLayer.TRACE: (Category.COMPILE, COMPILING),
     TimelineLayer.SAVE: (Category.CHECKPOINTS, ("save",)),
     TimelineLayer.SUMMARY: (Category.CALLBACKS, ("summary",)),
     TimelineLayer.IMPORT: (Category.IMPORTS, ("import",)),

@@ -77,6 +77,8 @@ _PREPARING = (
 )
 _OF_KIND: Mapping[str, TimelineLayer] = {
     "trace": TimelineLayer.TRACE,
+    "lower": TimelineLayer.TRACE,
+    "xla": TimelineLayer.TRACE,
     "save": TimelineLayer.SAVE,
     "evaluate": TimelineLayer.EVALUATION,
     "predict": TimelineLayer.EVALUATION,

@@ -27,7 +27,7 @@ from tfprobe.analysis.breakdown.step_parts import (
 from tfprobe.analysis.core.intervals import Intervals
 from tfprobe.analysis.core.main_loop import ASYNCHRONOUS, QUEUED
 from tfprobe.errors import Missing
-from tfprobe.profile.activities import Activity
+from tfprobe.profile.activities import COMPILING, Activity
 from tfprobe.profile.profile import Capture, Loop, Profile
 
 # Causes below this share of all cycles are dropped; of the others, so many are kept.
@@ -197,7 +197,7 @@ def _of_steps(
     """Return the parts of each traced step, and how long after its call it ended."""
     loops = {(loop.process, loop.index): loop for loop in profile.loops}
     of_captures = [loops.get(_key(capture)) for capture in profile.captures]
-    all_traced = [activity for activity in profile.activities if activity.kind == "trace"]
+    all_traced = [activity for activity in profile.activities if activity.kind in COMPILING]
     traced = [list(step_breakdown.traced_in(all_traced, capture)) for capture in profile.captures]
     kinds = ["" if loop is None else loop.kind for loop in of_captures]
     steps = StepWindows(

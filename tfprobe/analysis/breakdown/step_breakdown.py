@@ -19,7 +19,7 @@ from tfprobe.analysis.breakdown.attribution import (
 from tfprobe.analysis.breakdown.step_parts import ORDER, Part, PartNames
 from tfprobe.analysis.core.intervals import Intervals, union
 from tfprobe.errors import Missing
-from tfprobe.profile.activities import Activity
+from tfprobe.profile.activities import COMPILING, Activity
 from tfprobe.profile.capture_tables import Executions, Spans
 from tfprobe.profile.profile import Capture
 from tfprobe.profile.tables import Int64s, T
@@ -198,11 +198,11 @@ def _as_first(rows: T) -> T:
 
 
 def traced_in(activities: Sequence[Activity], capture: Capture) -> Iterator[Activity]:
-    """Yield the functions that TensorFlow traced during a step, in its process."""
+    """Yield the functions that were traced or compiled during a step, in its process."""
     end_ns = capture.start_ns + capture.duration_ns
     for activity in activities:
         overlaps = activity.start_ns < end_ns and activity.end_ns > capture.start_ns
-        if activity.kind == "trace" and activity.process == capture.process and overlaps:
+        if activity.kind in COMPILING and activity.process == capture.process and overlaps:
             yield activity
 
 

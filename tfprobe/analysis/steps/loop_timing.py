@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
 
+from tfprobe.analysis.core.main_loop import ASYNCHRONOUS
 from tfprobe.analysis.core.statistics import spread
 from tfprobe.analysis.steps.step_window import gaps_around_traces, recent_window
 from tfprobe.profile.profile import Durations, Loop, Profile, bucket_bounds_ns
@@ -78,7 +79,7 @@ def loop_timings(profile: Profile) -> dict[tuple[int, int], LoopTiming]:
         (loop.process, loop.index): _loop(
             loop,
             excess,
-            max(loop.retraces, traces.get((loop.process, loop.name), 0) - 1),
+            max(loop.retraces, _traces_of(loop, traces) - 1),
             whole_ns[loop.process, loop.thread],
             busy_ns[loop.process, loop.thread],
         )
@@ -134,6 +135,11 @@ def _traces(profile: Profile) -> dict[tuple[int, str], int]:
             key = (activity.process, activity.name)
             counts[key] = max(counts.get(key, 0), activity.count)
     return counts
+
+
+def _traces_of(loop: Loop, traces: Mapping[tuple[int, str], int]) -> int:
+    """Return the traces of a loop's function; JAX also traces one that it differentiates."""
+    return 0 if loop.kind in ASYNCHRONOUS else traces.get((loop.process, loop.name), 0)
 
 
 def _loop(

@@ -55,6 +55,8 @@ _PRIORITY: tuple[str, ...] = (
 )
 _PHASE_OF_ACTIVITY: Mapping[str, str] = {
     "trace": "compile",
+    "lower": "compile",
+    "xla": "compile",
     "compile": "compile",
     "save": "checkpoint",
     "evaluate": "evaluation",

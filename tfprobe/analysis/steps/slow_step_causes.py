@@ -27,6 +27,8 @@ FOLDED_STEPS = 1024
 # Kinds of activities, the most specific first. Those around whole loops explain nothing.
 _KINDS: tuple[str, ...] = (
     "trace",
+    "lower",
+    "xla",
     "compile",
     "save",
     "evaluate",
@@ -46,6 +48,8 @@ OF_MACHINE = frozenset({"throttled", "stolen", "waited", "storage", "crowded"})
 
 _WORDS: Mapping[str, str] = {
     "trace": "tracing {name}",
+    "lower": "lowering {name}",
+    "xla": "XLA compiles {name}",
     "compile": "compiling {name}",
     "save": "saving {name}",
     "evaluate": "evaluation: {name}",

@@ -20,6 +20,8 @@ _EXPECTED = frozenset(
         "summary",
         "build",
         "trace",
+        "lower",
+        "xla",
         "compile",
         "save",
         "evaluate",

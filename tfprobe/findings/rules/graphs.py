@@ -133,7 +133,9 @@ def _counts(process: ProcessAnalysis, use: ActivityInSteps, limits: Thresholds) 
     if use.kind != "trace" or use.count <= limits.retraces_least:
         return False
     is_own = use.name in process.functions
-    return not is_own and not use.name.startswith(tuple(OF_TENSORFLOW))
+    # what JAX traces, it lowers as well
+    is_jax = any(other.kind == "lower" and other.name == use.name for other in process.activities)
+    return not is_own and not is_jax and not use.name.startswith(tuple(OF_TENSORFLOW))
 
 
 def _bound_ns(process: ProcessAnalysis, traces: Sequence[ActivityInSteps]) -> int:

@@ -4,13 +4,15 @@ import sys
 
 from tfprobe_agent.core.framework import Framework
 
-from . import functions, profiler
+from . import compiles, functions, profiler
 
 _BY_MODULE = {
     "jax": functions.patch,
     "jax.experimental.pjit": functions.patch,
     "jax.experimental.shard_map": functions.patch,
     "jax._src.stages": functions.patch_executables,
+    "jax._src.dispatch": compiles.patch,
+    "jax._src.compilation_cache": compiles.patch_cache,
     "jax._src.profiler": profiler.patch,
 }
 
@@ -32,6 +34,9 @@ class Jax(Framework):
 
     def job_holds_profiler(self):
         return profiler.job_holds_profiler()
+
+    def forget_parent(self):
+        compiles.reset()
 
 
 FRAMEWORK = Jax()

@@ -18,7 +18,7 @@ from tfprobe_agent.core.steps_layout import RETRACES
 from tfprobe_agent.core.threads import cache_loop
 from tfprobe_agent.interruptions import leave_traceback, let_through
 
-from . import profiler, settings
+from . import profiler, settings, signatures
 from .stand_in import is_stand_in, stand_in, stood_for
 
 _CORE = "jax._src.core"
@@ -33,6 +33,12 @@ class _Tracing:
     """Whether JAX traces in the calling thread; its function is looked up once: every step asks it."""
 
     state_is_clean = None
+
+
+class Compilations:
+    """Whether `compiles` sees each compilation: then no function need be asked how many it had."""
+
+    are_seen = False
 
 
 def executes():
@@ -115,8 +121,8 @@ _made = {}
 exec(compile(_MAKER, "<frozen importlib._bootstrap_external>", "exec"), _made)
 
 
-def _around_maker(original, is_function):
-    """Return a maker of functions with these wrapped; it may return a decorator that makes them later."""
+def _around_maker(original, is_function, options=None):
+    """Return a maker of functions with these wrapped; it may return a decorator, with its options, that makes them."""
 
     def wrapped(made, args, kwargs):
         try:
@@ -124,8 +130,9 @@ def _around_maker(original, is_function):
                 return made
             if is_function(made, args, kwargs):
                 # Copies have no name of their own.
-                return stand_in(made, functools.partial(_step_wrapper, name_of(made)))
-            return functools.wraps(made)(_around_maker(made, is_function))
+                called = name_of(made), kwargs if options is None else options
+                return stand_in(made, functools.partial(_step_wrapper, called))
+            return functools.wraps(made)(_around_maker(made, is_function, kwargs))
         except Exception:
             failed("wrapping a compiled function")
             return made
@@ -154,9 +161,13 @@ def _around_eval_shape(original):
     return eval_shape
 
 
-def _step_wrapper(name, function, owner):
-    """Return what calls the function as a step; it keeps neither `owner` nor an argument alive."""
+def _step_wrapper(called, function, owner):
+    """Return what calls the function as a step; it keeps neither `owner` nor an argument alive.
+
+    `called` has the function's name, and the options of the maker.
+    """
     reference = weakref.ref(owner)
+    name, options = called
 
     def find(_current, _args, _kwargs):
         instance = reference()
@@ -166,10 +177,11 @@ def _step_wrapper(name, function, owner):
         cache_loop(id(instance), instance, loop)
         if loop is not None:
             loop.owner = reference
-            loop.after_fold = _note_retraces
+            loop.after_fold = None if Compilations.are_seen else _note_retraces
             note_devices_after(loop)
         return loop
 
+    find.signatures = signatures.Signatures(name, options)
     return step_wrapper.make(find, profiler.trace_function, applies=executes)(function, owner)
 
 
@@ -214,12 +226,8 @@ def _note_devices(_loop):
 
 
 def _note_retraces(loop):
-    """Store how often this loop's function was compiled for other arguments after the first."""
-    note_retraces_of(loop, loop.owner() if loop.owner is not None else None)
-
-
-def note_retraces_of(loop, function):
-    """Store how often this function, which the steps of a loop call, was compiled for other arguments."""
+    """Store how often this loop's function was compiled for other arguments, where compilations are not seen."""
+    function = loop.owner() if loop.owner is not None else None
     size = getattr(function, "_cache_size", None)
     size = size() if callable(size) else size  # a number in functions of pmap in JAX 0.4
     retraces = size - 1 if isinstance(size, int) else 0

@@ -4,16 +4,11 @@ These calls are below a step of Keras and no steps themselves.
 """
 
 import sys
-import weakref
 
 from tfprobe_agent.core import step_wrapper
 from tfprobe_agent.frameworks.jax import functions, profiler
-from tfprobe_agent.frameworks.jax.stand_in import is_stand_in
 
 CLASSES = ("JAXTrainer",)
-# Under which names the functions that Keras makes know the function inside.
-_INNER = ("step_function", "_step_function")
-
 executes = functions.executes
 trace_function = profiler.trace_function
 
@@ -38,12 +33,9 @@ def adopt(_function, _kind, _name):
     return False
 
 
-def begin_loop(loop, function):
-    """Let a loop that is about to run for another model count how often the model's function was compiled."""
+def begin_loop(loop, _function):
+    """Prepare a loop that is about to run for another model."""
     functions.note_devices_after(loop)
-    compiled = _compiled_in(function)
-    reference = None if compiled is None else weakref.ref(compiled)
-    loop.after_fold = None if reference is None else lambda loop: functions.note_retraces_of(loop, reference())
 
 
 def can_count(_model):
@@ -65,14 +57,3 @@ def _arrays(model):
     """Return the arrays of a model's variables and of its optimizer's."""
     holders = model, getattr(model, "optimizer", None)
     return [getattr(variable, "_value", None) for holder in holders for variable in getattr(holder, "variables", ())]
-
-
-def _compiled_in(function):
-    """Return the compiled function that a train function of Keras calls; None if it runs eagerly."""
-    while not is_stand_in(function):
-        names = getattr(getattr(function, "__code__", None), "co_freevars", ())
-        inner = [cell for name, cell in zip(names, function.__closure__ or ()) if name in _INNER]
-        if not inner:
-            return None
-        function = inner[0].cell_contents
-    return function

@@ -316,7 +316,9 @@ def test_whatever_happens_every_moment_is_counted_once():
         activities = []
         for _ in range(made.randint(0, 30)):
             start_ns = made.randint(-1000, 20_000) * MS
-            kind = made.choice(["import", "build", "trace", "save", "callbacks", "user", "train"])
+            kind = made.choice(
+                ["import", "build", "trace", "xla", "save", "callbacks", "user", "train"]
+            )
             activities.append(activity(kind, start_ns, start_ns + made.randint(0, 3000) * MS))
         cost = replace(NO_COST, traced_ns=made.randint(0, 500) * MS)
 

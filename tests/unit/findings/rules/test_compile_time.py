@@ -48,6 +48,14 @@ def test_less_is_not() -> None:
     assert found("compile_time", processes=[well]) is None
 
 
+def test_functions_of_jax_are_not() -> None:
+    """What JAX traces it also lowers; the advice is TensorFlow's."""
+    lowered = ActivityInSteps("lower", "update", 5, TWENTIETH_NS)
+    of_jax = process(activities=(traced("update"), lowered))
+
+    assert found("compile_time", processes=[of_jax]) is None
+
+
 def test_first_steps_of_many_models_count() -> None:
     """TensorFlow optimizes there what was traced; those of the first model have to be."""
     items = (Item("multi_step_on_iterator", "", 200_000_000), Item("first step", "", 300_000_000))

@@ -17,6 +17,8 @@ const LIFE_KINDS = {
   build: ["build", "series-5", 0.6, 1],
   compile: ["compile", "series-10", 0.6, 1],
   trace: ["trace", "part-compile", 0.6, 1],
+  lower: ["lowering", "part-compile", 0.6, 1],
+  xla: ["XLA", "part-compile", 0.6, 1],
   data: ["data", "part-input_wait", 0.6, 1],
   steps: ["steps", "on", 0.6, 1],
   "evaluation steps": ["evaluation steps", "after", 0.6, 1],
