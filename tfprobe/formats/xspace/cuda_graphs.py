@@ -18,6 +18,8 @@ NODE_MAP = "CudaGraphNodeMap"
 _GRAPH, _NODE = "cuda_graph_id", "cuda_graph_node_id"
 _COPIED_GRAPH, _COPIED_NODE = "cuda_graph_orig_id", "cuda_graph_orig_node_id"
 _WHOLE_GRAPH = "cuda_graph_exec_id"
+# The stats that say in which graph a kernel ran.
+OF_GRAPH = (_GRAPH, _NODE, _WHOLE_GRAPH)
 _INSTRUCTION = "hlo_op"
 # Nobody copies copies of copies deeper.
 _MOST_COPIES = 16
@@ -65,7 +67,7 @@ class CudaGraphs:
 
 def is_in_graph(stats: Mapping[str, Any]) -> bool:
     """Return whether a kernel with these stats ran in a CUDA graph, or is a graph as a whole."""
-    return any(number(stats.get(name)) for name in (_GRAPH, _NODE, _WHOLE_GRAPH))
+    return any(number(stats.get(name)) for name in OF_GRAPH)
 
 
 def _place(stats: Mapping[str, Any], graph: str, node: str) -> _Place:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from tfprobe.formats.xspace.cuda_graphs import NODE_MAP, CudaGraphs, is_in_graph
+from tfprobe.formats.xspace.cuda_graphs import NODE_MAP, OF_GRAPH, CudaGraphs, is_in_graph
 from tfprobe.formats.xspace.op_names import jax_op
 from tfprobe.formats.xspace.plane import (
     PS_PER_NS,
@@ -23,6 +23,7 @@ from tfprobe.formats.xspace.plane import (
     stat_values,
 )
 from tfprobe.formats.xspace.programs import Programs
+from tfprobe.formats.xspace.stat_layouts import Key, StatReader
 from tfprobe.profile.capture_tables import Executions, Place
 from tfprobe.profile.tables import Columns, Interner, int64s
 
@@ -40,38 +41,60 @@ def add_kernels(
 ) -> None:
     """Add a row for each kernel and copy of a GPU's plane. Any: an XPlane."""
     position = interner.position
+    reader = StatReader(plane, _OF_KERNEL, ("correlation_id",))
+    known: dict[Key, _Kernel | None] = {}
     for line in plane.lines:
         name = line_name(line)
         if not is_stream(name):
             continue
-        found = (_kernel(plane, line, event, programs, graphs) for event in line.events)
-        kernels = [each for each in found if each is not None]
+        found: list[_Kernel] = []
+        starts_ns, durations_ns, correlations = [], [], []
+        for event in line.events:
+            key, (correlation,) = reader.read(event)
+            if key not in known:
+                known[key] = _kernel(plane, event, interner, programs, graphs)
+            kernel = known[key]
+            if kernel is not None:
+                found.append(kernel)
+                starts_ns.append(event.offset_ps)
+                durations_ns.append(event.duration_ps)
+                correlations.append(correlation)
         columns.add(
-            len(kernels),
+            len(found),
             device=position(plane.name),
             lane=position(name),
-            name=[position(kernel.name) for kernel in kernels],
-            op_type=[position(kernel.op_type) for kernel in kernels],
-            place=[kernel.place for kernel in kernels],
-            start_ns=int64s(kernel.start_ns for kernel in kernels),
-            duration_ns=int64s(kernel.duration_ns for kernel in kernels),
-            bytes=int64s(kernel.bytes for kernel in kernels),
-            detail=[position(kernel.detail) for kernel in kernels],
-            correlation=int64s(kernel.correlation for kernel in kernels),
+            name=[kernel.name for kernel in found],
+            op_type=[kernel.op_type for kernel in found],
+            place=[kernel.place for kernel in found],
+            start_ns=line.timestamp_ns + int64s(starts_ns) // PS_PER_NS,
+            duration_ns=int64s(durations_ns) // PS_PER_NS,
+            bytes=int64s(kernel.bytes for kernel in found),
+            detail=[kernel.detail for kernel in found],
+            correlation=int64s(correlations),
         )
 
 
-class _Kernel(NamedTuple):
-    """A kernel or a copy to be added to the columns."""
+# The stats that decide what a kernel or a copy is.
+_OF_KERNEL = (
+    *_COPY_DETAILS,
+    *_MEMORY_DETAILS,
+    *OF_GRAPH,
+    "hlo_module",
+    "hlo_op",
+    "name",
+    "program_id",
+    "tf_op",
+)
 
-    name: str
-    op_type: str
+
+class _Kernel(NamedTuple):
+    """What is alike for all kernels or copies of one kind; texts are positions."""
+
+    name: int
+    op_type: int
     place: Place
-    start_ns: int
-    duration_ns: int
     bytes: int
-    detail: str
-    correlation: int
+    detail: int
 
 
 class KernelFacts(NamedTuple):
@@ -92,8 +115,9 @@ def kernel_facts(kernel: str, stats: Mapping[str, Any]) -> KernelFacts:
 
 
 def _kernel(
-    plane: Any, line: Any, event: Any, programs: Programs, graphs: CudaGraphs
+    plane: Any, event: Any, interner: Interner, programs: Programs, graphs: CudaGraphs
 ) -> _Kernel | None:
+    """Return what an event is, None if no work of the device. Any: an XPlane and an XEvent."""
     metadata = plane.event_metadata[event.metadata_id]
     stats = stat_values(plane, metadata.stats) | stat_values(plane, event.stats)
     is_no_work = metadata.name.startswith(NODE_MAP)
@@ -104,14 +128,11 @@ def _kernel(
     is_copy = facts.place is not Place.ACCELERATOR
     name, op_type = _op(stats, programs, graphs, kernel)
     return _Kernel(
-        name=name,
-        op_type=kernel if is_copy else op_type,
+        name=interner.position(name),
+        op_type=interner.position(kernel if is_copy else op_type),
         place=facts.place,
-        start_ns=line.timestamp_ns + event.offset_ps // PS_PER_NS,
-        duration_ns=event.duration_ps // PS_PER_NS,
         bytes=facts.bytes,
-        detail=facts.detail if is_copy else kernel,
-        correlation=facts.correlation,
+        detail=interner.position(facts.detail if is_copy else kernel),
     )
 
 

@@ -18,6 +18,7 @@ from tfprobe.formats.schema import parse
 from tfprobe.formats.wire import delimited
 from tfprobe.formats.xspace.hlo_program import CONTAINERS, HloProgram, Instruction, read_hlo
 from tfprobe.formats.xspace.plane import HOST, Plane, number, stat_values, times_ns
+from tfprobe.formats.xspace.stat_layouts import Key, StatReader
 from tfprobe.profile.capture_tables import Executions, Place
 from tfprobe.profile.graph import Node
 from tfprobe.profile.tables import Columns, Int64s, Interner, int64s
@@ -27,7 +28,7 @@ _HLO_STAT = "Hlo Proto"
 # "jit_train_step(56)": a module and the number of its program.
 _PROGRAM = re.compile(r"(?P<module>.*)\((?P<id>\d+)\)\Z", re.DOTALL)
 # A module and the number of its program.
-Key = tuple[str, int]
+ProgramKey = tuple[str, int]
 
 
 class HloOp(NamedTuple):
@@ -41,14 +42,16 @@ class HloOp(NamedTuple):
 class Programs:
     """The programs whose HLO a capture contains; each is decoded on demand."""
 
-    def __init__(self, planes: Iterable[Any], known: dict[Key, HloProgram] | None = None) -> None:
+    def __init__(
+        self, planes: Iterable[Any], known: dict[ProgramKey, HloProgram] | None = None
+    ) -> None:
         """Record where the programs are. Any: XPlanes.
 
         `known` are programs of earlier captures of the process; those of this one are added.
         """
-        self._contents: dict[Key, bytes] = {}
-        self._known: dict[Key, HloProgram] = {} if known is None else known
-        self._ran: dict[Key, HloProgram | None] = {}
+        self._contents: dict[ProgramKey, bytes] = {}
+        self._known: dict[ProgramKey, HloProgram] = {} if known is None else known
+        self._ran: dict[ProgramKey, HloProgram | None] = {}
         for plane in planes:
             if plane.name == METADATA:
                 self._contents |= _contents(plane)
@@ -77,25 +80,25 @@ class Programs:
         alike = self._by_module.get(module, [])
         return alike[0] if len(alike) == 1 else 0
 
-    def modules(self) -> tuple[Key, ...]:
+    def modules(self) -> tuple[ProgramKey, ...]:
         """Return the names of modules and the numbers of programs that the capture contains."""
         return tuple(self._contents)
 
-    def content(self, key: Key) -> bytes:
+    def content(self, key: ProgramKey) -> bytes:
         """Return the HloProto of a program."""
         return self._contents[key]
 
-    def program(self, key: Key) -> HloProgram | None:
+    def program(self, key: ProgramKey) -> HloProgram | None:
         """Return a program; None if the capture does not contain it or it is unreadable."""
         if key not in self._ran:
             self._ran[key] = self._decoded(key)
         return self._ran[key]
 
-    def ran(self) -> tuple[Key, ...]:
+    def ran(self) -> tuple[ProgramKey, ...]:
         """Return the programs that were asked for and are known."""
         return tuple(key for key, program in self._ran.items() if program is not None)
 
-    def _decoded(self, key: Key) -> HloProgram | None:
+    def _decoded(self, key: ProgramKey) -> HloProgram | None:
         if key in self._known:
             return self._known[key]
         content = self._contents.get(key)
@@ -108,7 +111,9 @@ class Programs:
         return self._known[key]
 
 
-def ran_nodes(content: bytes, keys: Iterable[Key]) -> tuple[dict[str, Node], set[Key]]:
+def ran_nodes(
+    content: bytes, keys: Iterable[ProgramKey]
+) -> tuple[dict[str, Node], set[ProgramKey]]:
     """Return a node for each instruction of JAX's programs, by the names of their rows.
 
     Also returns which of the programs the XSpace contains. Of two instructions of one name, the
@@ -154,7 +159,7 @@ def metadata_planes(content: bytes) -> list[Any]:
     return planes
 
 
-def _contents(plane: Any) -> dict[Key, bytes]:
+def _contents(plane: Any) -> dict[ProgramKey, bytes]:
     """Return the undecoded HLO of each program, by its module and number."""
     contents = {}
     for metadata in plane.event_metadata.values():
@@ -172,38 +177,40 @@ def add_hlo_ops(
 
     One that ends on another thread, where an event "end: NAME" tells it, lasts until then.
     """
-    ends_ns = _ends_ns(plane) if plane.stat_ids(_INSTRUCTION) else {}
-    known: dict[tuple[object, ...], HloOp | None] = {}
-    of_instruction = set[int]().union(*(plane.stat_ids(name) for name in _OF_INSTRUCTION))
-    value, kind = (plane.stat_ids(name) for name in _BEGUN)
-    ids = of_instruction, value, kind
+    if not plane.stat_ids(_INSTRUCTION):
+        return False
+    ends_ns = _ends_ns(plane)
+    position = interner.position
+    reader = StatReader(plane.message, _OF_INSTRUCTION, _BEGUN if ends_ns else ())
+    # Name and type of the op of each kind of event, as positions; None for those of no row.
+    known: dict[Key, tuple[int, int] | None] = {}
     found = False
     for line in range(len(plane.lines)):
         places = _places(plane, line)
-        start_ns, duration_ns = plane.times_ns(line, places)
-        ops, kept, lasts_ns = [], [], []
+        rows, names, types, until_ns = [], [], [], []
         for at, event in enumerate(plane.events_at(line, places)):
-            key, connection = _identity(event, ids)
+            key, connection = reader.read(event)
             if key not in known:
-                known[key] = _op(plane, event, programs)
-            op = known[key]
-            if op is None or op.is_container:
-                continue
-            ops.append(op)
-            kept.append(at)
-            lasts_ns.append(ends_ns.get(connection, 0))
-        rows = int64s(kept)
-        begins_ns, until_ns = start_ns[rows], int64s(lasts_ns)
-        found = found or bool(ops)
+                op = _op(plane, event, programs)
+                is_row = op is not None and not op.is_container
+                known[key] = (position(op.name), position(op.op_type)) if op and is_row else None
+            op_positions = known[key]
+            if op_positions is not None:
+                rows.append(at)
+                names.append(op_positions[0])
+                types.append(op_positions[1])
+                until_ns.append(ends_ns.get(connection, 0))
+        start_ns, duration_ns = plane.times_ns(line, places[rows])
+        found = found or bool(rows)
         columns.add(
-            len(ops),
-            device=interner.position(HOST),
-            lane=interner.position(plane.lines[line].name),
-            name=[interner.position(op.name) for op in ops],
-            op_type=[interner.position(op.op_type) for op in ops],
+            len(rows),
+            device=position(HOST),
+            lane=position(plane.lines[line].name),
+            name=names,
+            op_type=types,
             place=Place.HOST,
-            start_ns=begins_ns,
-            duration_ns=np.maximum(duration_ns[rows], until_ns - begins_ns),
+            start_ns=start_ns,
+            duration_ns=np.maximum(duration_ns, int64s(until_ns) - start_ns),
         )
     return found
 
@@ -215,11 +222,11 @@ _END = "end: "
 _BEGUN, _ENDED = ("_p", "_pt"), ("_c", "_ct")
 
 
-def _ends_ns(plane: Plane) -> dict[tuple[int, int], int]:
+def _ends_ns(plane: Plane) -> dict[tuple[int, ...], int]:
     """Return when asynchronous instructions ended, by what joins them with their begin."""
     named = zip(plane.names.values(), plane.numbers.tolist(), strict=True)
     wanted = {at for name, at in named if name.startswith(_END)}
-    found = {}
+    found: dict[tuple[int, ...], int] = {}
     for number_of_line, line in enumerate(plane.lines if wanted else ()):
         events = plane.events(number_of_line, wanted)
         starts_ns, _ = times_ns(line, events)
@@ -235,24 +242,6 @@ _UNCONNECTED = (0, 0)
 def _connection(plane: Plane, event: Any, names: tuple[str, str]) -> tuple[int, int]:
     value, kind = (plane.integer(event, name) for name in names)
     return value, kind
-
-
-def _identity(
-    event: Any, ids: tuple[set[int], set[int], set[int]]
-) -> tuple[tuple[object, ...], tuple[int, int]]:
-    """Return what is equal for events of one instruction, and the connection to its end."""
-    of_instruction, value, kind = ids
-    key: list[object] = [event.metadata_id]
-    connection = [0, 0]
-    for stat in event.stats:
-        at = stat.metadata_id
-        if at in of_instruction:
-            key += (at, stat.ref_value or stat.int64_value or stat.uint64_value or stat.str_value)
-        elif at in value:
-            connection[0] = stat.uint64_value or stat.int64_value
-        elif at in kind:
-            connection[1] = stat.uint64_value or stat.int64_value
-    return tuple(key), (connection[0], connection[1])
 
 
 def _places(plane: Plane, line: int) -> Int64s:

@@ -18,7 +18,7 @@ from tfprobe.formats.xspace.devices import add_kernels
 from tfprobe.formats.xspace.hlo_program import HloProgram
 from tfprobe.formats.xspace.host import HostReader
 from tfprobe.formats.xspace.plane import DRIVER, HOST, EventNames, Plane, is_gpu, times_ns
-from tfprobe.formats.xspace.programs import Key, Programs, add_hlo_ops
+from tfprobe.formats.xspace.programs import ProgramKey, Programs, add_hlo_ops
 from tfprobe.formats.xspace.spans import SpanReader, has_calls
 from tfprobe.profile.capture_tables import Allocations, Executions, Spans
 from tfprobe.profile.tables import Columns, Interner
@@ -53,7 +53,7 @@ class XSpaceReader:
         self._spans = SpanReader(interner, self._names)
         self._dataset_facts = dataset_facts(self._names)
         self._of_iterators: set[int] = set()
-        self._programs: dict[Key, HloProgram] = {}
+        self._programs: dict[ProgramKey, HloProgram] = {}
 
     def read(self, content: bytes) -> Trace:
         """Return one row per op execution and per kernel, the spans and allocations, by time.
