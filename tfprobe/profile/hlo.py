@@ -21,6 +21,24 @@ ELEMENT_BITS: Mapping[str, int] = {
     "token": 0,
 }
 TUPLE = "tuple"
+# The names that nodes of graphs have for these types.
+DTYPES: Mapping[str, str] = {
+    "bf16": "DT_BFLOAT16",
+    "c128": "DT_COMPLEX128",
+    "c64": "DT_COMPLEX64",
+    "f16": "DT_HALF",
+    "f32": "DT_FLOAT",
+    "f64": "DT_DOUBLE",
+    "pred": "DT_BOOL",
+    "s16": "DT_INT16",
+    "s32": "DT_INT32",
+    "s64": "DT_INT64",
+    "s8": "DT_INT8",
+    "u16": "DT_UINT16",
+    "u32": "DT_UINT32",
+    "u64": "DT_UINT64",
+    "u8": "DT_UINT8",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +132,17 @@ class HloInstruction:
     parameter: int = 0
     tuple_index: int = 0
     replica_groups: tuple[tuple[int, ...], ...] = ()
+
+    def results(self) -> tuple[HloShape, ...]:
+        """Return the arrays that it makes: of one that begins something, what that will make."""
+        parts = self.shape.parts
+        if self.opcode in _WITH_OPERANDS and len(parts) > 1:
+            return parts[1].arrays()
+        return self.shape.arrays()
+
+
+# Their results hold their operands, and then what they make.
+_WITH_OPERANDS = ("all-gather-start", "collective-permute-start")
 
 
 @dataclass(frozen=True, slots=True)

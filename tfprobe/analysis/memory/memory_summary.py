@@ -30,6 +30,7 @@ from tfprobe.analysis.memory.memory_peak import (
     recorded_pieces,
 )
 from tfprobe.analysis.memory.program_memory import (
+    NO_BUFFERS,
     ProgramMemory,
     program_memory,
     variables_bytes,
@@ -139,7 +140,11 @@ def memories(
     for loop in traced:
         planned = tuple(_planned(loop, origins, by, moments))
         found += planned
-        if loop.loop.process not in recorded and not planned:
+        if planned or loop.loop.process in recorded:
+            continue
+        if loop.programs and not loop.has_graph:
+            reasons.append(NO_BUFFERS)  # without edges, nobody knows how long values live
+        else:
             estimate = _estimated(loop, origins, by, moments)
             if isinstance(estimate, Missing):
                 reasons.append(estimate)

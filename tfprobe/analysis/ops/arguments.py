@@ -15,6 +15,7 @@ from tfprobe.analysis.ops.parameters import ARGUMENT, USE, Use
 from tfprobe.errors import Missing
 from tfprobe.profile.graph import Node, TracedLoop
 from tfprobe.profile.hlo import (
+    DTYPES,
     HloComputation,
     HloInstruction,
     HloModule,
@@ -137,7 +138,7 @@ def with_parameters(traced: TracedLoop) -> TracedLoop:
 
 def _node(argument: Argument) -> Node:
     shape = argument.shape.sizes or (1,)
-    dtype = _DTYPES.get(argument.shape.dtype, "")
+    dtype = DTYPES.get(argument.shape.dtype, "")
     return Node(
         name=node_name(argument),
         op=ARGUMENT,
@@ -154,25 +155,6 @@ def node_name(argument: Argument) -> str:
     scope = argument.reader.rpartition("/")[0]
     own = argument.name.replace("/", "\N{DIVISION SLASH}")
     return f"{scope}/{own}" if scope else own
-
-
-_DTYPES: Mapping[str, str] = {
-    "bf16": "DT_BFLOAT16",
-    "c128": "DT_COMPLEX128",
-    "c64": "DT_COMPLEX64",
-    "f16": "DT_HALF",
-    "f32": "DT_FLOAT",
-    "f64": "DT_DOUBLE",
-    "pred": "DT_BOOL",
-    "s16": "DT_INT16",
-    "s32": "DT_INT32",
-    "s64": "DT_INT64",
-    "s8": "DT_INT8",
-    "u16": "DT_UINT16",
-    "u32": "DT_UINT32",
-    "u64": "DT_UINT64",
-    "u8": "DT_UINT8",
-}
 
 
 def _by_names(found: Sequence[HloInstruction]) -> list[Use | None] | None:

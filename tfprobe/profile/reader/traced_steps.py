@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import takewhile
 from pathlib import Path
@@ -27,7 +27,7 @@ from tfprobe.profile.graph import (
     are_alike,
     known_name,
 )
-from tfprobe.profile.hlo import RanProgram
+from tfprobe.profile.hlo import DTYPES, HloShape, RanProgram
 from tfprobe.profile.profile import Capture, Loop, Profile
 from tfprobe.profile.reader import shapes
 from tfprobe.profile.tables import Int32s
@@ -143,7 +143,32 @@ def with_programs(found: TracedLoop, content_of_file: Callable[[str], bytes]) ->
         except (OSError, UnreadableInput):
             continue  # reported as a problem when it was decoded
         programs |= {(ran.module.name, ran.number): ran for ran in read}
-    return replace(found, programs=tuple(programs[key] for key in sorted(programs)))
+    ran = tuple(programs[key] for key in sorted(programs))
+    return replace(found, graph=_with_shapes(found.graph, ran), programs=ran)
+
+
+def _with_shapes(graph: Graph, programs: Sequence[RanProgram]) -> Graph:
+    """Return a graph whose instructions have the shapes of their results, where all agree."""
+    shapes: dict[str, set[tuple[HloShape, ...]]] = {}
+    for program in programs:
+        for name, instruction in program.names.items():
+            shapes.setdefault(name, set()).add(instruction.results())
+    if not shapes:
+        return graph
+    nodes = (_with_results(node, shapes.get(node.name, ())) for node in graph.nodes)
+    return replace(graph, nodes=tuple(nodes))
+
+
+def _with_results(node: Node, shapes: Collection[tuple[HloShape, ...]]) -> Node:
+    if node.output_shapes or len(shapes) != 1:
+        return node
+    (results,) = shapes
+    dtypes = tuple(DTYPES.get(array.dtype, "") for array in results)
+    is_known = all(dtypes) and not any(array.is_dynamic for array in results)
+    if not results or not is_known:
+        return node
+    sizes = {at: array.sizes or (1,) for at, array in enumerate(results)}
+    return replace(node, output_shapes=sizes, dtypes=dtypes)
 
 
 def _with_passed(found: TracedLoop, graphs: Iterable[bytes]) -> TracedLoop:
