@@ -6,13 +6,13 @@ import random
 from collections.abc import Iterator
 
 import pytest
+from tfprobe.formats.hlo_module import read_module
 
 from tests.support.captures import TraceEvent
 from tests.support.golden import golden
 from tests.unit.formats.test_hlo import MODULE, capture, fusion_of_jax, program, ran
 from tfprobe.cli.main import main
 from tfprobe.errors import UnreadableInput
-from tfprobe.formats.hlo_module import read_module
 from tfprobe.formats.schema import parse
 from tfprobe.formats.xspace import ran_nodes, ran_programs, read
 from tfprobe.formats.xspace.hlo_program import read_hlo

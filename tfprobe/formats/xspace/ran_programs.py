@@ -6,11 +6,11 @@ from collections.abc import Iterable
 
 from tfprobe.errors import UnreadableInput
 from tfprobe.formats.xspace.hlo_module import read_module
-from tfprobe.formats.xspace.programs import Key, Programs, metadata_planes
+from tfprobe.formats.xspace.programs import ProgramKey, Programs, metadata_planes
 from tfprobe.profile.hlo import RanProgram
 
 
-def ran_programs(content: bytes, keys: Iterable[Key]) -> tuple[RanProgram, ...]:
+def ran_programs(content: bytes, keys: Iterable[ProgramKey]) -> tuple[RanProgram, ...]:
     """Return these programs, as far as an XSpace contains them.
 
     Raises UnreadableInput if the bytes are not an XSpace.
@@ -21,7 +21,7 @@ def ran_programs(content: bytes, keys: Iterable[Key]) -> tuple[RanProgram, ...]:
     return tuple(program for program in found if program is not None)
 
 
-def _ran(programs: Programs, key: Key) -> RanProgram | None:
+def _ran(programs: Programs, key: ProgramKey) -> RanProgram | None:
     try:
         module = read_module(programs.content(key))
     except UnreadableInput:
