@@ -15,6 +15,7 @@ from tfprobe.cli.main import main
 from tfprobe.errors import UnreadableInput
 from tfprobe.formats.schema import parse
 from tfprobe.formats.xspace import ran_nodes, ran_programs, read
+from tfprobe.formats.xspace.hlo_module import read_module
 from tfprobe.formats.xspace.hlo_program import read_hlo
 
 SEED = 20261124
@@ -96,7 +97,7 @@ def test_a_damaged_program_does_not_change_what_ran() -> None:
         )
         trace = read(content)
         ran_nodes(content, trace.programs)
-        ran_programs(content)
+        ran_programs(content, trace.programs)
         found = [(row.start_ns, row.duration_ns) for row in trace.rows]
         # Damage may turn an instruction into a loop, which is no row.
         assert set(found) <= set(times)
@@ -117,7 +118,7 @@ def test_a_damaged_capture_is_read_or_refused(source: str) -> None:
         try:
             trace = read(damaged)
             nodes, _ = ran_nodes(damaged, [*trace.programs, (MODULE, 0)])
-            ran_programs(damaged)
+            ran_programs(damaged, trace.programs)
         except UnreadableInput:
             continue
         assert len(trace.rows.duration_ns) == len(trace.rows.name)
