@@ -94,7 +94,8 @@ def test_writer_and_reader_have_one_layout() -> None:
         *(layout.LOOP_WORDS, layout.RING_STEPS, layout.BUCKETS, layout.AGGREGATE_WORDS),
         *(layout.AGGREGATES_AT, layout.RING_AT, layout.THREADS, layout.WORD),
         *(layout.WATCHED_FLAG, layout.NEW_THREAD_FLAG, layout.TRACED_FLAG, layout.RAISED_FLAG),
-        *(layout.TIME_MASK, layout.KINDS),
+        *(layout.WAITED_FLAG, layout.TIME_MASK, layout.KINDS, layout.HEAD_WORDS, layout.LOOK),
+        *(layout.QUEUES, layout.WAITS, layout.WAIT_NS, layout.CALL_NS),
     )
 
     read = (
@@ -103,7 +104,10 @@ def test_writer_and_reader_have_one_layout() -> None:
         *(steps_layout.BUCKETS, steps_layout.SLOT_WORDS, steps_layout.SLOTS_WORD),
         *(steps_layout.RING_WORD, steps_layout.THREADS_WORD, steps_layout.WORD_BYTES),
         *(steps_layout.WATCHED_BIT, steps_layout.NEW_THREAD_BIT, steps_layout.SAMPLED_BIT),
-        *(steps_layout.RAISED_BIT, steps_layout.TIME_MASK, steps_layout.KINDS),
+        *(steps_layout.RAISED_BIT, steps_layout.WAITED_BIT, steps_layout.TIME_MASK),
+        *(steps_layout.KINDS, steps_layout.HEAD_WORDS, steps_layout.LOOK_WORD),
+        *(steps_layout.QUEUES_WORD, steps_layout.WAITS_WORD, steps_layout.WAIT_NS_WORD),
+        steps_layout.CALL_NS_WORD,
     )
     assert written == read
 

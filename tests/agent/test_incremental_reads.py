@@ -100,7 +100,7 @@ def test_reading_again_gives_what_a_new_reader_reads(tmp_path, number, seed, tur
 
 
 def test_without_new_steps_only_the_first_words_are_read(tmp_path, monkeypatch):
-    """Of an idle process a read takes the header and 80 bytes per loop."""
+    """Of an idle process a read takes the header and 128 bytes per loop."""
     writer = Writer(tmp_path / "steps.bin", 1, loops=3)
     writer.step(5000)
     reader = StepsReader(writer.path)
@@ -111,7 +111,7 @@ def test_without_new_steps_only_the_first_words_are_read(tmp_path, monkeypatch):
 
     reader.read()
 
-    assert sizes == [4096, 80, 80, 80]
+    assert sizes == [4096, 128, 128, 128]
 
 
 def test_for_a_new_step_only_its_row_is_read(tmp_path, monkeypatch):
@@ -128,8 +128,8 @@ def test_for_a_new_step_only_its_row_is_read(tmp_path, monkeypatch):
     (record,) = reader.read().loops
 
     assert record.executed == 5003
-    # header, first words, fold count, the last known row and three, threads, and the count again
-    assert sizes == [4096, 80, 8, 4 * 16, 8, 8]
+    # header, first words, fold count, the last known row and three, and the count again
+    assert sizes == [4096, 128, 8, 4 * 16, 8]
 
 
 def test_a_loop_that_comes_later_is_read(tmp_path):

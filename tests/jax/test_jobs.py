@@ -9,6 +9,7 @@ import pytest
 
 from tests.jax.outcomes import JOBS, counted, counts, outcomes
 from tests.tf.laboratory import Started, as_bare, tfprobe_json
+from tfprobe.runs.process_folder.steps import read_steps
 
 NAMES = (
     "compiling.py",
@@ -18,6 +19,7 @@ NAMES = (
     "profiling.py",
     "training.py",
     "transforms.py",
+    "waits.py",
 )
 
 
@@ -137,6 +139,27 @@ def test_the_jobs_own_traces_are_whole_and_no_step_is_traced_beside_them(laborat
 
     assert outcome.stdout.decode().splitlines()[:2] == ["files 1", "files 1"]
     assert "the job is profiling" in declined
+
+
+@pytest.mark.parametrize("way", ["budget", "every"])
+@pytest.mark.parametrize("name", ["each", "tenth", "once"])
+def test_the_mean_cycle_is_that_of_the_jobs_own_clock(laboratory, name, way) -> None:
+    """However rarely the job waits, between its first call and its last wait.
+
+    On a busy machine, time may pass between the end of the wait and the look at the clock.
+    """
+    outcome = outcomes(laboratory, "waits.py")[way]
+    assert outcome.output is not None
+    (folder,) = [path.parent for path in outcome.run.glob("*/*/steps.bin")]
+    own_ns = json.loads((outcome.output.parent / "work" / "means.json").read_text())[name] * 1e9
+
+    (loop,) = [loop for loop in read_steps(folder / "steps.bin").loops if loop.name == name]
+
+    recent = loop.recent
+    steps = len(recent.start_ns) - 1
+    mean_ns = int(recent.end_ns[-1] - recent.start_ns[1]) / steps
+    assert steps == loop.executed - 1
+    assert 0.5 * own_ns < mean_ns < 1.02 * own_ns
 
 
 def test_nothing_is_recorded_unless_asked_for(laboratory) -> None:

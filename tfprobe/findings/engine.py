@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 
-from tfprobe.analysis.core.main_loop import ASYNCHRONOUS, QUEUED
 from tfprobe.analysis.core.releases import Release, in_names_of
 from tfprobe.errors import Missing
 from tfprobe.findings.collect import analyse
@@ -85,8 +84,9 @@ def judge(run: RunAnalysis, thresholds: Thresholds = DEFAULTS) -> Advice:
 
     They compare steps, whose lengths are not known of loops that only queue them.
     """
-    queued = [loop for loop in run.loops if loop.timing.kind in ASYNCHRONOUS]
-    run = replace(run, loops=tuple(loop for loop in run.loops if loop not in queued))
+    undivided = [loop.timing.undivided for loop in run.loops if loop.timing.undivided is not None]
+    divided = tuple(loop for loop in run.loops if loop.timing.undivided is None)
+    run = replace(run, loops=divided)
     pytorch = {loop.subject for loop in run.loops if loop.is_pytorch}
     releases = {process.subject: process.release for process in run.processes}
     releases |= {loop.subject: loop.process.release for loop in run.loops}
@@ -95,7 +95,7 @@ def judge(run: RunAnalysis, thresholds: Thresholds = DEFAULTS) -> Advice:
     }
     analyses |= {loop.subject: loop for loop in run.loops}
     findings: list[Finding] = []
-    unchecked = [Unchecked(QUEUED_LOOPS, QUEUED.reason)] if queued else []
+    unchecked = [Unchecked(QUEUED_LOOPS, reason.reason) for reason in undivided[:1]]
     for rule in RULES:
         verdicts = list(rule.check(run, thresholds))
         found = [

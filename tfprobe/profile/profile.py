@@ -21,8 +21,12 @@ Flags = npt.NDArray[np.bool_]
 
 UNTOLD = Missing("not in the recording")
 UNNAMED = Missing("it was given no name")
+# A program that waits at every step is seen to wait in some fewer, as values may be there already.
+_MOST_STEPS_PER_WAIT = 1.25
 # States of a process or run that exists, even if a signal or a debugger has stopped it.
 LIVE_STATES = ("running", "stopped")
+# The kinds of loops of JAX whose calls only queue their steps, as do those of Keras on JAX.
+JAX_KINDS = frozenset({"jit", "compiled"})
 # The kind of a loop whose steps a profiler service recorded, whatever they are.
 SERVICE_KIND = "service"
 
@@ -32,7 +36,8 @@ class RecentSteps:
     """The latest steps of a loop, oldest first; row i is step `first_step + i`. Monotonic ns.
 
     `new_thread` marks steps whose predecessor ran on another thread. `watched` marks steps after
-    which the gap was watched, which made it longer. Both may be empty, which means none.
+    which the gap was watched, which made it longer. Both may be empty, which means none. `waited`
+    marks steps that the program waited for, if calls of the loop only queue them; else it is empty.
     """
 
     first_step: int
@@ -42,6 +47,7 @@ class RecentSteps:
     raised: Flags
     new_thread: Flags = field(default_factory=lambda: np.zeros(0, dtype=np.bool_))
     watched: Flags = field(default_factory=lambda: np.zeros(0, dtype=np.bool_))
+    waited: Flags = field(default_factory=lambda: np.zeros(0, dtype=np.bool_))
 
     @property
     def gap_is_ours(self) -> Flags:
@@ -62,6 +68,21 @@ class RecentSteps:
             raised=self.raised[skip:],
             new_thread=self.new_thread[skip:],
             watched=self.watched[skip:],
+            waited=self.waited[skip:],
+        )
+
+    def until(self, step: int) -> RecentSteps:
+        """Return the steps before this number."""
+        count = max(step - self.first_step, 0)
+        return RecentSteps(
+            first_step=self.first_step,
+            start_ns=self.start_ns[:count],
+            end_ns=self.end_ns[:count],
+            sampled=self.sampled[:count],
+            raised=self.raised[:count],
+            new_thread=self.new_thread[:count],
+            watched=self.watched[:count],
+            waited=self.waited[:count],
         )
 
     @property
@@ -69,6 +90,31 @@ class RecentSteps:
         """Mark the steps that have a gap before them: not the first, nor one on a new thread."""
         is_later = np.arange(len(self.start_ns)) > 0
         return is_later & ~self.new_thread if len(self.new_thread) else is_later
+
+
+@dataclass(frozen=True, slots=True)
+class StepQueue:
+    """The steps of a loop whose calls only queue them: each is over when the program has waited.
+
+    The last `unfinished` steps were not waited for, so their times are unknown. All are unfinished
+    if the program was hardly ever seen to wait for a step of this loop. Other times are those of
+    runs of steps that end in a wait, in the mean `steps_per_wait` steps long, with the time of a
+    run spread over its steps. `waits` counts the steps after the first whose results were not there
+    when the program asked for them: it waited `wait_ns`, and their calls took `call_ns`. Of the
+    time between calls, `exposed_ratio` cost the program time; for the rest, the device was busy.
+    """
+
+    unfinished: int
+    steps_per_wait: float
+    waits: int
+    wait_ns: int
+    call_ns: int
+    exposed_ratio: float = 1.0
+
+    @property
+    def is_one_by_one(self) -> bool:
+        """Say whether the program waits at each step, a few apart."""
+        return self.steps_per_wait <= _MOST_STEPS_PER_WAIT
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,10 +142,19 @@ class Loop:
     recent: RecentSteps
     first_seen_ns: int = 0
     threads: int = 1
+    # None if a call returns when its step is over.
+    queue: StepQueue | None = None
 
     @property
     def count(self) -> int:
         return self.executed - self.raised
+
+    @property
+    def is_remembered(self) -> bool:
+        """Say whether each finished step is among the recent ones."""
+        unfinished = self.queue.unfinished if self.queue is not None else 0
+        whole = self.executed - unfinished
+        return self.recent.first_step == 0 and len(self.recent.start_ns) == whole
 
 
 def in_sum(loop: Loop) -> Loop:

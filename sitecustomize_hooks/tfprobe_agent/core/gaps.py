@@ -13,6 +13,7 @@ import sys
 import threading
 from functools import partial
 
+from tfprobe_agent.imports import place_of
 from tfprobe_agent.unpatched import UNPATCHED
 
 from . import calls, framework
@@ -200,6 +201,7 @@ class Watch:
         "start_ns",
         "step",
         "taken",
+        "waits",
         "why",
     )
 
@@ -210,6 +212,7 @@ class Watch:
         self.why = why
         self.cpu_began_ns = self.cpu_ns = None  # CPU time of its thread, None if unknown
         self.taken = threading.Lock()  # by whoever ends it: its thread or, at exit, the main one
+        self.waits = {}  # for a queued step, by the place of the wait: how often, and ns
         self.profile = self.settle = None
         self.start_ns = self.event_ns = self.opening_ns = 0
 
@@ -243,6 +246,26 @@ def begin(current, recorder, loop, step, why):
         loop.mark_watched(step)
     watch.cpu_began_ns = _thread_cpu_ns()
     UNPATCHED.setprofile(watch.profile)
+
+
+@never_raise_noting
+def waited(current, waited_ns, has_ended):
+    """Note a wait for the step before the gap; if the step ended with it, the gap begins now, and its watch anew."""
+    began_ns = UNPATCHED.monotonic_ns()
+    watch = current.watch
+    place = place_of(sys._getframe(1))
+    times, ns = watch.waits.get(place, (0, 0))
+    watch.waits[place] = times + 1, ns + waited_ns
+    if not has_ended or _leave(watch) is None:
+        return
+    current.watch = None
+    watch.recorder.watches.discard(watch)
+    _, events, made_ns = watch.settle()
+    cost_ns = watch.opening_ns + events * watch.event_ns + made_ns + UNPATCHED.monotonic_ns() - began_ns
+    watch.recorder.watched(watch.loop, watch.why, cost_ns)
+    begin(current, watch.recorder, watch.loop, watch.step, watch.why)
+    if current.watch is not None:
+        current.watch.waits = watch.waits
 
 
 def end(current):
@@ -334,6 +357,7 @@ def _settle(watch, current, now_ns, cut):
             "work": watch.loop.index, "step": watch.step, "start_ns": watch.start_ns,
             "end_ns": watch.start_ns + lasted_ns, "cost_ns": cost_ns, "cut": cut, "why": watch.why,
             "cpu_ns": watch.cpu_ns, "calls": rows, "functions": functions,
+            "waits": [[file, line, times, ns] for (file, line), (times, ns) in watch.waits.items()],
         },
     )  # fmt: skip
     ended_ns = UNPATCHED.monotonic_ns()

@@ -26,6 +26,7 @@ from .steps_layout import (
     LOOK,
     NEVER,
     NEW_THREAD_FLAG,
+    QUEUES,
     RAISED,
     RAISED_FLAG,
     REFUSED_NS,
@@ -38,9 +39,12 @@ from .steps_layout import (
     TRACED,
     TRACED_FLAG,
     UNTIMED_STEPS,
+    WAITED_FLAG,
     WATCHED_FLAG,
     WORD,
 )
+
+RATIO_BITS = 16
 
 
 class Loop:
@@ -54,7 +58,9 @@ class Loop:
         "cost_ns",
         "count_at",
         "declined",
+        "drained_ns",
         "file",
+        "first_call_ns",
         "flagged",
         "foreseen",
         "foreseen_cost_ns",
@@ -80,6 +86,7 @@ class Loop:
         "starts_thread",
         "totals",
         "traced_steps",
+        "waited",
         "watch_cost_ns",
         "words",
     )
@@ -107,6 +114,9 @@ class Loop:
         self.cost_ns = 0  # of the latest traced step
         self.flagged = -1, 0, 0  # the latest step with flags, and the counts of each flag including it
         self.retraces = 0
+        self.waited = 0  # steps up to the latest that the job waited for, if calls only queue them
+        self.drained_ns = 0  # of the latest traced step, until its results were there
+        self.first_call_ns = 0
         self.declined = None, 0, 0  # why tracing was declined last, how often in a row, how often that was written
         self.owner = None
         self.after_first = None  # called with the loop once, after its first step
@@ -189,8 +199,9 @@ class Loop:
         if self.after_first is not None:
             after_first, self.after_first = self.after_first, None
             after_first(self)
-        if self.n - self.totals[0] >= FOLD:
-            self.fold()
+        steps = self._foldable()
+        if steps:
+            self.fold(steps)
             self.look()
             self.words[self.poll_at] = 0  # whatever somebody wrote there
         self.next_fold = (self.n // FOLD + 1) * FOLD
@@ -200,16 +211,22 @@ class Loop:
         if self.after_fold is not None:
             self.after_fold(self)
 
-    def fold(self):
-        """Fold the FOLD steps after the last fold into the aggregates and switch slots.
+    def _foldable(self):
+        """Return how many steps to fold now, of which each is one that is not queued any more, where there are such."""
+        steps = self.n - self.totals[0]
+        if steps < FOLD or not self.words[self.base + QUEUES]:
+            return FOLD if steps >= FOLD else 0
+        return max(self.waited - self.totals[0], 0) or (steps if steps > RING_STEPS - 2 * FOLD else 0)
+
+    def fold(self, steps=FOLD):
+        """Fold the steps after the last fold into the aggregates and switch slots.
 
         Nothing counts before the last line: a fold that an exception of the job interrupts is repeated.
         """
         began_ns = UNPATCHED.monotonic_ns()
         totals = self.totals[:]
         folded = totals[0]
-        first = (folded & RING_MASK) * 2
-        block = self.ring[first : first + 2 * FOLD]
+        block = self._block(folded, steps)
         last_end_ns = self.ring[((folded - 1) & RING_MASK) * 2 + 1] & TIME_MASK if folded else 0
         numpy = sys.modules.get("numpy")
         fold = _fold if numpy is None else functools.partial(_fold_with_numpy, numpy)
@@ -221,6 +238,16 @@ class Loop:
         self.words[ACTIVE_WORD] = last_end_ns
         self.words[FOLD_NS] += UNPATCHED.monotonic_ns() - began_ns
         self.totals = totals
+
+    def _block(self, first, steps):
+        """Return the words of these steps, which may wrap around in the ring."""
+        offset = (first & RING_MASK) * 2
+        block = self.ring[offset : offset + 2 * steps]
+        if not self.words[self.base + QUEUES]:
+            return block  # FOLD of them, which never wrap
+        words = block.tolist()
+        words += self.ring[: 2 * steps - len(words)].tolist()
+        return memoryview(array.array("q", spread_out(words)))
 
     def latest_ns(self):
         """Return the duration of the latest step, 0 before the first."""
@@ -239,14 +266,67 @@ class Loop:
         return cycles[len(cycles) // 2] if cycles else 0
 
     def usual_ns(self):
-        """Return the median of the last 32 steps that were neither traced nor raised, or None."""
-        times = []
+        """Return the median of the last 32 steps that were neither traced nor raised, or None.
+
+        A queued step has a length of its own only if the job waited for it and for the one before.
+        """
+        times, is_queued = [], self.words[self.base + QUEUES]
         for step in range(self.n - 1, max(-1, self.n - 33), -1):
             slot = (step & RING_MASK) * 2
             end = self.ring[slot + 1]
-            if not end & (TRACED_FLAG | RAISED_FLAG):
+            is_known = not is_queued or end & self.ring[((step - 1) & RING_MASK) * 2 + 1] & WAITED_FLAG
+            if is_known and not end & (TRACED_FLAG | RAISED_FLAG):
                 times.append((end & TIME_MASK) - self.ring[slot])
         return sorted(times)[len(times) // 2] if times else None
+
+    def pace_ns(self):
+        """Return how long a step usually takes, None if unknown; if steps are queued, with the time between them."""
+        if not self.words[self.base + QUEUES]:
+            return self.usual_ns()
+        first = max(0, self.n - 32)
+        return (self.latest_end_ns() - self.ring[(first & RING_MASK) * 2]) // (self.n - first) if self.n else None
+
+
+def spread_out(words):
+    """Return the (start, end) words of queued steps with the time of each run spread over its steps.
+
+    A run ends with a step that the job waited for, or on another thread. A step takes its call, and an equal part of
+    the rest of the run's time: so a call that compiles stays what it is, and the sum is that of the run. The gaps in a
+    run overlap with its steps: of them remains as much as `exposed` says.
+    """
+    spread, first = list(words), 0
+    for last in range(0, len(words), 2):
+        is_last = last + 2 == len(words) or words[last + 3] & NEW_THREAD_FLAG
+        if not is_last and not words[last + 1] & WAITED_FLAG:
+            continue
+        starts = words[first : last + 2 : 2]
+        ends = [word & TIME_MASK for word in words[first + 1 : last + 2 : 2]]
+        calls_ns = [end - start for start, end in zip(starts[:-1], ends)]
+        gaps_ns = [max(start - end, 0) for start, end in zip(starts[1:], ends)]
+        steps, whole_ns, last_ns = len(starts), ends[-1] - starts[0], ends[-1] - starts[-1]
+        ratio = exposed(steps, whole_ns, last_ns, sum(gaps_ns), sum(max(ns - last_ns, 0) for ns in calls_ns))
+        gaps_ns = [ns * ratio >> RATIO_BITS for ns in gaps_ns]
+        rest_ns = max(whole_ns - sum(calls_ns) - sum(gaps_ns), 0) // steps
+        at_ns = starts[0]
+        for count, (call_ns, gap_ns) in enumerate(zip(calls_ns, gaps_ns)):
+            spread[first + 2 * count] = at_ns
+            at_ns += call_ns + rest_ns
+            spread[first + 2 * count + 1] = words[first + 2 * count + 1] & ~TIME_MASK | at_ns
+            at_ns += gap_ns
+        spread[last] = at_ns
+        first = last + 2
+    return spread
+
+
+def exposed(steps, whole_ns, last_ns, gaps_ns, slow_ns):
+    """Return how much of the gaps in a run the device was idle, as a multiple of 2 ** -RATIO_BITS.
+
+    A device that keeps up with the program has one step left to run when the program waits, and `last_ns`, the call of
+    the last step and the wait, is about what it takes for each. One that does not has many. So it was idle for the
+    rest of the run, less what calls took beyond that (`slow_ns`: they compile).
+    """
+    idle_ns = max(whole_ns - steps * last_ns - slow_ns, 0)
+    return (min(idle_ns, gaps_ns) << RATIO_BITS) // gaps_ns if gaps_ns else 0
 
 
 def _fold(totals, block, last_end_ns):

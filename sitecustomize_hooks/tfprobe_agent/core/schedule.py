@@ -132,7 +132,7 @@ class Schedule:
         if loop.traced_steps == 0:
             return self._rung(max(step, SKIP_SLOW_STEPS))
         if loop.traced_steps == 1:
-            is_slow = (loop.usual_ns() or 0) >= SLOW_STEP_NS
+            is_slow = (loop.pace_ns() or 0) >= SLOW_STEP_NS
             return self._rung(max(step, EARLY_SLOW_STEP if is_slow else EARLY_STEP))
         return self._rung(max(step, int(loop.last_traced * SPREAD) + 1))
 
@@ -148,7 +148,7 @@ class Schedule:
         """Return 0 if the budget allows a trace now, or after how many steps to ask again."""
         if loop.traced_steps == 0 and loop.n < SKIP_STEPS and loop.latest_ns() < SLOW_STEP_NS:
             return SKIP_STEPS - loop.n
-        usual_ns = loop.usual_ns() or 0
+        usual_ns = loop.pace_ns() or 0
         now_ns = UNPATCHED.monotonic_ns()
         elapsed_ns = now_ns - self.started_ns
         if loop.traced_steps == 0:
@@ -164,4 +164,4 @@ class Schedule:
 
 
 def _weight(loop):
-    return loop.kind not in _SIDE_KINDS, (loop.usual_ns() or 0) * loop.n
+    return loop.kind not in _SIDE_KINDS, (loop.pace_ns() or 0) * loop.n

@@ -215,6 +215,7 @@ def finish_trace(loop, traced, result, start_ns, end_ns):
             recorder.declined(loop, "the job took the profiler before the step ended")
             return
         loop.look()
+        end_ns = traced.ended_ns or end_ns
         name, size, graph = stored
         clock_ns = UNPATCHED.unix_ns() - UNPATCHED.monotonic_ns()
         recorder.captured(loop, added_ns, traced.request)

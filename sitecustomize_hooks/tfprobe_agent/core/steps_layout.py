@@ -35,7 +35,8 @@ WATCHED_FLAG = -1 << 63  # the gap after the step; the sign of a word
 NEW_THREAD_FLAG = 1 << 62
 TRACED_FLAG = 1 << 61
 RAISED_FLAG = 1 << 60
-TIME_MASK = RAISED_FLAG - 1
+WAITED_FLAG = 1 << 59  # the job waited for the step, of a loop whose calls only queue
+TIME_MASK = WAITED_FLAG - 1
 
 RUNNING, FINISHED, DISABLED = 1, 2, 3
 # Words of the header.
@@ -52,6 +53,7 @@ OWN_HEADER = (0, REQUEST), (REQUEST_SEEN, HEADER_WORDS)
 HEAD_WORDS = 16
 KIND, COUNT, RAISED, TRACED, THREAD_ID, FIRST_SEEN, PER_EXECUTION, OPTIMIZER_STEPS = range(8)
 SLOT, RETRACES, LOOK, THREADS = 8, 9, 10, 11
+QUEUES, WAITS, WAIT_NS, CALL_NS = 12, 13, 14, 15  # of loops whose calls only queue their steps
 NAME_AT, NAME_WORDS = 16, 32
 THREAD_NAME_AT, THREAD_NAME_WORDS = 48, 16
 

@@ -35,8 +35,10 @@ class ThreadState:
         "loops",
         "name",
         "phase",
+        "queued",
         "role",
         "untimed",
+        "waited_loop",
         "watch",
     )
 
@@ -55,6 +57,8 @@ class ThreadState:
         self.doing = ()  # kinds of activity under way
         self.name = None  # once needed
         self.watch = None  # the open watch of the gap after a step
+        self.queued = []  # its loops whose calls only queue their steps: see queued_steps
+        self.waited_loop = None  # the one of these that the job waited for last
         self.untimed = False  # it had steps for which there was no room
 
 

@@ -117,6 +117,7 @@ class TracedStep:
         self.request = None  # the sequence number of the trace request it is for, if any
         self.called_at = "", 0  # file and line of the job
         self.opening_ns = 0
+        self.ended_ns = None  # when its results were there, if its call only queued it
         self.waited_ns = 0  # for the job's own work, which the job would have waited for later
         self.clock_ns = 0  # unix time less monotonic time when the step began
         self.thread = threading.get_ident()

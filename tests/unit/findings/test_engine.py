@@ -216,12 +216,21 @@ def test_a_finding_without_a_line_says_where_its_steps_run() -> None:
     assert both.evidence[-1] == Evidence("its steps run at", source="train.py:20")
 
 
-@pytest.mark.parametrize("kind", ["jit", "compiled"])
-def test_loops_whose_calls_only_queue_steps_are_not_judged(kind: str) -> None:
+def test_loops_that_cannot_be_divided_are_not_judged() -> None:
     """What is slow about them is not known, so nothing is suggested, and the reason is given."""
-    slow = loop(parts=parts(input_wait=0.5), timing=timing(kind=kind, retraces=5, retrace_ns=MS))
+    slow = loop(
+        parts=parts(input_wait=0.5),
+        timing=timing(kind="jit", retraces=5, retrace_ns=MS, undivided=Missing("it only queues")),
+    )
 
     advice = _judge(slow)
 
     assert [each for each in advice.findings if each.subject == slow.subject] == []
-    assert [each.rule for each in advice.unchecked][:1] == [engine.QUEUED_LOOPS]
+    assert advice.unchecked[:1] == (engine.Unchecked(engine.QUEUED_LOOPS, "it only queues"),)
+
+
+def test_loops_whose_steps_are_waited_for_are_judged() -> None:
+    """Their steps are over before the program goes on, as those of a Session."""
+    slow = loop(parts=parts(input_wait=0.5), timing=timing(kind="jit"))
+
+    assert [each.subject for each in _judge(slow).findings] == [slow.subject]

@@ -27,7 +27,7 @@ from tfprobe.analysis.account.timeline import (
 )
 from tfprobe.analysis.breakdown.cycles import LoopParts, parts_by_loop
 from tfprobe.analysis.core.intervals import within_ns
-from tfprobe.analysis.core.main_loop import ASYNCHRONOUS, QUEUED
+from tfprobe.analysis.core.main_loop import unknown_account
 from tfprobe.analysis.steps.phases import ProcessClock, process_clock
 from tfprobe.errors import Missing
 from tfprobe.profile.activities import Activity
@@ -120,8 +120,9 @@ def process_account(
     loops = [loop for loop in profile.loops if loop.process == process.index]
     activities = [activity for activity in profile.activities if activity.process == process.index]
     roles = loop_roles(loops)
-    if any(loop.kind in ASYNCHRONOUS for loop in roles.main):
-        return QUEUED
+    unknown = unknown_account(roles.main, loops)
+    if unknown is not None:
+        return unknown
     steps = _steps(roles, loops, shift_ns)
     bounds = _bounds(process, roles, steps, activities, clock)
     gaps = _gaps(roles, steps, activities, bounds)

@@ -25,7 +25,7 @@ from tfprobe.analysis.breakdown.step_parts import (
     part_names,
 )
 from tfprobe.analysis.core.intervals import Intervals
-from tfprobe.analysis.core.main_loop import ASYNCHRONOUS, QUEUED
+from tfprobe.analysis.core.main_loop import unknown_times
 from tfprobe.errors import Missing
 from tfprobe.profile.activities import COMPILING, Activity
 from tfprobe.profile.profile import Capture, Loop, Profile
@@ -149,7 +149,7 @@ class LoopParts:
 def parts_by_loop(profile: Profile) -> tuple[LoopParts, ...]:
     """Return the parts of each loop with traced steps, the loop with the most time first."""
     loops = {(loop.process, loop.index): loop for loop in profile.loops}
-    gaps = _gaps_of_synchronous(profile, loops)
+    gaps = _gaps_of_divisible(profile, loops)
     by_loop: dict[tuple[int, int], list[tuple[StepParts, int]]] = {}
     for step, late_ns in _of_steps(profile, gaps):
         by_loop.setdefault(_key(step.capture), []).append((step, late_ns))
@@ -163,15 +163,13 @@ def parts_by_loop(profile: Profile) -> tuple[LoopParts, ...]:
     return tuple(sorted(parts, key=lambda part: -part.weight_ns))
 
 
-def _gaps_of_synchronous(
+def _gaps_of_divisible(
     profile: Profile, loops: Mapping[tuple[int, int], Loop]
 ) -> dict[tuple[int, int], WatchedGaps]:
-    """Return the watched gaps of loops whose calls last as long as their steps."""
+    """Return the watched gaps of loops in which no step still runs in a gap."""
     gaps = watched_gaps(profile, loops)
     return {
-        key: of
-        for key, of in gaps.items()
-        if key not in loops or loops[key].kind not in ASYNCHRONOUS
+        key: of for key, of in gaps.items() if key not in loops or unknown_times(loops[key]) is None
     }
 
 
@@ -210,10 +208,12 @@ def _of_steps(
     divided = step_breakdown.divide_steps(steps, part_names(profile.executions))
     return tuple(
         (
-            _step(capture, step, own, gaps.get(_key(capture)), is_queued=kind in ASYNCHRONOUS),
+            _step(capture, step, own, loop, gaps.get(_key(capture))),
             step.late_ns,
         )
-        for capture, step, own, kind in zip(profile.captures, divided, traced, kinds, strict=True)
+        for capture, step, own, loop in zip(
+            profile.captures, divided, traced, of_captures, strict=True
+        )
     )
 
 
@@ -225,12 +225,12 @@ def _step(
     capture: Capture,
     step: StepBreakdown,
     traced: Sequence[Activity],
+    loop: Loop | None,
     gaps: WatchedGaps | None,
-    *,
-    is_queued: bool,
 ) -> StepParts:
-    between_ns: int | Missing = (
-        QUEUED if is_queued else Missing("the usual time after this step was not watched")
+    undivided = None if loop is None else unknown_times(loop)
+    between_ns: int | Missing = undivided or Missing(
+        "the usual time after this step was not watched"
     )
     after = GapBreakdown(0, {}, ())
     if gaps is not None and capture.step in gaps.by_step:

@@ -16,7 +16,6 @@ from tfprobe.analysis.breakdown.gap_calls import (
     OwnTime,
     Usual,
     added_ns,
-    is_asynchronous,
     own_times,
     usual_gaps,
 )
@@ -66,11 +65,10 @@ class GapBreakdown:
 
 
 def divide_gap(gap: Gap, *, has_accelerator: bool, usual: Usual | None = None) -> GapBreakdown:
-    """Return the parts of a gap. Reading a value waits for an accelerator, and in JAX for the step.
+    """Return the parts of a gap. Reading a value waits for an accelerator.
 
     With `usual`, a gap that watching made several times longer counts with its usual length.
     """
-    has_accelerator = has_accelerator or is_asynchronous(gap)
     parts: dict[Part, int] = {}
     times_ns: dict[tuple[Part, str, str, int], int] = {}
     for own in own_times(gap, usual):

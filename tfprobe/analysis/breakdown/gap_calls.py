@@ -169,11 +169,6 @@ def own_times(gap: Gap, usual: Usual | None = None) -> Iterator[OwnTime]:
         yield OwnTime(index, part, *described[shown], own_ns, in_callback)
 
 
-def is_asynchronous(gap: Gap) -> bool:
-    """Return whether the step before the gap may still run in it: JAX only queues a step."""
-    return any("/jax/_src/" in call.file for call in gap.calls)
-
-
 def added_ns(gap: Gap, usual: Usual | None) -> int:
     """Return what watching added to a gap: the agent's estimate, or all beyond the `usual` gap.
 

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from tfprobe.errors import Missing
 from tfprobe.profile.profile import Loop
 
 # TensorFlow 1 fills its queues from threads of its own, which run such ops.
 RUNNER_THREAD = "QueueRunnerThread"
-# Kinds of JAX: a call queues its step and returns before the step has run.
-ASYNCHRONOUS = frozenset({"jit", "compiled"})
-QUEUED = Missing(
-    "calls of JAX only queue a step; what the time between calls goes to is not worked out yet"
+# A loop of unknown length with this many more steps than the main loop may be the main one.
+_MOST_UNTIMED_RATIO = 4
+_NO_WAIT = Missing(
+    "calls of this loop only queue its steps, and the program was not seen to wait for them"
 )
 _ENQUEUES = re.compile(r"_enqueue(_?many)?(_\d+)?\Z", re.IGNORECASE)
 
@@ -36,6 +36,19 @@ def main_loop_first(loops: Iterable[Loop]) -> tuple[Loop, ...]:
             ),
         )
     )
+
+
+def unknown_times(loop: Loop) -> Missing | None:
+    """Return why the lengths of a loop's steps are unknown, None if they are known."""
+    queue = loop.queue
+    return _NO_WAIT if queue is not None and queue.unfinished >= loop.executed else None
+
+
+def unknown_account(main: Sequence[Loop], loops: Iterable[Loop]) -> Missing | None:
+    """Return why the time of a process cannot be divided around its main loops, None if it can."""
+    most = _MOST_UNTIMED_RATIO * max((loop.executed for loop in main), default=0)
+    reasons = (unknown_times(loop) for loop in loops if loop.executed > most)
+    return next((reason for reason in reasons if reason is not None), None)
 
 
 def fills_queue(loop: Loop) -> bool:

@@ -7,10 +7,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from tfprobe.analysis.core.main_loop import ASYNCHRONOUS
+from tfprobe.analysis.core.main_loop import unknown_times
 from tfprobe.analysis.core.statistics import spread
 from tfprobe.analysis.steps.step_window import gaps_around_traces, recent_window
-from tfprobe.profile.profile import Durations, Loop, Profile, bucket_bounds_ns
+from tfprobe.errors import Missing
+from tfprobe.profile.profile import JAX_KINDS, Durations, Loop, Profile, bucket_bounds_ns
 from tfprobe.profile.tables import Flags, Int64s
 
 # How many slow steps are named.
@@ -29,7 +30,8 @@ class LoopTiming:
     the slow steps. `gap_spread_ns` is the median absolute deviation of gaps. `regular_step_ns` and
     `regular_gap_ns` leave out what took longer for a known reason other than the step itself: a
     first step, a trace, a checkpoint, an evaluation. `first_seen_ns` is the unix time of the first
-    step, 0 if the recording has none.
+    step, 0 if the recording has none. `undivided` says why the time of the loop cannot be divided
+    into steps and gaps, None if it can.
     """
 
     kind: str
@@ -49,6 +51,7 @@ class LoopTiming:
     thread_ns: int
     gap_spread_ns: float = 0.0
     first_seen_ns: int = 0
+    undivided: Missing | None = None
 
     @property
     def loop_ns(self) -> int:
@@ -139,7 +142,7 @@ def _traces(profile: Profile) -> dict[tuple[int, str], int]:
 
 def _traces_of(loop: Loop, traces: Mapping[tuple[int, str], int]) -> int:
     """Return the traces of a loop's function; JAX also traces one that it differentiates."""
-    return 0 if loop.kind in ASYNCHRONOUS else traces.get((loop.process, loop.name), 0)
+    return 0 if loop.kind in JAX_KINDS else traces.get((loop.process, loop.name), 0)
 
 
 def _loop(
@@ -169,6 +172,7 @@ def _loop(
         thread_ns=thread_ns,
         gap_spread_ns=spread(gaps_ns).mad if len(gaps_ns) else 0.0,
         first_seen_ns=loop.first_seen_ns,
+        undivided=unknown_times(loop),
     )
 
 
@@ -181,7 +185,7 @@ def slowest_ns(loop: Loop, durations_ns: Int64s, count: int) -> int:
     """
     if count <= 0:
         return 0
-    if loop.recent.first_step == 0 and len(durations_ns) == loop.executed:
+    if loop.is_remembered:
         later = np.sort(durations_ns[1:])[::-1]
         others = later[count:]
         usual_ns = float(np.median(others)) if len(others) >= LEAST_UNTRACED else 0.0

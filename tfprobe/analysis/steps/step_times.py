@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tfprobe.analysis.core.main_loop import unknown_times
 from tfprobe.analysis.steps.step_window import StepWindow
 from tfprobe.errors import Missing
 from tfprobe.profile.profile import (
@@ -63,7 +64,7 @@ def step_distribution(loop: Loop, window: StepWindow) -> Distribution | Missing:
     if window.is_whole and window.counts.any():
         return _exact(window.step_ns, window.counts)
     if loop.count == 0 or loop.times.count == 0:
-        return Missing("no step was completed")
+        return unknown_times(loop) or Missing("no step was completed")
     return _from_histogram(loop.times)
 
 
@@ -164,15 +165,13 @@ def step_time_summary(loop: Loop) -> StepTimeSummary | Missing:
     if loop.count == 0:
         raised = f"all {loop.raised} steps raised" if loop.raised else "no step was completed"
         return Missing(raised)
-    if loop.recent.first_step == 0 and len(loop.recent.start_ns) == loop.executed:
+    if loop.is_remembered:
         durations_ns = _durations_ns(loop.recent)[~loop.recent.raised]
         if len(durations_ns):
             return _step_summary_exact(durations_ns)
-    return (
-        _step_summary_from_histogram(loop.times)
-        if loop.times.count
-        else Missing("no step time is readable")
-    )
+    if loop.times.count:
+        return _step_summary_from_histogram(loop.times)
+    return unknown_times(loop) or Missing("no step time is readable")
 
 
 def recent_steps(loop: Loop, *, last: int | None = None) -> tuple[RecentStep, ...]:

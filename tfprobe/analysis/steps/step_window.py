@@ -75,7 +75,7 @@ def recent_window(loop: Loop, loops: Sequence[Loop]) -> StepWindow:
             has_gap & ~(recent.sampled | after_traced | overlaps(before_ns, start_ns, *traced)),
             recent.gap_is_ours,
         ),
-        is_whole=recent.first_step == 0 and len(start_ns) == loop.executed,
+        is_whole=loop.is_remembered,
         has_gap=has_gap,
     )
 

@@ -9,6 +9,7 @@ from tfprobe.errors import Missing, UnreadableInput
 from tfprobe.profile.capture_tables import Executions
 from tfprobe.profile.profile import Problem, Process, Profile, Run
 from tfprobe.profile.reader.captures import Decoder, Gathered, window_of
+from tfprobe.profile.reader.process_notes import exposed_gaps
 from tfprobe.profile.reader.processes import process_of, with_launch
 from tfprobe.profile.tables import empty
 from tfprobe.runs.layout import ProcessFolder, RunFolder, parse_capture_name
@@ -97,7 +98,7 @@ def _profile(
         allocations=allocations,
         problems=tuple(problems),
         activities=log.until(steps.last_sign_mono_ns + shift_ns),
-        gaps=tuple(gap for gap in gaps if (gap.loop, gap.step) in traced),
+        gaps=exposed_gaps([gap for gap in gaps if (gap.loop, gap.step) in traced], steps.loops),
     )
 
 
@@ -128,7 +129,7 @@ def noted(folder: ProcessFolder) -> Profile:
         activities=read_activities(folder.activities, shift_ns=shift_ns).until(
             steps.last_sign_mono_ns + shift_ns
         ),
-        gaps=tuple(gaps),
+        gaps=exposed_gaps(gaps, steps.loops),
         resource_samples=tuple(sorted(samples, key=lambda sample: sample.at_ns)),
     )
 

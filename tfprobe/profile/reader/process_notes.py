@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import Generic, TypeVar
 
+from tfprobe.errors import Missing
 from tfprobe.profile.activities import Activity, Gap, ResourceSample, StackSamples
 from tfprobe.profile.profile import Loop, Problem
 from tfprobe.profile.reader.samples import ProcessStacks
@@ -164,6 +165,35 @@ def with_all_traces(loops: Iterable[Loop], activities: Iterable[Activity]) -> tu
             key = (activity.process, activity.name)
             traces[key] = max(traces.get(key, 0), activity.count)
     return tuple(_with_traces(loop, traces.get((loop.process, loop.name), 0)) for loop in loops)
+
+
+def exposed_gaps(gaps: Iterable[Gap], loops: Iterable[Loop]) -> tuple[Gap, ...]:
+    """Return the gaps, those between queued steps as far as the device was idle in them.
+
+    The rest of such a gap is part of the steps that ran in it.
+    """
+    ratios = {
+        (loop.process, loop.index): loop.queue.exposed_ratio
+        for loop in loops
+        if loop.queue is not None and not loop.queue.is_one_by_one
+    }
+    if not ratios:
+        return tuple(gaps)
+    scaled = (_scaled(gap, ratios.get((gap.process, gap.loop), 1.0)) for gap in gaps)
+    return tuple(gap for gap in scaled if gap.duration_ns)
+
+
+def _scaled(gap: Gap, ratio: float) -> Gap:
+    if ratio == 1.0:
+        return gap
+    calls = tuple(replace(call, self_ns=int(call.self_ns * ratio)) for call in gap.calls)
+    return replace(
+        gap,
+        duration_ns=sum(call.self_ns for call in calls),
+        cost_ns=int(gap.cost_ns * ratio),
+        calls=calls,
+        cpu_ns=gap.cpu_ns if isinstance(gap.cpu_ns, Missing) else int(gap.cpu_ns * ratio),
+    )
 
 
 def _with_traces(loop: Loop, traces: int) -> Loop:

@@ -20,7 +20,7 @@ from tfprobe.profile.reader.followed_captures import (
     typical,
 )
 from tfprobe.profile.reader.followed_process import FollowedProcess, FollowedService
-from tfprobe.profile.reader.process_notes import MachineNotes, with_all_traces
+from tfprobe.profile.reader.process_notes import MachineNotes, exposed_gaps, with_all_traces
 from tfprobe.profile.reader.processes import (
     no_rank,
     programs_of,
@@ -230,7 +230,7 @@ class RunReader:
                 *_joined(machine.problems for machine in machines),
             ),
             activities=activities,
-            gaps=_joined(note.gaps for note in notes),
+            gaps=exposed_gaps(_joined(note.gaps for note in notes), loops),
             resource_samples=_joined(resource_samples),
             stacks=tuple(note.stacks for note in notes if note.stacks is not None),
         )

@@ -6,7 +6,7 @@ A part holds a process, without steps, rows or histograms; `merge_report` makes 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING
 
 from tfprobe.analysis.account import account, collectives
@@ -21,6 +21,7 @@ from tfprobe.analysis.breakdown.cycles import (
     parts_by_loop,
 )
 from tfprobe.analysis.core import no_data_reasons
+from tfprobe.analysis.core.main_loop import unknown_times
 from tfprobe.analysis.distributed import synchronization_events
 from tfprobe.analysis.distributed.rank_parts import RankSteps, rank_steps
 from tfprobe.analysis.distributed.slow_ranks import Straggler, slow_ranks
@@ -45,6 +46,7 @@ from tfprobe.report.documents.breakdown_document import shares_document
 from tfprobe.report.documents.document import Document
 from tfprobe.report.documents.findings_document import finding_document
 from tfprobe.report.documents.stacks_document import summary_document
+from tfprobe.report.format import numbers
 
 if TYPE_CHECKING:
     from tfprobe.findings.engine import Advice
@@ -264,7 +266,32 @@ def loop_document(item: LoopReport) -> Document:
         "optimizer_steps": _or_missing(loop.optimizer_steps),
         "retraces": loop.retraces,
     }
+    if loop.queue is not None:
+        facts["queue"] = {**asdict(loop.queue), "note": queue_note(loop)}
     return facts | _times_document(item.times)
+
+
+def queue_note(loop: Loop) -> str | None:
+    """Return what the times of a loop are whose calls only queue its steps, None for others."""
+    queue = loop.queue
+    if queue is None:
+        return None
+    unknown = unknown_times(loop)
+    if unknown is not None:
+        return f"{loop.name}: {unknown.reason}. How long its steps take is not known."
+    sentence = f"Calls of {loop.name} only queue its steps"
+    if queue.waits:
+        sentence += f" (a call takes {numbers.duration(queue.call_ns / queue.waits)})"
+    sentence += "; a step ends when the program has waited for it"
+    if not queue.is_one_by_one:
+        sentence += (
+            f", once in {numbers.count(queue.steps_per_wait)} steps, so times of single steps are "
+            f"means of the steps up to a wait, and the time shown between steps is that in which "
+            f"the device was idle"
+        )
+    if queue.unfinished:
+        sentence += f". Not waited for: the last {queue.unfinished:,}"
+    return sentence + "."
 
 
 def process_report(process: Process, profile: Profile) -> ProcessReport:

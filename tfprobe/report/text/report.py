@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence
 from rich.console import RenderableType
 
 from tfprobe.analysis.breakdown.cycles import Breakdown
-from tfprobe.analysis.core.main_loop import ASYNCHRONOUS
 from tfprobe.analysis.core.no_data_reasons import SERVER_ROLE
 from tfprobe.analysis.ops.op_stats import OpTable
 from tfprobe.analysis.steps.recent_steps import Overhead
@@ -24,7 +23,12 @@ from tfprobe.report.documents.process_groups import (
     Reason,
     process_groups,
 )
-from tfprobe.report.documents.run_report import LoopReport, ProcessReport, Report
+from tfprobe.report.documents.run_report import (
+    LoopReport,
+    ProcessReport,
+    Report,
+    queue_note,
+)
 from tfprobe.report.format import numbers, page
 from tfprobe.report.format.page import TextColumn
 from tfprobe.report.text import account, breakdown, machines, runs
@@ -145,10 +149,10 @@ def _loops(loops: tuple[LoopReport, ...], width: int) -> Iterator[RenderableType
     ]
     rows = [_loop(item, show_raised) for item in loops[:TOP_LOOPS]]
     yield page.table(columns, rows, width=width)
-    if any(item.loop.kind in ASYNCHRONOUS for item in loops):
-        yield page.paragraph(
-            "Times of jit and compiled are those of calls, which only queue a step."
-        )
+    for item in loops[:TOP_LOOPS]:
+        note = queue_note(item.loop)
+        if note is not None:
+            yield page.paragraph(note)
     hidden = loops[TOP_LOOPS:]
     if hidden:
         time = numbers.duration(sum(item.loop.times.sum_ns for item in hidden))

@@ -17,6 +17,7 @@ from tfprobe.analysis.steps.step_series import Trend
 from tfprobe.analysis.steps.step_times import QUANTILES, Distribution, RecentStep, StepTimeSummary
 from tfprobe.errors import Missing
 from tfprobe.profile.profile import SERVICE_KIND, Process, titled
+from tfprobe.report.documents.run_report import queue_note
 from tfprobe.report.documents.step_report import LoopStepReport, StepsReport
 from tfprobe.report.format import numbers, page
 from tfprobe.report.format.page import TextColumn, histogram_sparkline
@@ -73,6 +74,9 @@ def _loop(each: LoopStepReport, width: int, *, several: bool) -> Iterator[Render
     yield page.paragraph(_summary(each))
     if each.item.loop.executed < LEAST_STEPS:
         return
+    note = queue_note(each.item.loop)
+    if note is not None:
+        yield page.paragraph(note)
     rows = [
         _times(label, found, _all_ns(each))
         for label, found in (("step", each.steps), ("gap", each.gaps))

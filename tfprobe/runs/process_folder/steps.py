@@ -15,10 +15,12 @@ import numpy as np
 from tfprobe.errors import Missing
 from tfprobe.profile import profile
 from tfprobe.profile.profile import Durations, Loop, RecentSteps
+from tfprobe.runs.process_folder.queued_steps import finished
 from tfprobe.runs.process_folder.steps_layout import (
     BUCKETS,
     HEAD_WORDS,
     KINDS,
+    LOOK_WORD,
     NEW_THREAD_BIT,
     RAISED_BIT,
     RING_STEPS,
@@ -29,6 +31,7 @@ from tfprobe.runs.process_folder.steps_layout import (
     SLOTS_WORD,
     THREADS_WORD,
     TIME_MASK,
+    WAITED_BIT,
     WATCHED_BIT,
     Header,
     WordFile,
@@ -211,7 +214,9 @@ def _loop(
     known: KnownLoop | None,
 ) -> Loop:
     at, executed = loop_at(index), head[1]
-    times, gaps = _with_tail(slot, steps, executed)
+    queue, steps, slot = finished(head, steps, slot)
+    unfinished = queue.unfinished if queue is not None else 0
+    times, gaps = _with_tail(slot, steps, executed - unfinished)
     return Loop(
         process=0,
         index=index,
@@ -228,12 +233,15 @@ def _loop(
         gaps=gaps,
         recent=steps.since(max(executed - keep_steps, 0)),
         first_seen_ns=header.unix_ns(head[5]) if head[5] else 0,
-        threads=max([1, *file.words(at + THREADS_WORD, 1).tolist()]),
+        threads=max(1, head[THREADS_WORD]),
+        queue=queue,
     )
 
 
 def _head(file: WordFile, at: int) -> list[int]:
-    return integers(file.words(at, HEAD_WORDS))
+    words = integers(file.words(at, HEAD_WORDS))
+    words[LOOK_WORD : LOOK_WORD + 1] = [0] * (len(words) > LOOK_WORD)
+    return words
 
 
 def _known_slot(file: WordFile, at: int, head: list[int], known: KnownLoop | None) -> Words | None:
@@ -271,7 +279,7 @@ def _steps(
     news = _ring_steps(file, at, executed, known_end)
     if news.first_step > known_end:
         return news
-    old = _until(known.since(needed), known_end)
+    old = known.since(needed).until(known_end)
     return RecentSteps(
         first_step=old.first_step,
         start_ns=np.concatenate([old.start_ns, news.start_ns]),
@@ -280,24 +288,12 @@ def _steps(
         raised=np.concatenate([old.raised, news.raised]),
         new_thread=np.concatenate([old.new_thread, news.new_thread]),
         watched=np.concatenate([old.watched, news.watched]),
+        waited=np.concatenate([old.waited, news.waited]),
     )
 
 
 def _end(steps: RecentSteps) -> int:
     return steps.first_step + len(steps.start_ns)
-
-
-def _until(steps: RecentSteps, end_step: int) -> RecentSteps:
-    count = max(end_step - steps.first_step, 0)
-    return RecentSteps(
-        first_step=steps.first_step,
-        start_ns=steps.start_ns[:count],
-        end_ns=steps.end_ns[:count],
-        sampled=steps.sampled[:count],
-        raised=steps.raised[:count],
-        new_thread=steps.new_thread[:count],
-        watched=steps.watched[:count],
-    )
 
 
 def _ring_steps(file: WordFile, at: int, executed: int, first: int) -> RecentSteps:
@@ -317,6 +313,7 @@ def _ring_steps(file: WordFile, at: int, executed: int, first: int) -> RecentSte
         raised=(end_words & RAISED_BIT) != 0,
         new_thread=(end_words & NEW_THREAD_BIT) != 0,
         watched=end_words & WATCHED_BIT != 0,
+        waited=end_words & WAITED_BIT != 0,
     )
 
 

@@ -31,11 +31,16 @@ WATCHED_BIT = -1 << 63
 NEW_THREAD_BIT = 1 << 62
 SAMPLED_BIT = 1 << 61
 RAISED_BIT = 1 << 60
-TIME_MASK = RAISED_BIT - 1
-# The words of a loop block that change with its steps; the names come later. The word after them
-# says when the loop reads the control words next.
-HEAD_WORDS = 10
+# The job waited for the step, of a loop whose calls only queue its steps.
+WAITED_BIT = 1 << 59
+TIME_MASK = WAITED_BIT - 1
+# The words of a loop block before its names.
+HEAD_WORDS = 16
+# When the loop reads the control words next: of no interest to a reader, and changed all the time.
+LOOK_WORD = 10
 THREADS_WORD = 11
+# Of loops whose calls only queue their steps: 1, waits for a step, their ns, the ns of these calls.
+QUEUES_WORD, WAITS_WORD, WAIT_NS_WORD, CALL_NS_WORD = 12, 13, 14, 15
 # A fold happens once in 1024 steps and reading a slot takes microseconds: more attempts would only
 # read garbage.
 SLOT_ATTEMPTS = 8

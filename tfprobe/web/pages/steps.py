@@ -15,6 +15,7 @@ from tfprobe.errors import Missing, NoAnswer
 from tfprobe.profile.profile import Loop, Profile, bucket_bounds_ns, bucket_of
 from tfprobe.report.documents import step_report
 from tfprobe.report.documents.document import Document
+from tfprobe.report.documents.run_report import queue_note
 from tfprobe.report.documents.step_report import (
     LoopStepReport,
     distribution_document,
@@ -110,6 +111,7 @@ def _steps(profile: Profile, found: LoopStepReport) -> Document:
     loop, remembered = found.item.loop, found.remembered
     return {
         "facts": _facts(found),
+        "queue_note": queue_note(loop),
         "first_step": remembered.first_step,
         "remembered": len(remembered),
         "is_whole": remembered.is_whole,

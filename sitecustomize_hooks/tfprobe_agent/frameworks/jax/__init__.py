@@ -4,7 +4,7 @@ import sys
 
 from tfprobe_agent.core.framework import Framework
 
-from . import compiles, functions, profiler
+from . import compiles, functions, profiler, waits
 
 _BY_MODULE = {
     "jax": functions.patch,
@@ -24,6 +24,8 @@ class Jax(Framework):
 
     def patch(self, name, module):
         _BY_MODULE[name](module)
+        if name == "jax":
+            waits.patch(module)
 
     def opens_recording(self, name):
         return name == "jax"

@@ -11,7 +11,7 @@ import sys
 import weakref
 
 from tfprobe_agent import patching
-from tfprobe_agent.core import step_wrapper
+from tfprobe_agent.core import queued_steps, step_wrapper
 from tfprobe_agent.core.guard import failed
 from tfprobe_agent.core.recorder import current_recorder, find_named
 from tfprobe_agent.core.steps_layout import RETRACES
@@ -169,13 +169,14 @@ def _step_wrapper(called, function, owner):
     reference = weakref.ref(owner)
     name, options = called
 
-    def find(_current, _args, _kwargs):
+    def find(current, _args, _kwargs):
         instance = reference()
         if instance is None or not executes():
             return None
         loop = find_named("jit", name)
         cache_loop(id(instance), instance, loop)
         if loop is not None:
+            queued_steps.enroll(current, loop)
             loop.owner = reference
             loop.after_fold = None if Compilations.are_seen else _note_retraces
             note_devices_after(loop)
@@ -195,6 +196,7 @@ def _find_executable(current, args, _kwargs):
         loop = find_named("compiled", _executable_name(instance))
         cache_loop(id(instance), instance, loop)
         if loop is not None:
+            queued_steps.enroll(current, loop)
             note_devices_after(loop)
     return loop
 

@@ -9,14 +9,14 @@ import sys
 
 from tfprobe_agent import patching
 from tfprobe_agent.config import foreign_profiler
-from tfprobe_agent.core import tracing
+from tfprobe_agent.core import queued_steps, tracing
 from tfprobe_agent.core.recorder import current_recorder
 from tfprobe_agent.core.step_wrapper import open_window
 from tfprobe_agent.frameworks.job_profiler import around_start, around_start_server
 from tfprobe_agent.interruptions import let_through
 from tfprobe_agent.unpatched import UNPATCHED
 
-from . import settings
+from . import settings, waits
 
 # Where jaxlib defines its profiler: from 0.6 on, and before.
 _HOMES = ("jaxlib._profiler", "jaxlib.xla_extension.profiler", "jaxlib.xla_extension")
@@ -97,11 +97,13 @@ class Window(tracing.Window):
         """Return the arrays that the step computes."""
         return result
 
-    def _wait_for(self, values):
+    def _wait_for(self, values, loop=None):
         """Wait until arrays are there; return False if they never will be. What is wrong with them is the job's."""
         began_ns = UNPATCHED.monotonic_ns()
         try:
-            sys.modules["jax"].block_until_ready(values)
+            was_ready = waits.are_ready(values)
+            waits.wait_for(values)
+            queued_steps.waited(began_ns, was_ready, loop)
             return True
         except Exception:
             let_through()
@@ -114,7 +116,8 @@ class Window(tracing.Window):
 
     def finish(self, loop, step, result):
         try:
-            self._wait_for(self.results(result))
+            if self._wait_for(self.results(result), loop):
+                loop.drained_ns, self.ended_ns = loop.latest_ns(), loop.latest_end_ns()
             session = self.take_session()
             if session is None:
                 return None

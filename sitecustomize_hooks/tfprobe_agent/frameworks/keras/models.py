@@ -7,7 +7,7 @@ import functools
 import weakref
 
 from tfprobe_agent import activities, patching
-from tfprobe_agent.core import step_wrapper
+from tfprobe_agent.core import queued_steps, step_wrapper
 from tfprobe_agent.core.guard import failed
 from tfprobe_agent.core.recorder import find_named
 from tfprobe_agent.core.steps_layout import OPTIMIZER_STEPS, PER_EXECUTION
@@ -170,6 +170,8 @@ def _with_step_wrapper(runtime, model, kind, function):
 
     def find(current, _args, _kwargs):
         loop = find_named(kind, name)
+        if runtime.QUEUES and loop is not None:
+            queued_steps.enroll(current, loop)
         if loop is not None and loop.owner is not model_reference:
             runtime.begin_loop(loop, function)
             loop.owner = model_reference

@@ -6,9 +6,11 @@ These calls are below a step of Keras and no steps themselves.
 import sys
 
 from tfprobe_agent.core import step_wrapper
-from tfprobe_agent.frameworks.jax import functions, profiler
+from tfprobe_agent.frameworks.jax import functions, profiler, waits
 
 CLASSES = ("JAXTrainer",)
+# A train function returns before its step has run.
+QUEUES = True
 executes = functions.executes
 trace_function = profiler.trace_function
 
@@ -46,9 +48,8 @@ def can_count(_model):
 def count_of(iterations):
     """Return the value of the optimizer's count of steps; a negative number where reading it would wait for a step."""
     value = iterations._value
-    is_ready = getattr(value, "is_ready", None)
     numpy = sys.modules.get("numpy")
-    if is_ready is None or numpy is None or not is_ready():
+    if numpy is None or not hasattr(value, "is_ready") or not waits.are_ready([value]) or value.is_deleted():
         return -1
     return int(numpy.asarray(value))
 

@@ -3,6 +3,7 @@
 from tfprobe_agent.frameworks.tensorflow import functions, profiler
 
 CLASSES = ("TensorFlowTrainer", "Model")
+QUEUES = False
 
 executes = functions.executing_eagerly
 trace = trace_on_batch = profiler.trace

@@ -13,10 +13,9 @@ from tests.support.profiles import HOOKS, process, profile, timed_loop
 from tests.support.rundir import MONO_NS, UNIX_NS
 from tfprobe.analysis.account.account import Account, merge_accounts, process_accounts
 from tfprobe.analysis.account.categories import Category
-from tfprobe.analysis.core.main_loop import QUEUED
 from tfprobe.errors import Missing
 from tfprobe.profile.activities import Activity, Call, Gap
-from tfprobe.profile.profile import Loop, RecentSteps
+from tfprobe.profile.profile import Loop, RecentSteps, StepQueue
 from tfprobe.report.documents.account_document import account_document
 
 MS = 1_000_000
@@ -353,13 +352,17 @@ def test_what_an_estimator_does_before_its_steps_is_preparation():
     assert found.prepared_ns == 10 * S
 
 
-def test_calls_that_only_queue_steps_have_no_account() -> None:
-    """The time between them is the steps' or the program's; nothing says which yet."""
-    loop = replace(timed_loop([MS] * 50, 20 * MS), kind="jit")
+def test_steps_that_nobody_waits_for_have_no_account() -> None:
+    """How long they take is not known, and so not what else there was."""
+    timed = timed_loop([MS] * 50, 20 * MS)
+    loop = replace(
+        timed, kind="jit", recent=timed.recent.until(0), queue=StepQueue(50, 0.0, 0, 0, 0)
+    )
     one = process(
         unix_minus_monotonic_ns=SHIFT_NS, hooks=replace(NO_COST, wall_ns=60 * S), exec_ns=UNIX_NS
     )
 
     (found,) = process_accounts(profile(loops=[loop], processes=[one]))
 
-    assert found == QUEUED
+    assert isinstance(found, Missing)
+    assert "was not seen to wait" in found.reason

@@ -81,7 +81,11 @@ async function drawSteps(place, context, args, pick) {
   picked.choose(chosen);
 
   function write() {
-    refill(top, stepsFigures(found));
+    refill(
+      top,
+      stepsFigures(found),
+      found.queue_note && make("p", { class: "notice" }, make("bdi", {}, found.queue_note)),
+    );
     if (performance.now() - since < STEPS_REST_MS) return;
     since = performance.now();
     refill(foot, stepsOutliers(found, pick), stepsTimes(found), stepsLife(found.life));

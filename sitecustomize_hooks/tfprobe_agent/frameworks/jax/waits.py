@@ -1,0 +1,87 @@
+"""Where a job waits for what JAX computes: the methods of its arrays through which a value reaches Python.
+
+On a CPU, numpy reads an array as a buffer, which passes none of them: `numpy.asarray` is not seen there.
+"""
+
+import functools
+import sys
+from _operator import methodcaller
+
+from tfprobe_agent import patching
+from tfprobe_agent.core import queued_steps
+from tfprobe_agent.core.guard import STATE, failed
+from tfprobe_agent.core.threads import THREAD
+from tfprobe_agent.interruptions import leave_traceback
+from tfprobe_agent.unpatched import UNPATCHED
+
+_ARRAYS = "jax._src.array"
+# Asked of an array in one call of a C function, so that no other thread can delete it in between: to ask a deleted
+# array whether it is ready ends the process, up to JAX 0.10.
+_QUESTIONS = methodcaller("is_deleted"), methodcaller("is_ready")
+
+
+def patch(module):
+    """Note the waits of the job in jax, which has just been imported."""
+    patching.patch_call(module, "block_until_ready", _around)
+    arrays = getattr(sys.modules.get(_ARRAYS), "ArrayImpl", None)
+    if arrays is None:
+        return  # another version: its steps are counted, and their times are those of calls
+    methods = vars(arrays)
+    for name in ("block_until_ready", "item"):
+        if callable(methods.get(name)):
+            setattr(arrays, name, _like(methods[name], _around(methods[name])))
+    value = methods.get("_value")
+    if isinstance(value, property) and value.fget is not None:
+        reader = _like(value.fget, _around(value.fget))
+        arrays._value = property(reader, value.fset, value.fdel, value.__doc__)
+
+
+def _like(original, replacement):
+    """Return the replacement with the names of a method, which may be one of C++ whose qualified name is no string."""
+    assigned = [name for name in functools.WRAPPER_ASSIGNMENTS if isinstance(getattr(original, name, None), str)]
+    return functools.update_wrapper(replacement, original, assigned)
+
+
+def wait_for(values):
+    """Wait for arrays without noting that the job did."""
+    function = sys.modules["jax"].block_until_ready
+    getattr(function, "__wrapped__", function)(values)
+
+
+def are_ready(values):
+    """Return whether there is nothing to wait for; of many arrays the first and the last are asked.
+
+    What one call has queued is there at once. An array that was deleted or donated will say so itself.
+    """
+    arrays = sys.modules["jax"].tree_util.tree_leaves(values)
+    for array in arrays[:1] + arrays[1:][-1:]:
+        if hasattr(array, "is_ready") and not any(map(methodcaller("__call__", array), _QUESTIONS)):
+            return False
+    return True
+
+
+def _around(original):
+    """Return what waits as the original does, and notes it; the first argument is what it waits for."""
+
+    def wait(*args, **kwargs):
+        began_ns = was_ready = None
+        try:
+            current = THREAD.current
+            if current.queued and not current.depth and not STATE.disabled:
+                was_ready = are_ready(args[:1])
+                began_ns = UNPATCHED.monotonic_ns()
+        except Exception:
+            failed("before a wait")
+        try:
+            result = original(*args, **kwargs)
+        except BaseException as error:
+            leave_traceback(error)
+            raise
+        try:
+            if began_ns is not None:
+                queued_steps.waited(began_ns, was_ready)
+        except Exception:
+            failed("after a wait")
+        return result
+
+    return wait

@@ -1,0 +1,298 @@
+"""Steps that a call only queues end when the job has waited for them."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.support.agent import load, replace_unpatched
+from tfprobe.analysis.core.main_loop import unknown_times
+from tfprobe.analysis.steps.step_times import step_time_summary
+from tfprobe.errors import Missing
+from tfprobe.profile import profile
+from tfprobe.runs.process_folder.queued_steps import spread_out
+from tfprobe.runs.process_folder.steps import StepsReader, read_steps
+
+layout, loop_module = load("core.steps_layout"), load("core.loop")
+steps_file, threads = load("core.steps_file"), load("core.threads")
+queued_steps = load("core.queued_steps")
+
+START_NS = 7_000_000_000_000
+CALL_NS, STEP_NS, HOST_NS = 100_000, 5_000_000, 300_000
+
+
+class Job:
+    """A program that queues steps on a device, which runs one after the other."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.now_ns = self.idle_ns = START_NS
+        self.file = steps_file.StepsFile(str(path), START_NS)
+        self.current = threads.THREAD.current
+
+    def loop(self, name: str = "train_step") -> Any:
+        """A new loop of this thread whose calls only queue steps."""
+        loop = self.file.add_loop("jit", name, "MainThread", 77, START_NS)
+        queued_steps.enroll(self.current, loop)
+        return loop
+
+    def call(self, loop: Any, step_ns: int = STEP_NS, call_ns: int = CALL_NS) -> None:
+        """Queue one step."""
+        start_ns = self.now_ns
+        self.now_ns += call_ns
+        self.idle_ns = max(self.idle_ns, start_ns) + step_ns
+        loop.record(start_ns, self.now_ns)
+
+    def wait(self) -> None:
+        """Read a value of the step queued last."""
+        began_ns, was_ready = self.now_ns, self.now_ns >= self.idle_ns
+        self.now_ns = max(self.now_ns, self.idle_ns)
+        queued_steps.waited(began_ns, was_ready)
+
+    def work(self, ns: int = HOST_NS) -> None:
+        """Do something in Python."""
+        self.now_ns += ns
+
+    def read(self) -> tuple[profile.Loop, ...]:
+        """The loops as the analyser reads them."""
+        self.file.write()
+        return read_steps(self.path).loops
+
+
+@pytest.fixture
+def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Job]:
+    """A job with a clock of its own, in a thread without loops."""
+    monkeypatch.setattr(threads.THREAD, "current", threads.ThreadState())
+    program = Job(tmp_path / "steps.bin")
+    replace_unpatched(monkeypatch, queued_steps, monotonic_ns=lambda: program.now_ns)
+    return program
+
+
+def test_a_step_that_is_waited_for_ends_with_the_wait(job: Job) -> None:
+    """Its call is known apart, and what Python does before the next call is a gap."""
+    loop = job.loop()
+    for _ in range(10):
+        job.call(loop)
+        job.wait()
+        job.work()
+
+    (record,) = job.read()
+
+    assert (record.recent.end_ns - record.recent.start_ns).tolist() == 10 * [STEP_NS]
+    assert record.gaps.sum_ns == 9 * HOST_NS
+    queue = record.queue
+    assert queue is not None
+    assert (queue.waits, queue.unfinished, queue.steps_per_wait) == (9, 0, 1.0)
+    assert queue.is_one_by_one
+    assert queue.exposed_ratio == 1.0
+    assert (queue.call_ns, queue.wait_ns) == (9 * CALL_NS, 9 * (STEP_NS - CALL_NS))
+
+
+def test_two_values_of_one_step_are_one_wait(job: Job) -> None:
+    """The second is there by then; what it takes to copy it belongs to the gap."""
+    loop = job.loop()
+    for _ in range(2):
+        job.call(loop)
+        job.wait()
+        job.work()
+        job.wait()
+
+    (record,) = job.read()
+
+    assert record.queue is not None
+    assert record.queue.waits == 1
+    assert record.times.sum_ns == 2 * STEP_NS
+
+
+def test_a_value_that_is_there_already_does_not_lengthen_the_step(job: Job) -> None:
+    """When it was there, nobody knows: the step keeps the length of its call."""
+    loop = job.loop()
+    for _ in range(3):
+        job.call(loop)
+        job.work(2 * STEP_NS)
+        job.wait()
+
+    (record,) = job.read()
+
+    assert (record.recent.end_ns - record.recent.start_ns).tolist() == 3 * [CALL_NS]
+    assert record.queue is not None
+    assert (record.queue.waits, record.queue.unfinished) == (0, 0)
+    assert unknown_times(record) is None
+
+
+@pytest.mark.parametrize("steps", [50, 5_000, 20_000])
+@pytest.mark.parametrize("every", [1, 7, 1_500])
+def test_the_mean_is_that_of_the_programs_own_clock(job: Job, steps: int, every: int) -> None:
+    """However rarely it waits: time over steps, up to the last wait, in memory or folded."""
+    loop = job.loop()
+    began_ns = job.now_ns
+    for step in range(steps):
+        job.call(loop)
+        if step % every == every - 1 or step == steps - 1:
+            job.wait()
+
+    (record,) = job.read()
+
+    assert record.executed == steps
+    assert record.times.count == steps
+    assert record.times.sum_ns + record.gaps.sum_ns == job.now_ns - began_ns
+    times = step_time_summary(record)
+    assert not isinstance(times, Missing)
+    assert times.mean_ns == pytest.approx((job.now_ns - began_ns) / steps, rel=0.02)
+    assert times.p50_ns == pytest.approx(STEP_NS, rel=0.15)
+    assert record.queue is not None
+    assert record.queue.is_one_by_one == (every == 1)
+
+
+@pytest.mark.parametrize(
+    ("device_ns", "host_ns"),
+    [(8_000_000, 1_000_000), (8_000_000, 10_000_000), (500_000, 20_000_000)],
+)
+def test_of_the_time_between_queued_steps_what_the_device_was_idle_remains(
+    job: Job, device_ns: int, host_ns: int
+) -> None:
+    """What a program that did nothing between its calls would have saved."""
+    loop = job.loop()
+    for step in range(400):
+        job.work(host_ns)
+        job.call(loop, step_ns=device_ns)
+        if step % 10 == 9:
+            job.wait()
+
+    (record,) = job.read()
+
+    length_ns = job.now_ns - START_NS
+    idle_ns = length_ns - 400 * device_ns
+    assert record.times.sum_ns + record.gaps.sum_ns == length_ns - host_ns
+    assert record.gaps.sum_ns == pytest.approx(idle_ns, rel=0.05, abs=40 * host_ns)
+    assert record.queue is not None
+    ratio = record.gaps.sum_ns / (399 * host_ns)
+    assert record.queue.exposed_ratio == pytest.approx(ratio, rel=0.01)
+
+
+def test_a_call_that_compiles_stays_a_slow_step(job: Job) -> None:
+    """The time of a run is spread over its steps, but not that of a call."""
+    loop = job.loop()
+    job.call(loop, call_ns=40 * STEP_NS)
+    for _ in range(9):
+        job.call(loop)
+    job.wait()
+
+    (record,) = job.read()
+
+    times_ns = record.recent.end_ns - record.recent.start_ns
+    assert times_ns[0] > 40 * STEP_NS
+    assert times_ns[1:].max() < 2 * STEP_NS
+    assert times_ns.sum() == job.now_ns - START_NS
+
+
+def test_without_a_wait_no_length_is_known(job: Job) -> None:
+    """Calls are short until the queue is full: their times say nothing of the steps."""
+    loop = job.loop()
+    for _ in range(10_000):
+        job.call(loop)
+
+    (record,) = job.read()
+
+    assert record.executed == 10_000
+    assert record.times.count == 0
+    assert isinstance(step_time_summary(record), Missing)
+    assert "queue" in str(unknown_times(record))
+
+
+def test_steps_after_the_last_wait_are_counted_and_have_no_length(job: Job) -> None:
+    """As in a running job, whose latest step nobody has waited for yet."""
+    loop = job.loop()
+    for _ in range(5):
+        job.call(loop)
+        job.wait()
+    job.call(loop)
+
+    (record,) = job.read()
+
+    assert (record.executed, record.times.count) == (6, 5)
+    assert record.queue is not None
+    assert record.queue.unfinished == 1
+    assert record.is_remembered
+
+
+def test_the_wait_belongs_to_the_loop_with_the_longest_steps(job: Job) -> None:
+    """A small function called after it queues its step as well."""
+    train, metrics = job.loop(), job.loop("metrics")
+    for step in range(20):
+        job.call(train, call_ns=30 * CALL_NS if step == 0 else CALL_NS)
+        job.call(metrics, step_ns=1_000)
+        if step == 10:
+            train.drained_ns, metrics.drained_ns = STEP_NS, 1_000  # both have been traced
+        job.wait()
+
+    of_train, of_metrics = job.read()
+
+    assert of_train.queue is not None
+    assert of_metrics.queue is not None
+    assert (of_train.queue.unfinished, of_metrics.queue.unfinished) == (0, 20)
+    assert isinstance(unknown_times(of_metrics), Missing)
+
+
+def test_a_reader_sees_that_the_latest_step_has_ended(job: Job) -> None:
+    """The wait may come long after the step was counted."""
+    loop, reader = job.loop(), StepsReader(job.path)
+    job.call(loop)
+    job.wait()
+    job.call(loop)
+    job.file.write()
+    (before,) = reader.read().loops
+    job.wait()
+    job.file.write()
+
+    (after,) = reader.read().loops
+
+    assert (before.times.count, after.times.count) == (1, 2)
+
+
+def test_writer_and_reader_spread_a_run_alike() -> None:
+    """Whatever the lengths, waits and threads."""
+    dice = random.Random(3)
+    words: list[int] = []
+    now = START_NS
+    for _ in range(3_000):
+        start = now + dice.randrange(1_000)
+        now = start + dice.randrange(1_000_000)
+        flags = layout.WAITED_FLAG if dice.random() < 0.2 else 0
+        flags |= layout.NEW_THREAD_FLAG if dice.random() < 0.01 else 0
+        words += [start, now | flags]
+
+    written = np.array(loop_module.spread_out(words), dtype=np.int64).reshape(-1, 2)
+
+    raw = np.array(words, dtype=np.int64).reshape(-1, 2)
+    none = np.zeros(len(raw), dtype=np.bool_)
+    read, _ = spread_out(
+        profile.RecentSteps(
+            first_step=0,
+            start_ns=raw[:, 0],
+            end_ns=raw[:, 1] & layout.TIME_MASK,
+            sampled=none,
+            raised=none,
+            new_thread=raw[:, 1] & layout.NEW_THREAD_FLAG != 0,
+            watched=none,
+            waited=raw[:, 1] & layout.WAITED_FLAG != 0,
+        )
+    )
+    assert written[:, 0].tolist() == read.start_ns.tolist()
+    assert (written[:, 1] & layout.TIME_MASK).tolist() == read.end_ns.tolist()
+    assert (written[:, 1] & ~layout.TIME_MASK == raw[:, 1] & ~layout.TIME_MASK).all()
+
+
+def test_a_loop_without_room_of_its_own_is_not_marked(job: Job) -> None:
+    """Several threads write its block."""
+    loop = SimpleNamespace(shared=object(), index=3)
+
+    queued_steps.enroll(job.current, loop)
+
+    assert job.current.queued == []

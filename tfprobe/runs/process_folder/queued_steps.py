@@ -1,0 +1,114 @@
+"""The times of steps that a call only queues, as in JAX: known up to a step that was waited for.
+
+The agent marks such a step and lets it end where the wait ended; docs/run-directory.md has the
+bytes. What it has folded into aggregates is spread over the steps of a run already.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from tfprobe.profile.profile import JAX_KINDS, RecentSteps, StepQueue
+from tfprobe.profile.tables import Int64s
+from tfprobe.runs.process_folder.steps_layout import (
+    CALL_NS_WORD,
+    KINDS,
+    QUEUES_WORD,
+    WAIT_NS_WORD,
+    WAITS_WORD,
+    Words,
+)
+
+# With more of its steps unfinished, the program does not wait for the steps of this loop.
+_MOST_UNFINISHED_RATIO = 0.5
+# The share of gaps that remains is a multiple of this power of 1/2: integers do not overflow.
+_RATIO_BITS = 16
+
+
+def finished(
+    head: list[int], steps: RecentSteps, slot: Words
+) -> tuple[StepQueue | None, RecentSteps, Words]:
+    """Return the queue of a loop, its finished steps with their times, and its aggregate.
+
+    Some loops of JAX had no room to say that they queue. A loop that does not queue its steps is returned unchanged. If nothing is known of the times, no
+    step and an empty aggregate remain.
+    """
+    if not head[QUEUES_WORD] and KINDS[head[0]] not in JAX_KINDS:
+        return None, replace(steps, waited=np.zeros(0, dtype=np.bool_)), slot
+    executed, last = head[1], np.flatnonzero(steps.waited)
+    end = steps.first_step + int(last[-1]) + 1 if len(last) else 0
+    folded = min(max(int(slot[0]), 0), executed)
+    unfinished = executed - max(end, folded if len(last) else 0)
+    if not len(last) or unfinished > _MOST_UNFINISHED_RATIO * executed:
+        unfinished, end, slot = executed, steps.first_step, np.zeros_like(slot)
+    steps = _whole_runs(steps.until(max(end, executed - unfinished)))
+    runs = int(steps.waited.sum())
+    spread, exposed = spread_out(steps)
+    return (
+        StepQueue(
+            unfinished=unfinished,
+            steps_per_wait=len(steps.waited) / runs if runs else 0.0,
+            waits=max(head[WAITS_WORD], 0),
+            wait_ns=max(head[WAIT_NS_WORD], 0),
+            call_ns=max(head[CALL_NS_WORD], 0),
+            exposed_ratio=exposed,
+        ),
+        spread,
+        slot,
+    )
+
+
+def _whole_runs(steps: RecentSteps) -> RecentSteps:
+    """Leave out the rest of a run whose first steps are forgotten."""
+    if not steps.first_step or not len(steps.waited):
+        return steps
+    return steps.since(steps.first_step + int(steps.waited.argmax()) + 1)
+
+
+def spread_out(steps: RecentSteps) -> tuple[RecentSteps, float]:
+    """Return steps with the time of each run spread over its steps, and the share of gaps that is.
+
+    A run ends with a step that was waited for, or before one on another thread. A step takes its
+    call, and an equal part of the rest of the run's time: so a call that compiles stays what it is,
+    and the sum is that of the run.
+
+    The gaps in a run overlap with its steps, and cost the program only the time in which the device
+    was idle. A device that keeps up with the program has one step left to run when the program
+    waits: the call of the last step and the wait are about what it takes for each. One that does
+    not keep up has many left, and was never idle. After a run, all of the gap remains. The share is
+    1 if there is no gap.
+    """
+    if not len(steps.waited):
+        return steps, 1.0
+    ends = steps.waited.copy()
+    ends[-1] = True
+    ends[:-1] |= steps.new_thread[1:]
+    last = np.flatnonzero(ends)
+    first = np.concatenate([[0], last[:-1] + 1])
+    count = last - first + 1
+    whole_ns = np.maximum(steps.end_ns[last] - steps.start_ns[first], 0)
+    last_ns = np.maximum(steps.end_ns[last] - steps.start_ns[last], 0)
+    call_ns = np.where(ends, 0, np.maximum(steps.end_ns - steps.start_ns, 0))
+    gap_ns = np.zeros(len(ends), dtype=np.int64)
+    gap_ns[:-1] = np.where(ends[:-1], 0, np.maximum(steps.start_ns[1:] - steps.end_ns[:-1], 0))
+    slow_ns = np.where(ends, 0, np.maximum(call_ns - np.repeat(last_ns, count), 0))
+    gaps_ns = np.add.reduceat(gap_ns, first)
+    idle_ns = np.maximum(whole_ns - count * last_ns - np.add.reduceat(slow_ns, first), 0)
+    ratio = (np.minimum(idle_ns, gaps_ns) << _RATIO_BITS) // np.maximum(gaps_ns, 1)
+    left_ns = gap_ns * np.repeat(ratio, count) >> _RATIO_BITS
+    calls_ns, lefts_ns = np.add.reduceat(call_ns, first), np.add.reduceat(left_ns, first)
+    rest_ns = np.maximum(whole_ns - calls_ns - lefts_ns, 0)
+    step_ns: Int64s = call_ns + np.repeat(rest_ns // count, count)
+    # What the division leaves belongs to the last step.
+    step_ns[last] += rest_ns - rest_ns // count * count
+    cycle_ns = step_ns + left_ns
+    before_ns = np.cumsum(cycle_ns) - cycle_ns
+    start_ns: Int64s = np.repeat(steps.start_ns[first] - before_ns[first], count) + before_ns
+    # Gaps after a wait are exposed whole; the waits around a traced step are not the program's.
+    free = ends[:-1] & ~steps.sampled[:-1] & ~steps.new_thread[1:] & ~steps.sampled[1:]
+    free_ns = int(np.maximum(steps.start_ns[1:] - steps.end_ns[:-1], 0)[free].sum())
+    whole_gaps_ns = int(gap_ns.sum()) + free_ns
+    exposed = (int(left_ns.sum()) + free_ns) / whole_gaps_ns if whole_gaps_ns else 1.0
+    return replace(steps, start_ns=start_ns, end_ns=start_ns + step_ns), exposed
