@@ -52,7 +52,7 @@ class Loop:
     def latest_ns(self) -> int:
         return self.step_ns if self.n else 0
 
-    def usual_ns(self) -> int | None:
+    def pace_ns(self) -> int | None:
         return self.step_ns if self.n else None
 
 

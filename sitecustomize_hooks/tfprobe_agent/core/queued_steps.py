@@ -44,11 +44,13 @@ def waited(began_ns, was_ready, owner=None):
     if was_ready:
         owner.ring[slot] = word | WAITED_FLAG
         return
-    if owner.n > 1 and not word & WAITED_FLAG:  # the first call compiles
+    owner.ring[slot] = word & ~TIME_MASK | WAITED_FLAG | now_ns
+    if owner.n == 1:
+        return  # the first call compiles
+    owner.words[owner.base + WAIT_NS] += now_ns - began_ns
+    if not word & WAITED_FLAG:
         owner.words[owner.base + WAITS] += 1
         owner.words[owner.base + CALL_NS] += (word & TIME_MASK) - owner.ring[slot - 1]
-    owner.ring[slot] = word & ~TIME_MASK | WAITED_FLAG | now_ns
-    owner.words[owner.base + WAIT_NS] += now_ns - began_ns
 
 
 def _weight(loops):

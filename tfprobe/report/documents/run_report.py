@@ -278,8 +278,8 @@ def queue_note(loop: Loop) -> str | None:
         return None
     unknown = unknown_times(loop)
     if unknown is not None:
-        return f"{loop.name}: {unknown.reason}. How long its steps take is not known."
-    sentence = f"Calls of {loop.name} only queue its steps"
+        return f"{loop.kind} {loop.name}: {unknown.reason}. How long its steps take is not known."
+    sentence = f"Calls of {loop.kind} {loop.name} only queue its steps"
     if queue.waits:
         sentence += f" (a call takes {numbers.duration(queue.call_ns / queue.waits)})"
     sentence += "; a step ends when the program has waited for it"
