@@ -32,8 +32,8 @@ def finished(
 ) -> tuple[StepQueue | None, RecentSteps, Words]:
     """Return the queue of a loop, its finished steps with their times, and its aggregate.
 
-    Some loops of JAX had no room to say that they queue. A loop that does not queue its steps is returned unchanged. If nothing is known of the times, no
-    step and an empty aggregate remain.
+    A loop that does not queue its steps is returned unchanged; some loops of JAX had no room to say
+    that they do. If nothing is known of the times, no step and an empty aggregate remain.
     """
     if not head[QUEUES_WORD] and KINDS[head[0]] not in JAX_KINDS:
         return None, replace(steps, waited=np.zeros(0, dtype=np.bool_)), slot
