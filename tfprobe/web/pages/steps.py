@@ -109,9 +109,10 @@ def step(run: OpenRun, question: Params) -> Document:
 
 def _steps(profile: Profile, found: LoopStepReport) -> Document:
     loop, remembered = found.item.loop, found.remembered
+    note = queue_note(loop)
     return {
         "facts": _facts(found),
-        "queue_note": queue_note(loop),
+        **({} if note is None else {"queue_note": note}),
         "first_step": remembered.first_step,
         "remembered": len(remembered),
         "is_whole": remembered.is_whole,
