@@ -6,7 +6,6 @@ import random
 from collections.abc import Iterator
 
 import pytest
-from tfprobe.formats.hlo_module import read_module
 
 from tests.support.captures import TraceEvent
 from tests.support.golden import golden

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from tfprobe.analysis.memory.program_memory import NO_BUFFERS
 from tfprobe.analysis.ops.flops.count import count
 from tfprobe.errors import Missing
 from tfprobe.formats.schema import message_class
-from tfprobe.formats.xspace import ran_programs
+from tfprobe.formats.xspace import ran_programs, read
 from tfprobe.profile.hlo import HloInstruction, HloShape
 from tfprobe.profile.reader.file import whole_file
 
@@ -113,3 +114,43 @@ def test_what_something_that_begins_will_make() -> None:
 
     assert begun.results() == (HloShape("f32", (8,)),)
     assert summed.results() == (HloShape("f32", (4,)),)
+
+
+def test_devices_of_one_process(tmp_path: Path) -> None:
+    """Work of one device hides no collective of another."""
+
+    def on(device: int, instruction: str, at_us: int) -> TraceEvent:
+        event = ran(instruction, at_us)
+        return replace(event, stats={**event.stats, "device_ordinal": device})
+
+    first = [on(0, "sum", 0), on(0, "all-reduce.1", 20)]
+    second = [on(1, "sum", 20), on(1, "all-reduce.1", 40)]
+    content = capture({HOST: {"pool/1": first, "pool/2": second}}, program())
+    profile, found = whole_file(written(tmp_path, content))
+
+    assert set(found.devices) == {"/device:CPU:0|/device:CPU:1"}
+    moves = report_transfers(profile, (found,), Origins((found,)), "op")
+    assert not isinstance(moves.collectives, Missing)
+    assert moves.collectives.busy.busy_ns == 20_000
+    assert moves.collectives.busy.hidden_ns == 0
+
+    # On one device, it does hide it.
+    content = capture({HOST: {"pool/1": [ran("sum", 20)], "pool/2": [ran("all-reduce.1", 20)]}})
+    profile, found = whole_file(written(tmp_path, content))
+    assert set(found.devices) == {HOST}
+    moves = report_transfers(profile, (found,), Origins((found,)), "op")
+    assert not isinstance(moves.collectives, Missing)
+    assert moves.collectives.busy.hidden_ns == 10_000
+
+
+def test_the_end_of_what_ran_on_other_threads() -> None:
+    """The thread that ends it runs what waited for it, before it writes the end."""
+    begun = replace(ran("all-reduce.1", 0), stats={**ran("all-reduce.1", 0).stats, "_p": 7})
+    ended = TraceEvent("end: all-reduce.1", 90, 1, {"_c": 7})
+    alone = {"pool/1": [begun], "pool/2": [ended]}
+    (row,) = read(capture({HOST: alone}, program())).rows
+    assert row.duration_ns == 90_000
+
+    waited = {"pool/1": [begun], "pool/2": [ran("sum", 40), ended]}
+    rows = {row.name: row for row in read(capture({HOST: waited}, program())).rows}
+    assert rows["layer/psum"].duration_ns == 40_000

@@ -5,6 +5,7 @@ It looks at one rank; `distributed.synchronization_events` matches those of seve
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -158,10 +159,15 @@ _NO_LOOP = (
 )
 
 
+# One of several devices into which a job divides the CPUs of its process.
+_CPU_DEVICE = re.compile(r"/device:CPU:\d+\Z")
+
+
 def overlap(rows: Executions, runs: CollectiveRuns) -> BusyTime:
     """Return how long collectives were running, and how much of that computation hid.
 
-    Computation is other kernels of the accelerator, or for ops on a host, other ops of the process.
+    Computation is other kernels of the accelerator, or for ops on a host, other ops of the process;
+    if it has several devices of CPUs, of the same device.
     """
     accelerator = accelerators(rows)
     no_loop = np.array([text.startswith(_NO_LOOP) for text in rows.strings.values], dtype=np.bool_)
@@ -169,7 +175,9 @@ def overlap(rows: Executions, runs: CollectiveRuns) -> BusyTime:
     is_work = ~runs.found & ~rows.background & ~no_loop[rows.op_type]
     is_work &= is_kernel | (rows.place == Place.HOST)
     width = len(rows.strings.values) + 2
-    place = np.where(is_kernel, accelerator.astype(np.int64) + 2, 0)
+    is_divided = having(rows.strings, rows.device, _CPU_DEVICE.match)
+    of_host = np.where(is_divided, rows.device.astype(np.int64) + 2, 0)
+    place = np.where(is_kernel, accelerator.astype(np.int64) + 2, of_host)
     key = rows.capture.astype(np.int64) * width + place
     loop = np.flatnonzero(is_work)
     loop = loop[np.argsort(key[loop], kind="stable")]

@@ -8,7 +8,7 @@ instruction; what an instruction computes is in `hlo_module`.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -175,63 +175,123 @@ def add_hlo_ops(
 ) -> bool:
     """Add the XLA instructions that ran on a plane's threads; return whether any did.
 
-    One that ends on another thread, where an event "end: NAME" tells it, lasts until then.
+    One that ends on another thread, where an event "end: NAME" tells it, lasts until then, or until
+    that thread began the next instruction, which it may do before it writes that event. If programs
+    ran on several devices of the process, rows name theirs.
     """
     if not plane.stat_ids(_INSTRUCTION):
         return False
-    ends_ns = _ends_ns(plane)
-    position = interner.position
-    reader = StatReader(plane.message, _OF_INSTRUCTION, _BEGUN if ends_ns else ())
-    # Name and type of the op of each kind of event, as positions; None for those of no row.
-    known: dict[Key, tuple[int, int] | None] = {}
-    found = False
-    for line in range(len(plane.lines)):
-        places = _places(plane, line)
-        rows, names, types, until_ns = [], [], [], []
-        for at, event in enumerate(plane.events_at(line, places)):
+    every = [line for line in _lines(interner, plane, programs) if line.ordinals]
+    starts_ns = {line.number: np.sort(line.start_ns) for line in every}
+    ordinals = {ordinal for line in every for ordinal in line.ordinals}
+    several = len(ordinals) > 1
+    devices = {at: interner.position(f"{_DEVICE}{at}" if several else HOST) for at in ordinals}
+    for line in every:
+        called_ns = line.start_ns + line.duration_ns
+        until_ns = _until_ns(called_ns, line.ends, starts_ns)
+        columns.add(
+            len(line.ordinals),
+            device=[devices[ordinal] for ordinal in line.ordinals],
+            lane=interner.position(plane.lines[line.number].name),
+            name=line.names,
+            op_type=line.types,
+            place=Place.HOST,
+            start_ns=line.start_ns,
+            duration_ns=np.maximum(until_ns, called_ns) - line.start_ns,
+        )
+    return bool(every)
+
+
+class _End(NamedTuple):
+    """The end of an asynchronous instruction: when, and the line of the thread that tells it."""
+
+    line: int
+    at_ns: int
+
+
+_NO_END = _End(-1, 0)
+
+
+class _Line(NamedTuple):
+    """The instructions of a thread: names and types as positions, and where each was told to end.
+
+    `ordinals` number the devices of the process; `duration_ns` is that of the calls.
+    """
+
+    number: int
+    names: list[int]
+    types: list[int]
+    ordinals: list[int]
+    ends: list[_End]
+    start_ns: Int64s
+    duration_ns: Int64s
+
+
+def _lines(interner: Interner, plane: Plane, programs: Programs) -> Iterator[_Line]:
+    told = _ends(plane)
+    reader = StatReader(plane.message, _OF_INSTRUCTION, _BEGUN if told else ())
+    # Name, type and device of each kind of event; None for those of no row.
+    known: dict[Key, tuple[int, int, int] | None] = {}
+    for number_of_line in range(len(plane.lines)):
+        places = _places(plane, number_of_line)
+        rows, names, types, ordinals, ends = [], [], [], [], []
+        for at, event in enumerate(plane.events_at(number_of_line, places)):
             key, connection = reader.read(event)
             if key not in known:
                 op = _op(plane, event, programs)
-                is_row = op is not None and not op.is_container
-                known[key] = (position(op.name), position(op.op_type)) if op and is_row else None
-            op_positions = known[key]
-            if op_positions is not None:
+                known[key] = None
+                if op is not None and not op.is_container:
+                    name, op_type = interner.position(op.name), interner.position(op.op_type)
+                    known[key] = name, op_type, plane.integer(event, _ORDINAL)
+            row = known[key]
+            if row is not None:
                 rows.append(at)
-                names.append(op_positions[0])
-                types.append(op_positions[1])
-                until_ns.append(ends_ns.get(connection, 0))
-        start_ns, duration_ns = plane.times_ns(line, places[rows])
-        found = found or bool(rows)
-        columns.add(
-            len(rows),
-            device=position(HOST),
-            lane=position(plane.lines[line].name),
-            name=names,
-            op_type=types,
-            place=Place.HOST,
-            start_ns=start_ns,
-            duration_ns=np.maximum(duration_ns, int64s(until_ns) - start_ns),
-        )
-    return found
+                names.append(row[0])
+                types.append(row[1])
+                ordinals.append(row[2])
+                ends.append(told.get(connection, _NO_END))
+        times = plane.times_ns(number_of_line, places[rows])
+        yield _Line(number_of_line, names, types, ordinals, ends, *times)
+
+
+def _until_ns(called_ns: Int64s, ends: Sequence[_End], starts_ns: Mapping[int, Int64s]) -> Int64s:
+    """Return until when instructions lasted, 0 if nothing tells; `called_ns` is when they returned.
+
+    What waits for an instruction runs on the thread that ended it, and only then does that thread
+    write that it ended.
+    """
+    lines, until_ns = int64s(end.line for end in ends), int64s(end.at_ns for end in ends)
+    for line in np.unique(lines[until_ns > called_ns]).tolist():
+        begun_ns = starts_ns.get(line)
+        if begun_ns is None:
+            continue
+        mine = np.flatnonzero((lines == line) & (until_ns > called_ns))
+        following = np.searchsorted(begun_ns, called_ns[mine], side="right")
+        has_next = following < len(begun_ns)
+        next_ns = begun_ns[np.minimum(following, len(begun_ns) - 1)]
+        until_ns[mine] = np.where(has_next, np.minimum(until_ns[mine], next_ns), until_ns[mine])
+    return until_ns
 
 
 _INSTRUCTION = "hlo_op"
-_OF_INSTRUCTION = (_INSTRUCTION, "hlo_module", "program_id")
+# Which device of the process: one can divide its CPUs into several.
+_ORDINAL, _DEVICE = "device_ordinal", "/device:CPU:"
+_OF_INSTRUCTION = (_INSTRUCTION, "hlo_module", "program_id", _ORDINAL)
 _END = "end: "
 # The numbers that join the events of something asynchronous, and their types.
 _BEGUN, _ENDED = ("_p", "_pt"), ("_c", "_ct")
 
 
-def _ends_ns(plane: Plane) -> dict[tuple[int, ...], int]:
+def _ends(plane: Plane) -> dict[tuple[int, ...], _End]:
     """Return when asynchronous instructions ended, by what joins them with their begin."""
     named = zip(plane.names.values(), plane.numbers.tolist(), strict=True)
     wanted = {at for name, at in named if name.startswith(_END)}
-    found: dict[tuple[int, ...], int] = {}
+    found: dict[tuple[int, ...], _End] = {}
     for number_of_line, line in enumerate(plane.lines if wanted else ()):
         events = plane.events(number_of_line, wanted)
         starts_ns, _ = times_ns(line, events)
         for event, start_ns in zip(events, starts_ns.tolist(), strict=True):
-            found[_connection(plane, event, _ENDED)] = start_ns
+            found[_connection(plane, event, _ENDED)] = _End(number_of_line, start_ns)
     found.pop(_UNCONNECTED, None)
     return found
 
