@@ -228,8 +228,8 @@ class _Line(NamedTuple):
 
 
 def _lines(interner: Interner, plane: Plane, programs: Programs) -> Iterator[_Line]:
-    told = _ends(plane)
-    reader = StatReader(plane.message, _OF_INSTRUCTION, _BEGUN if told else ())
+    ended = _ends(plane)
+    reader = StatReader(plane.message, _OF_INSTRUCTION, _BEGUN if ended else ())
     # Name, type and device of each kind of event; None for those of no row.
     known: dict[Key, tuple[int, int, int] | None] = {}
     for number_of_line in range(len(plane.lines)):
@@ -249,7 +249,7 @@ def _lines(interner: Interner, plane: Plane, programs: Programs) -> Iterator[_Li
                 names.append(row[0])
                 types.append(row[1])
                 ordinals.append(row[2])
-                ends.append(told.get(connection, _NO_END))
+                ends.append(ended.get(connection, _NO_END))
         times = plane.times_ns(number_of_line, places[rows])
         yield _Line(number_of_line, names, types, ordinals, ends, *times)
 
