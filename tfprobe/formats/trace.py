@@ -23,7 +23,8 @@ class Trace:
 
     `markers` are the steps that the program or its framework marked in it, by start. `has_calls`
     says whether functions were called, even if there are no rows. `programs` are those of XLA that
-    ran, by the name of the module and the number of the program.
+    ran, by the name of the module and the number of the program; with `has_untraced_programs` there
+    are some, and no execution of any instruction.
     """
 
     rows: Executions
@@ -33,6 +34,17 @@ class Trace:
     markers: tuple[Marker, ...] = ()
     has_calls: bool = False
     programs: tuple[tuple[str, int], ...] = ()
+    has_untraced_programs: bool = False
+
+    @property
+    def why_empty(self) -> str:
+        """Return why nothing of it can be shown, if it has no rows."""
+        if self.has_untraced_programs:
+            return (
+                "it contains programs of XLA and no execution of their instructions, which JAX "
+                "before 0.5 does not record on a CPU"
+            )
+        return "it holds no execution of an op"
 
     @property
     def tells_of_steps(self) -> bool:

@@ -12,7 +12,7 @@ from tfprobe.analysis.ops.cost_tree import (
     type_matcher,
 )
 from tfprobe.analysis.ops.op_stats import AT, Costs, nothing
-from tfprobe.profile.graph import Placed
+from tfprobe.profile.graph import Node, Placed
 
 ROOT = "_TFProfRoot"
 # The type of a scope that is not a node.
@@ -61,6 +61,13 @@ def types_of(profile: Placed, at: int) -> frozenset[str]:
     """Return the types of a node: its op, those in the op log, and the devices it ran on."""
     device = profile.devices[at]
     return profile.graph.nodes[at].types | frozenset(device.split("|") if device else ())
+
+
+def of_other_scopes(node: Node) -> tuple[str, ...]:
+    """Return the ops in a fusion that are in other scopes than its root, whose scope it has."""
+    own = [op for op in node.fused if node.name == op or node.name.startswith(f"{op}/")]
+    scope = (own or [node.name])[0].rpartition("/")[0]
+    return tuple(op for op in node.fused if op.rpartition("/")[0] != scope)
 
 
 def _add_scopes(branches: dict[str, Branch], name: str, *, counted: bool) -> None:

@@ -18,6 +18,7 @@ from tfprobe.runs.layout import LATEST
 if TYPE_CHECKING:
     from tfprobe.analysis.ops.cost_tree import TreeNode, ViewOptions
     from tfprobe.analysis.ops.flops.count import Coverage
+    from tfprobe.analysis.ops.op_stats import Costs
     from tfprobe.analysis.ops.op_view import OpView
     from tfprobe.profile.graph import TracedLoop
     from tfprobe.profile.profile import Loop, Profile
@@ -34,7 +35,7 @@ BY_LAYER_HELP = "Put gradients below the layer that they belong to, as (backward
 _DEFAULTS = ("-order_by", "micros", "-select", "micros,occurrence")
 # What to do where no code is known, by the kind of the loop; of others the code map is missing.
 _NO_CODE = {
-    "file": "Of files, only a ProfileProto may say so.",
+    "file": "Of files, only a ProfileProto and an XSpace of JAX may say so.",
     "service": "A profiler service never does: start the job with `tfprobe run`.",
 }
 
@@ -138,13 +139,14 @@ def _answer(view: str, request: _Request) -> int:
     float_ops = count(found) if with_float_ops else None
     known = coverage(found, float_ops, choice.step) if float_ops is not None else None
     accessed = accessed_ratio(found, float_ops, choice.step) if float_ops is not None else 0.0
+    costs = step_costs(found, choice.step, float_ops)
+    fusions = list(_fusions(view, found, costs))
     if request.by_layer:
         found = replace(found, graph=by_layer(found.graph))
-    costs = step_costs(found, choice.step, float_ops)
     found = as_executed(found)
     shown, unplaced = _shown(view, found, costs, choice)
     remarks = list(_remarks(shown, choice, known, accessed, costs.rows[list(unplaced)].sum(axis=0)))
-    remarks += _unknown_parameters(found, choice)
+    remarks += [*fusions, *_unknown_parameters(found, choice)]
     if request.as_json:
         common.show_json(_document(view, source, found, shown, known))
     elif options.output.kind == "stdout":
@@ -289,7 +291,25 @@ def _remarks(
         yield describe_accessed(accessed)
     if unplaced[AT["time_ns"]]:
         time = numbers.duration(int(unplaced[AT["time_ns"]]))
-        yield f"Not in this view: {time} of ops that TensorFlow made at no known line."
+        yield f"Not in this view: {time} of ops that were made at no known line."
+
+
+def _fusions(view: str, found: TracedLoop, costs: Costs) -> Iterator[str]:
+    """Say how much of the time is of fusions that belong to several scopes."""
+    from tfprobe.analysis.ops.op_stats import AT
+    from tfprobe.analysis.ops.scope_view import of_other_scopes
+    from tfprobe.report.format import numbers
+
+    if view != "scope":
+        return
+    mixed = [at for at, node in enumerate(found.graph.nodes) if of_other_scopes(node)]
+    time_ns = int(costs.rows[mixed, AT["time_ns"]].sum())
+    if time_ns:
+        yield (
+            "A fusion is in the scope of its root. "
+            f"{numbers.duration(time_ns)} are of fusions with ops of other scopes in them; --json "
+            "lists these."
+        )
 
 
 def _unknown_parameters(found: TracedLoop, choice: ViewOptions) -> Iterator[str]:
@@ -372,12 +392,15 @@ def _places(found: TracedLoop, shown: TreeNode) -> Iterator[dict[str, Any]]:
     number = 0
     while waiting:
         each, parent = waiting.pop()
-        yield {
+        place = {
             "name": each.branch.name,
             "parent": parent,
             "own": _row(found, each.branch.own),
             "total": _row(found, each.total),
         }
+        nodes = (found.graph.nodes[at] for at in each.branch.members)
+        fused = dict.fromkeys(op for node in nodes for op in node.fused)
+        yield {**place, "fused": list(fused)} if fused else place
         waiting.extend((child, number) for child in reversed(each.children))
         number += 1
 

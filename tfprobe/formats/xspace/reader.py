@@ -85,6 +85,7 @@ class XSpaceReader:
             markers=tuple(marker for plane in hosts for marker in markers(plane)),
             has_calls=not len(table) and has_calls(space.planes),
             programs=programs.ran(),
+            has_untraced_programs=not len(table) and bool(programs.modules()),
         )
 
     def _allocations(self, hosts: Sequence[Plane], rows: Executions) -> Allocations:

@@ -162,7 +162,7 @@ class Decoder:
             raise UnreadableInput("the clock was set during its step, so its times do not agree")
         trace = _on_the_clock(trace, wanted)
         if not trace.tells_of_steps or (window_ns is None and not len(trace.rows)):
-            raise UnreadableInput("it holds no execution of an op")
+            raise UnreadableInput(trace.why_empty)
         start_ns, duration_ns = window_ns or _extent_ns(trace.rows)
         path = self._folder.capture(wanted.name)
         capture = _capture(path, wanted.sample, start_ns, duration_ns)

@@ -99,6 +99,8 @@ def _sampled(name: str, kind: FileKind, content: bytes, *, with_shapes: bool) ->
         return _one_step(name, chrome_trace.rows(content), [])
     if kind is FileKind.XSPACE:
         trace = xspace.read(content, with_spans=False)
+        if not len(trace.rows):
+            raise UnreadableInput(trace.why_empty)
         found = _one_step(name, trace.rows, [], programs=trace.programs, content=content)
         if with_shapes:
             found = with_programs(with_what_ran(found, traces=[content]), lambda _: content)
@@ -112,7 +114,7 @@ def _sampled(name: str, kind: FileKind, content: bytes, *, with_shapes: bool) ->
 def _profile(path: Path, kind: FileKind, content: bytes) -> Profile:
     steps, trace = in_steps(_trace(kind, content))
     if not trace.tells_of_steps:
-        raise UnreadableInput("it holds no execution of an op")
+        raise UnreadableInput(trace.why_empty)
     captures = [
         replace(
             _capture(path.name, index, step.number, trace.rows),

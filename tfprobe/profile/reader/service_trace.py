@@ -62,7 +62,7 @@ def read(
         trace = trace.moved(manifest.started_unix_ns)
     steps, trace = in_steps(trace)
     if not trace.tells_of_steps:
-        raise UnreadableInput(f"{path.name} holds no execution of an op")
+        raise UnreadableInput(f"{path.name}: {trace.why_empty}")
     captures = _captures(steps, path.name, process, trace.programs)
     return Recorded(_loop(steps, captures, process), captures, trace, tuple(_gaps(captures)))
 

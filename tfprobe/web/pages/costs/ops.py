@@ -136,7 +136,7 @@ def _by_name(found: LoopCosts, of_type: str, total: Int64s, files: Mapping[str, 
                 "name": shown_name(node.name),
                 "scope": address(node.name.rpartition("/")[0]),
                 "type": shown_name(node.op),
-                "in_graph": _in_graph([node]),
+                "in_graph": [*_in_graph([node]), *_fused(node)],
                 "device": shown_name(found.sampled.devices[at] or ""),
                 "code": None if line is None else shown_name(f"{line.file}:{line.line}"),
                 "file": None if line is None else files.get(line.file),
@@ -214,6 +214,12 @@ def _treemap(found: LoopCosts, entries: Sequence[OpEntry]) -> list[Document]:
             }
         )
     return types
+
+
+def _fused(node: Node) -> list[str]:
+    """Return the other ops that a fusion was made of."""
+    others = [op for op in node.fused if op != node.name]
+    return [shown_name(op) for op in others[:_MOST_IN_GRAPH]]
 
 
 def _in_graph(nodes: Iterable[Node]) -> list[str]:
