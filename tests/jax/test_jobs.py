@@ -101,6 +101,20 @@ def test_each_compilation_says_what_has_changed(laboratory) -> None:
     ]
 
 
+def test_advice_names_what_is_compiled_again(laboratory) -> None:
+    """The function that takes longest first, with what differs in its arguments."""
+    outcome = outcomes(laboratory, "compiling.py")["budget"]
+
+    document = tfprobe_json("advise", str(outcome.run))
+
+    (finding,) = [each for each in document["findings"] if each["rule"] == "recompiling"]
+    texts = [evidence["text"] for evidence in finding["evidence"]]
+    assert "shapes, compiled 5 times" in texts
+    assert "<lambda>, compiled 4 times" in texts
+    assert "of a new function: 3 times" in texts
+    assert any(text.startswith("x has another shape, such as float32[8,3]") for text in texts)
+
+
 def test_compilations_are_retraces_and_activities(laboratory) -> None:
     """Each stage is an activity of the function, with the line that caused it."""
     outcome = outcomes(laboratory, "compiling.py")["budget"]

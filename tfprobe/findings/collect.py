@@ -25,6 +25,7 @@ from tfprobe.analysis.ops.step_ops import is_pytorch, step_ops
 from tfprobe.analysis.steps.cycle_shares import cycle_shares, save_source
 from tfprobe.analysis.steps.loop_timing import LoopTiming, loop_timings
 from tfprobe.analysis.steps.recent_steps import recording_overhead
+from tfprobe.analysis.steps.recompilations import recompilations
 from tfprobe.analysis.steps.unexpected_steps import unexpected_steps
 from tfprobe.analysis.system.application import (
     ActivityInSteps,
@@ -215,6 +216,7 @@ def _process(
         account=account if isinstance(account, Missing) else replace(account, strip=None),
         own_profiler=process.own_profiler,
         threads=step_threads(profile, process.index),
+        recompiled=recompilations(profile, process.index) if profile.compilations else (),
         functions=frozenset(
             loop.name
             for loop in profile.loops

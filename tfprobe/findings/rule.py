@@ -22,6 +22,7 @@ from tfprobe.analysis.ops.graph_costs import CodeCost, GraphLoop
 from tfprobe.analysis.ops.step_ops import StepOps
 from tfprobe.analysis.steps.cycle_shares import CycleShares
 from tfprobe.analysis.steps.loop_timing import LoopTiming
+from tfprobe.analysis.steps.recompilations import Recompiled
 from tfprobe.analysis.steps.unexpected_steps import UnexpectedSteps
 from tfprobe.analysis.system.application import ActivityInSteps
 from tfprobe.analysis.system.machine_use import MachineUse
@@ -66,7 +67,8 @@ class ProcessAnalysis:
     `group` is that of the Process: processes with the same one work on the same job. `release` has
     the first two numbers of TensorFlow's version, `account` what the wall time went to. `functions`
     are those whose calls are steps. `own_profiler` is one that the job itself left open. `loop_ns`
-    is the time of the thread whose steps and gaps take longest.
+    is the time of the thread whose steps and gaps take longest. `recompiled` are the functions that
+    JAX compiled more than once.
     """
 
     subject: Subject
@@ -84,6 +86,7 @@ class ProcessAnalysis:
     functions: frozenset[str] = frozenset()
     own_profiler: OwnProfiler | None = None
     threads: StepThreads | Missing = NOT_CHECKED
+    recompiled: tuple[Recompiled, ...] = ()
 
     def of_wall(self, high_ns: int, low_ns: int) -> Gain:
         """Return a gain of the whole process, of its wall time from exec to exit."""

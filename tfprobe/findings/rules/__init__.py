@@ -28,6 +28,7 @@ from tfprobe.findings.rules.dispatch import (
 from tfprobe.findings.rules.graphs import (
     compile_time,
     growing_graph,
+    recompiling,
     retracing,
     while_loop,
     xla_off,
@@ -83,6 +84,7 @@ RULES: tuple[Rule, ...] = (
     of_loops("precision_wide", precision_wide),
     of_processes("profiler_overhead", profiler_overhead),
     of_loops("python_between_steps", python_between_steps, is_of_traces=False),
+    of_processes("recompiling", recompiling),
     of_loops("retracing", retracing, is_of_traces=False),
     of_loops("session_run_cost", session_run_cost),
     of_processes("slow_start", slow_start),

@@ -13,6 +13,7 @@ from tfprobe.analysis.system.application import ActivityInSteps
 from tfprobe.errors import Missing
 from tfprobe.findings.finding import Evidence, Finding, Gain
 from tfprobe.findings.rule import LoopAnalysis, ProcessAnalysis, RunAnalysis, Verdict, lacking
+from tfprobe.findings.rules.compilations import evidence_of, remedy_of
 from tfprobe.findings.thresholds import Thresholds
 
 # One trace for all shapes is usually possible; slow steps may have other reasons as well.
@@ -76,6 +77,30 @@ def _called_at(loop: LoopAnalysis) -> tuple[Evidence, ...]:
     if isinstance(python, Missing) or loop.timing.kind != "function" or not python.step_source:
         return ()
     return (Evidence("called at", source=python.step_source),)
+
+
+# Some shapes have to be compiled for, whatever is done.
+RECOMPILING_LIKELY = 0.8
+
+
+def recompiling(process: ProcessAnalysis, limits: Thresholds) -> Verdict:
+    """Return a finding if functions of JAX are compiled again and again.
+
+    The bound is the time of all compilations but the first of each: tracing, lowering and XLA.
+    """
+    found = [each for each in process.recompiled if each.count - 1 >= limits.retraces_least]
+    high_ns = sum(each.further_ns for each in found)
+    gain = process.of_wall(high_ns, round(RECOMPILING_LIKELY * high_ns))
+    if not found or gain.high_ratio < limits.retrace_ratio:
+        return None
+    return Finding(
+        title="Functions of JAX are compiled again and again",
+        severity=limits.severity(gain),
+        evidence=(*evidence_of(found), Evidence("shown by", command="tfprobe report")),
+        action=remedy_of(found[0]),
+        gain=gain,
+        part="tracing",
+    )
 
 
 # Models with other shapes need traces of their own.

@@ -8,6 +8,7 @@ from typing import Any
 
 from tfprobe.errors import Missing, UnreadableInput
 from tfprobe.formats.trace import Trace
+from tfprobe.profile.compilations import Compilation
 from tfprobe.profile.profile import Capture, Loop, OwnProfiler, Problem, Process, Raised
 from tfprobe.profile.reader import service_trace
 from tfprobe.profile.reader.captures import CaptureKey, Decoded, Gathered, ProcessKey
@@ -19,6 +20,7 @@ from tfprobe.profile.tables import T
 from tfprobe.runs.layout import ProcessFolder
 from tfprobe.runs.liveness import FAILED, Machine
 from tfprobe.runs.manifests import ProcessManifest
+from tfprobe.runs.process_folder.compilations import compilation_of
 from tfprobe.runs.process_folder.events import Event, event_log
 from tfprobe.runs.process_folder.file_cache import ProcessReader
 from tfprobe.runs.process_folder.steps import LoopsOfProcess
@@ -115,6 +117,16 @@ class FollowedProcess:
         steps = self._steps
         return () if isinstance(steps, Missing) else self._loops.numbered(steps.loops, index)
 
+    def compilations(self, index: int) -> tuple[Compilation, ...]:
+        """Return what JAX compiled in it."""
+        shift_ns = self._events.unix_minus_monotonic_ns
+        if not isinstance(self._steps, Missing):
+            shift_ns = self._steps.header.unix_ns(0)
+        return tuple(
+            replace(each, process=index, start_ns=each.start_ns + shift_ns)
+            for each in self._events.compilations
+        )
+
     def problems(self) -> Iterator[Problem]:
         """Yield what could not be used, except for the notes."""
         where = "/".join(self.key)
@@ -149,6 +161,7 @@ class FollowedEvents:
         # Unix time minus monotonic time, from any event; 0 if there is none.
         self.unix_minus_monotonic_ns = 0
         self._problems: list[Problem] = []
+        self.compilations: list[Compilation] = []
         self.exception: Raised | None = None
         # Updated whenever it has been open for longer than before.
         self.own_profiler: OwnProfiler | None = None
@@ -184,6 +197,8 @@ class FollowedEvents:
                 _chosen(settings) if isinstance(self.settings, Missing) else self.settings
             )
         self._note_own_profiler(event)
+        if event.kind == "compile":
+            self._note_compilation(event)
         if event.kind == "exception":
             self.exception = _raised(event)
         if event.kind == "aside":
@@ -192,6 +207,13 @@ class FollowedEvents:
         if event.kind == "error":
             text = f"{event.text('where') or '?'}: {event.text('what') or '?'}"
             self._tell(f"The agent noted an error of its own at {text}.")
+
+    def _note_compilation(self, event: Event) -> None:
+        compilation = compilation_of(event)
+        if compilation is None:
+            self._tell("A compilation in events.jsonl is damaged.")
+        else:
+            self.compilations.append(compilation)
 
     def _note_own_profiler(self, event: Event) -> None:
         if event.kind == "profiling":

@@ -47,6 +47,7 @@ _TUPLES = (
     "captures",
     "problems",
     "activities",
+    "compilations",
     "gaps",
     "resource_samples",
 )
@@ -230,6 +231,9 @@ class RunReader:
                 *_joined(machine.problems for machine in machines),
             ),
             activities=activities,
+            compilations=_joined(
+                process.compilations(index) for index, process in enumerate(chosen)
+            ),
             gaps=exposed_gaps(_joined(note.gaps for note in notes), loops),
             resource_samples=_joined(resource_samples),
             stacks=tuple(note.stacks for note in notes if note.stacks is not None),

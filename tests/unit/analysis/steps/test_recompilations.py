@@ -1,0 +1,57 @@
+"""Compilations of one function in one loop belong together; all but the first could be avoided."""
+
+from __future__ import annotations
+
+from tests.support.profiles import profile
+from tfprobe.analysis.steps.recompilations import recompilations
+from tfprobe.profile.compilations import ArgumentChange, Compilation
+
+MS = 1_000_000
+ROWS = ArgumentChange("x", "shape", "float32[8,3]", "float32[5,3]")
+
+
+def compiled(name: str = "step", *changes: ArgumentChange, **facts) -> Compilation:
+    """Return a compilation of 10 ms, for arguments that differ by these changes."""
+    known = {
+        "process": 0,
+        "loop": 2,
+        "step": 0,
+        "start_ns": 0,
+        "duration_ns": 10 * MS,
+        "is_first": False,
+        "is_cached": False,
+        "file": "/home/ada/train.py",
+        "line": 31,
+    }
+    return Compilation(**{**known, "name": name, "changes": changes, **facts})
+
+
+FIRST = compiled(is_first=True, changes=None, duration_ns=90 * MS)
+
+
+def test_the_first_compilation_is_needed() -> None:
+    """The others are summed, with what differs and where."""
+    made = profile(compilations=(FIRST, compiled("step", ROWS), compiled("step", ROWS)))
+
+    (found,) = recompilations(made, 0)
+
+    assert (found.name, found.count, found.further_ns) == ("step", 3, 20 * MS)
+    assert [(change.count, change.example) for change in found.changes] == [(2, ROWS)]
+    assert (found.new_functions, found.unchanged) == (0, 0)
+    assert found.source == "/home/ada/train.py:31"
+
+
+def test_new_functions_and_the_same_arguments_are_told_apart() -> None:
+    """A function that is made in each round was never compiled before."""
+    again = compiled(is_first=True, changes=None)
+
+    (found,) = recompilations(profile(compilations=(FIRST, again, again, compiled())), 0)
+
+    assert (found.new_functions, found.unchanged, found.changes) == (2, 1, ())
+
+
+def test_other_loops_processes_and_names_are_others() -> None:
+    """None of these was compiled twice."""
+    others = (compiled(loop=3), compiled(process=1), compiled("init"), compiled(loop=None))
+
+    assert recompilations(profile(compilations=(FIRST, *others)), 0) == ()

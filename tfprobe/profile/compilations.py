@@ -1,0 +1,42 @@
+"""What JAX compiled in a process: how long it took, and why it was needed again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class ArgumentChange:
+    """What differs in one argument: `what` is its shape, dtype or the like.
+
+    `argument` is the parameter and the path in it. `before` and `after` are words, such as
+    `float32[8,3]`, "" if there was nothing.
+    """
+
+    argument: str
+    what: str
+    before: str
+    after: str
+
+
+@dataclass(frozen=True, slots=True)
+class Compilation:
+    """One compilation of a function of the program, in unix ns.
+
+    `loop` and `step` say in which step it was, None if in none. `duration_ns` is that of tracing,
+    lowering and XLA. `is_first` says that this function object had not been compiled before, and
+    `is_cached` that XLA's result came from the persistent cache. `changes` are None for a first
+    compilation, and where they are not known; an empty tuple says that no argument differs.
+    """
+
+    process: int
+    loop: int | None
+    step: int | None
+    name: str
+    start_ns: int
+    duration_ns: int
+    is_first: bool
+    is_cached: bool
+    changes: tuple[ArgumentChange, ...] | None
+    file: str = ""
+    line: int = 0
