@@ -1,6 +1,6 @@
-"""Which process of a distributed job this is, from launchers' variables and from TensorFlow. Refuses to guess.
+"""Which process of a distributed job this is, from frameworks and from launchers' variables. Refuses to guess.
 
-The order of the sources is explained in docs/distributed.md: the more a source knows of TensorFlow, the earlier it
+The order of the sources is explained in docs/distributed.md: the more a source knows of the framework, the earlier it
 comes.
 """
 
@@ -12,6 +12,7 @@ from .config import rank_variables
 from .interruptions import let_through
 
 _CONTEXT = "tensorflow.python.eager.context"
+_JAX = "jax._src.distributed"
 # A number with more digits is no rank, and some Pythons refuse to parse one of thousands.
 _MOST_DIGITS = 9
 _LONGEST_ROLE = 64
@@ -59,7 +60,7 @@ def rank(variables=None, devices=()):
     """
     if variables is None:
         variables = rank_variables()
-    place = _first((_tf_config, _cluster_of_context, _server), variables)
+    place = _first((_tf_config, _cluster_of_context, _server, _jax_distributed), variables)
     if place is None:
         return _first((_launcher,), variables) or _of_devices(devices)
     return place or _first((_launcher,), variables)
@@ -113,6 +114,20 @@ def _server(_):
     for role, index, sizes in (workers or tasks)[:1]:
         return _place("tf.train.Server", role, index, sizes)
     return None
+
+
+def _jax_distributed(_):
+    """Return the place that JAX was initialized with; asking JAX itself would set up its back ends."""
+    state = getattr(sys.modules.get(_JAX), "global_state", None)
+    index, world = getattr(state, "process_id", None), getattr(state, "num_processes", None)
+    if (
+        not isinstance(index, int)
+        or not isinstance(world, int)
+        or not 0 <= index < world < 10**_MOST_DIGITS
+        or world == 1
+    ):
+        return None
+    return _numbered_place("jax.distributed", "worker", index, {"worker": world})
 
 
 def _of_devices(names):

@@ -12,6 +12,7 @@ from tests.support.agent import Laboratory, load
 
 ranks, config = load("ranks"), load("config")
 CONTEXT = "tensorflow.python.eager.context"
+JAX = "jax._src.distributed"
 CLUSTER = {"chief": ["a:1"], "worker": ["b:1", "c:1"], "ps": ["d:1"], "evaluator": ["e:1"]}
 
 
@@ -21,6 +22,7 @@ def no_rank(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in config._RANK_VARIABLES:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.delitem(sys.modules, CONTEXT, raising=False)
+    monkeypatch.delitem(sys.modules, JAX, raising=False)
     ranks.forget_servers()
 
 
@@ -333,3 +335,26 @@ def test_devices_give_a_task_if_all_are_of_one(names, expected) -> None:
 
     assert (place and (place["role"], place["index"])) == expected
     assert place is None or place["source"] == "devices"
+
+
+def _initialized(index: object, world: object) -> SimpleNamespace:
+    return SimpleNamespace(global_state=SimpleNamespace(process_id=index, num_processes=world))
+
+
+def test_jax_says_which_process_this_is(monkeypatch) -> None:
+    """Its own numbering comes before that of the launcher, as it may have been given another."""
+    monkeypatch.setitem(sys.modules, JAX, _initialized(1, 4))
+    monkeypatch.setenv("PMI_RANK", "3")
+    monkeypatch.setenv("PMI_SIZE", "8")
+
+    assert ranks.rank() == {"source": "jax.distributed", "index": 1, "world": 4, "role": "worker"}
+
+
+@pytest.mark.parametrize(
+    ("index", "world"), [(0, 1), (None, None), (4, 4), (-1, 4), ("0", "2"), (0, 10**12)]
+)
+def test_jax_in_one_process_or_with_odd_numbers_is_no_rank(monkeypatch, index, world) -> None:
+    """JAX that was not initialized for several processes says 0 of 1."""
+    monkeypatch.setitem(sys.modules, JAX, _initialized(index, world))
+
+    assert ranks.rank() is None

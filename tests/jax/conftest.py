@@ -18,7 +18,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if Path(__file__).parent in item.path.parents:
             item.add_marker(pytest.mark.tf)
             item.add_marker(pytest.mark.timeout(900))
-            item.add_marker(pytest.mark.xdist_group(item.path.stem))
+            job = getattr(item, "callspec", None)
+            name = job.params.get("name") if job is not None else None
+            item.add_marker(pytest.mark.xdist_group(name or item.path.stem))
 
 
 @pytest.fixture(scope="session")

@@ -6,9 +6,17 @@ import json
 import re
 from pathlib import Path
 
-from tests.tf.laboratory import Laboratory, Outcome
+from tests.tf.laboratory import WAYS, Laboratory, Outcome
 
 JOBS = Path(__file__).parent / "jobs"
+# Jobs that are also recorded with the default budget, as users do: those like real programs.
+TRACED_BY_BUDGET = (
+    "compiling.py",
+    "distributed.py",
+    "forms.py",
+    "libraries.py",
+    "training.py",
+)
 
 _OWN_FRAME = re.compile(
     r'  File "[^"]*(/boot/tfprobe_agent/[^"]*|<frozen importlib._bootstrap_external>)",'
@@ -17,8 +25,9 @@ _OWN_FRAME = re.compile(
 
 
 def outcomes(laboratory: Laboratory, name: str) -> dict[str, Outcome]:
-    """Return the outcomes of a job: bare, with the default budget, and with every step traced."""
-    return laboratory.outcomes(str(JOBS / name))
+    """Return the outcomes of a job: bare, traced, and of some with the budget."""
+    ways = WAYS if name in TRACED_BY_BUDGET else ("bare", "every")
+    return laboratory.outcomes(str(JOBS / name), ways=ways)
 
 
 def counts(outcome: Outcome) -> dict[str, int]:

@@ -7,24 +7,29 @@ from pathlib import Path
 
 import pytest
 
-from tests.jax.outcomes import JOBS, counted, counts, outcomes
+from tests.jax.outcomes import JOBS, TRACED_BY_BUDGET, counted, counts, outcomes
 from tests.tf.laboratory import Started, as_bare, tfprobe_json
 from tfprobe.runs.process_folder.steps import read_steps
 
 NAMES = (
     "compiling.py",
+    "debugging.py",
+    "distributed.py",
     "forms.py",
     "identity.py",
+    "libraries.py",
     "meshes.py",
+    "nnx_training.py",
+    "processes.py",
     "profiling.py",
     "training.py",
     "transforms.py",
     "waits.py",
 )
+RECORDED = [(name, "every") for name in NAMES] + [(name, "budget") for name in TRACED_BY_BUDGET]
 
 
-@pytest.mark.parametrize("way", ["budget", "every"])
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(("name", "way"), RECORDED)
 def test_a_job_prints_and_ends_as_without_a_recording(laboratory, name, way) -> None:
     """Results bit for bit, names, caches, pickles, copies, threads, and errors while tracing."""
     found = outcomes(laboratory, name)
@@ -33,8 +38,7 @@ def test_a_job_prints_and_ends_as_without_a_recording(laboratory, name, way) -> 
     assert found[way].stderr == found["bare"].stderr
 
 
-@pytest.mark.parametrize("way", ["budget", "every"])
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(("name", "way"), RECORDED)
 def test_every_step_is_counted(laboratory, name, way) -> None:
     """Outermost calls that execute: none while another function is traced."""
     outcome = outcomes(laboratory, name)[way]
@@ -130,6 +134,20 @@ def test_compilations_are_retraces_and_activities(laboratory) -> None:
     assert retraces == {"shapes": 4, "statics": 2, "states": 1, "<lambda>": 3, "refused": 0}
     assert [line["activity"] for line in stages] == ["trace", "lower", "xla"] * 3
     assert {Path(line["file"]).name for line in stages} == {"compiling.py"}
+
+
+def test_ranks_are_those_that_jax_was_initialized_with(laboratory) -> None:
+    """The processes say so, and are compared as ranks."""
+    outcome = outcomes(laboratory, "distributed.py")["budget"]
+
+    processes = [json.loads(path.read_text()) for path in outcome.run.glob("*/*/process.json")]
+    document = tfprobe_json("ranks", str(outcome.run))
+
+    expected = {"source": "jax.distributed", "world": 2, "role": "worker"}
+    assert sorted(process["rank"]["index"] for process in processes) == [0, 1]
+    assert all({**process["rank"], **expected} == process["rank"] for process in processes)
+    assert document["problems"] == []
+    assert [(rank["rank"], rank["steps"]) for rank in document["ranks"]] == [(0, 30), (1, 30)]
 
 
 def test_traced_steps_show_the_products_of_the_step(laboratory) -> None:

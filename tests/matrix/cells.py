@@ -54,8 +54,10 @@ ENDINGS = ("test_endings.py",)
 EXAMPLES = ("test_examples.py",)
 FURTHER = READING + PIPELINES + TOOLS + FAULTS + ENDINGS + EXAMPLES
 
-# What programs of JAX are made with; flax brings orbax, which stores checkpoints.
+# What programs of JAX are made with; flax brings orbax, which stores checkpoints. Their newest
+# releases call what an older JAX does not have, and do not say so in their requirements.
 AROUND_JAX = ("flax", "optax", "equinox", "dm-haiku", "cloudpickle")
+AROUND_JAX_0_4 = ("flax==0.8.5", "orbax-checkpoint==0.5.20", "dm-haiku==0.0.12")
 
 # TensorFlow 1 predates protobuf 4 and h5py 3 and does not say so in its own requirements.
 CELLS = (
@@ -110,14 +112,22 @@ CELLS = (
     Cell(
         "jax0.4-py3.10",
         "3.10",
-        ("jax==0.4.30", "jaxlib==0.4.30", "numpy<2", *AROUND_JAX),
+        (
+            "jax==0.4.30",
+            "jaxlib==0.4.30",
+            "numpy<2",
+            *AROUND_JAX_0_4,
+            "optax",
+            "equinox",
+            "cloudpickle",
+        ),
         tests="tests/jax",
         packages=("jax",),
     ),
     Cell(
         "jax0.5-py3.12",
         "3.12",
-        ("jax==0.5.3", "jaxlib==0.5.3", *AROUND_JAX),
+        ("jax==0.5.3", "jaxlib==0.5.3", "orbax-checkpoint==0.11.10", *AROUND_JAX),
         tests="tests/jax",
         packages=("jax",),
     ),

@@ -29,6 +29,9 @@ READ_TIMEOUT_S = 180
 # More than a job needs to end after a signal, on a loaded machine.
 RESEND_S = 20
 
+# How a job is run: as it is, or recorded with these steps traced.
+WAYS = ("bare", "budget", "every")
+
 
 @dataclass(frozen=True)
 class Outcome:
@@ -214,16 +217,14 @@ class Laboratory:
                 job.process.kill()
                 job.process.wait()
 
-    def outcomes(self, script: str, *args: str) -> dict[str, Outcome]:
+    def outcomes(self, script: str, *args: str, ways: tuple[str, ...] = WAYS) -> dict[str, Outcome]:
         """Return the outcomes of a job bare, recorded with the default budget, and with every
-        step traced.
+        step traced, or some of these.
         """
         key = (script, *args)
         if key not in self._outcomes:
-            ways = {"bare": None, "budget": [], "every": ["--every", "1"]}
-            started = {
-                way: self.start(script, *args, record=record) for way, record in ways.items()
-            }
+            records = {"bare": None, "budget": [], "every": ["--every", "1"]}
+            started = {way: self.start(script, *args, record=records[way]) for way in ways}
             self._outcomes[key] = {way: job.outcome() for way, job in started.items()}
         return self._outcomes[key]
 
