@@ -1,5 +1,5 @@
 """What tfprobe says of a recorded loop, by the JSON of its commands. Needs what tfprobe needs to
-read: click, NumPy, protobuf and rich, in this interpreter or in another one.
+read: click, NumPy, protobuf, RE2 and rich, in this interpreter or in another one.
 """
 
 from __future__ import annotations
@@ -18,16 +18,24 @@ from tfprobe.errors import Missing
 
 # A command may read a capture of a large program.
 _PATIENCE_S = 120
-_NEEDS = "import click, numpy, google.protobuf, rich"
+_NEEDS = "import click, numpy, google.protobuf, re2, rich"
 _PLANES = """
 import sys
 from tfprobe.formats.schema import message_class
-space = message_class("xspace", "XSpace")()
+space = message_class("tfprobe.xplane.XSpace")()
 space.ParseFromString(open(sys.argv[1], "rb").read())
 for plane in space.planes:
     print(plane.name, len(plane.event_metadata))
     for line in plane.lines:
         print("   ", line.name or line.display_name, len(line.events))
+"""
+
+_STEPS = """
+import json, sys
+import tfprobe
+loops = [loop for loop in tfprobe.open_run(sys.argv[1]).loops if loop.name == sys.argv[2]]
+steps = max(loops, key=lambda loop: loop.executed).recent
+print(json.dumps([steps.first_step, steps.end_ns.tolist()]))
 """
 
 Document = Mapping[str, Any]  # Any: the JSON of a command
@@ -46,6 +54,7 @@ class Recorded:
     run: Path
     python: str
     _answers: dict[tuple[str, ...], Document | Missing] = field(default_factory=dict)
+    _steps: dict[str, list[Any] | Missing] = field(default_factory=dict)
 
     def ask(self, *command: str) -> Document | Missing:
         """Return the document of a command, or its own words about why there is none."""
@@ -82,6 +91,20 @@ class Recorded:
             return Missing(note or "`steps` has no times of this loop")
         gap_us = (gaps or {}).get("p50_us") or 0.0
         return float(times["p50_us"] + gap_us) * 1e3
+
+    def stretch_ns(self, name: str, first: int, last: int) -> float | Missing:
+        """Return the time from the end of the step before `first` to that of `last`."""
+        if name not in self._steps:
+            ended = self._run(["-c", _STEPS, str(self.run), name])
+            said = (ended.stderr.strip().splitlines() or [""])[-1]
+            self._steps[name] = json.loads(ended.stdout) if not ended.returncode else Missing(said)
+        steps = self._steps[name]
+        if isinstance(steps, Missing):
+            return steps
+        first_step, ends_ns = steps
+        if first <= first_step or last - first_step >= len(ends_ns):
+            return Missing(f"steps {first} to {last} of {name} have no times")
+        return float(ends_ns[last - first_step] - ends_ns[first - 1 - first_step])
 
     def shares(self) -> Document | Missing:
         """Return the parts of a step's cycle, of the loop that costs most."""

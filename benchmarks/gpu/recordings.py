@@ -121,7 +121,8 @@ def record_all(
     and what is true of it, and one for its runs. Cases that would begin after `until_s`, by
     time.monotonic, are left out.
     """
-    (output / "machine.json").write_text(json.dumps(asdict(machine)))
+    chosen = {"cases": [case.name for case in cases]}
+    (output / "machine.json").write_text(json.dumps(asdict(machine) | chosen))
     for case in cases:
         if case.is_for_gpu and device == "cpu":
             continue

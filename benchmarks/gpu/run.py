@@ -2,7 +2,7 @@
 
 One command of less than ten minutes: `python benchmarks/gpu/run.py --out FOLDER` on a machine that
 has a GPU and JAX, and no network. Recording needs nothing else. Reading needs click, NumPy,
-protobuf and rich; where the interpreter lacks them, the folder's recordings.tar.gz is read
+protobuf, RE2 and rich; where the interpreter lacks them, the folder's recordings.tar.gz is read
 elsewhere, by
 `python benchmarks/gpu/run.py --read recordings.tar.gz`.
 """
@@ -99,7 +99,7 @@ def _read(work: Path, reader: str, output: Path) -> int:
     from rows import all_rows
 
     if not can_read(reader):
-        print(f"{reader} lacks click, NumPy, protobuf or rich; read the archive elsewhere:")
+        print(f"{reader} lacks click, NumPy, protobuf, RE2 or rich; read the archive elsewhere:")
         print(f"  python benchmarks/gpu/run.py --read {output / ARCHIVE}")
         return 0
     rows = []
