@@ -154,3 +154,35 @@ def test_the_end_of_what_ran_on_other_threads() -> None:
     waited = {"pool/1": [begun], "pool/2": [ran("sum", 40), ended]}
     rows = {row.name: row for row in read(capture({HOST: waited}, program())).rows}
     assert rows["layer/psum"].duration_ns == 40_000
+
+
+def looping() -> Any:  # Any: made at run time
+    """A program that calls a function with a loop of seven turns."""
+    proto = program()
+    entry = proto.hlo_module.computations[0]
+    calls = entry.instructions.add(id=4, name="call", opcode="call", called_computation_ids=[3])
+    function = proto.hlo_module.computations.add(id=3)
+    turns = function.instructions.add(id=20, name="while", opcode="while")
+    turns.called_computation_ids.extend([4, 5])
+    turns.backend_config = b'{"known_trip_count":{"n":"7"}}'
+    body = proto.hlo_module.computations.add(id=4)
+    given = body.instructions.add(id=30, name="in", opcode="parameter")
+    made = body.instructions.add(id=31, name="made", opcode="sine", operand_ids=[30])
+    for each in (calls, given, made):
+        each.shape.element_type = F32
+        each.shape.dimensions.append(8)
+    proto.hlo_module.computations.add(id=5)
+    return proto
+
+
+def test_what_runs_others_is_a_row_where_they_are_none(tmp_path: Path) -> None:
+    """XLA compiles small loops into one function, whose instructions have no events."""
+    alone = {"pool/1": [ran("call", 0), ran("sum", 20)]}
+    _, found = whole_file(written(tmp_path, capture({HOST: alone}, looping())))
+    assert [row.op_type for row in found.executions] == ["call", "add"]
+    assert int(count(found).of_rows[0]) == 7 * 8
+
+    both = {"pool/1": [ran("call", 0), ran("made", 2), ran("sum", 20)]}
+    _, found = whole_file(written(tmp_path, capture({HOST: both}, looping())))
+    assert [row.op_type for row in found.executions] == ["sine", "add"]
+    assert int(count(found).of_rows[0]) == 8

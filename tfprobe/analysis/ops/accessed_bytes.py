@@ -10,7 +10,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from tfprobe.analysis.ops.flops.call import UnknownOperands
-from tfprobe.analysis.ops.flops.hlo_calls import LIBRARIES, MARKS, estimated_bytes
+from tfprobe.analysis.ops.flops.hlo_calls import (
+    LIBRARIES,
+    MARKS,
+    estimated_bytes,
+    trip_count,
+)
 from tfprobe.errors import Missing
 from tfprobe.profile.hlo import ELEMENT_BITS, HloComputation, HloInstruction, HloModule, HloShape
 
@@ -20,15 +25,17 @@ _MOST = 2**50
 _NOTHING = frozenset(
     (
         *("add-dependency", "after-all", "all-gather-done", "all-reduce-done", "async-done"),
-        *("async-update", "bitcast", "call", "collective-permute-done", "conditional", "constant"),
-        *("copy-done", "domain", "get-tuple-element", "opt-barrier", "parameter", "partition-id"),
-        *("recv-done", "replica-id", "send-done", "tuple", "while"),
+        *("async-update", "bitcast", "collective-permute-done", "constant", "copy-done", "domain"),
+        *("get-tuple-element", "opt-barrier", "parameter", "partition-id", "recv-done"),
+        *("replica-id", "send-done", "tuple"),
     )
 )
 _SLICES = frozenset(("dynamic-slice", "gather", "slice"))
 _UPDATE = "dynamic-update-slice"
 _SAME = frozenset(("bitcast", "copy", "reshape"))
 _MOST_STEPS = 8
+# No program nests deeper, but a damaged one may call itself.
+_DEEPEST = 50
 
 
 class ProgramBytes:
@@ -38,6 +45,8 @@ class ProgramBytes:
         """Count nothing yet."""
         self._module = module
         self._instructions = module.instructions_by_id()
+        self._of_computations: dict[int, int] = {}
+        self._depth = 0
 
     def of(self, instruction: HloInstruction) -> int | Missing:
         """Return the bytes that one execution reads and writes, or why they are unknown."""
@@ -53,6 +62,8 @@ class ProgramBytes:
             return 0
         if opcode == "fusion":
             return self._fusion(instruction)
+        if opcode in ("call", "conditional", "while"):
+            return self._container(instruction)
         if opcode == "custom-call":
             return self._custom_call(instruction)
         if opcode.endswith("-start"):
@@ -63,6 +74,35 @@ class ProgramBytes:
             for at, shape in enumerate(self._operands(instruction))
         )
         return read + self._written(instruction)
+
+    def _container(self, instruction: HloInstruction) -> int:
+        """Return what the instructions that it runs access, where they have no rows themselves."""
+        if self._depth >= _DEEPEST or not instruction.called:
+            raise UnknownOperands("the computations that it runs are unknown")
+        self._depth += 1
+        try:
+            parts = [self._computation(number) for number in instruction.called]
+        finally:
+            self._depth -= 1
+        if instruction.opcode == "conditional":
+            if len(set(parts)) != 1:
+                raise UnknownOperands("which of its branches ran is unknown")
+            return parts[0]
+        if instruction.opcode == "call":
+            return sum(parts)
+        trips = trip_count(instruction)
+        if trips is None:
+            raise UnknownOperands("how often the loop runs is not part of the program")
+        return trips * sum(parts)
+
+    def _computation(self, number: int) -> int:
+        if number not in self._of_computations:
+            computation = self._module.computations.get(number)
+            if computation is None:
+                raise UnknownOperands("the program lacks a computation that it calls")
+            amounts = [self._count(each) for each in computation.instructions]
+            self._of_computations[number] = sum(amounts)
+        return self._of_computations[number]
 
     def _operands(self, instruction: HloInstruction) -> list[HloShape]:
         found = [self._instructions.get(operand) for operand in instruction.operands]

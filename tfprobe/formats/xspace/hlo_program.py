@@ -63,10 +63,14 @@ class Instruction:
 
 @dataclass(frozen=True, slots=True)
 class HloProgram:
-    """A compiled program: the instructions that run, by name."""
+    """A compiled program: the instructions that run, by name.
+
+    `inside` has the names of the instructions that a container runs, also in containers within.
+    """
 
     name: str
     instructions: Mapping[str, Instruction]
+    inside: Mapping[str, frozenset[str]]
 
 
 def read_hlo(content: bytes) -> HloProgram:
@@ -82,7 +86,12 @@ def read_hlo(content: bytes) -> HloProgram:
     instructions = {
         given.name: _instruction(given, stacks, _parts(given, computations), uses) for given in ran
     }
-    return HloProgram(module.name, instructions)
+    inside = {
+        given.name: frozenset(each.name for each in _run_by(given, computations))
+        for given in ran
+        if given.opcode in CONTAINERS
+    }
+    return HloProgram(module.name, instructions, inside)
 
 
 def _instruction(
@@ -124,7 +133,16 @@ def _fusion_type(opcodes: set[str]) -> str:
 
 def _running(module: Any, computations: Mapping[int, Any]) -> Iterator[Any]:
     """Yield the instructions that run by themselves, not in a fusion. Any: made at run time."""
-    waiting, known = [module.entry_computation_id], set()
+    yield from _run_from([module.entry_computation_id], computations)
+
+
+def _run_by(container: Any, computations: Mapping[int, Any]) -> Iterator[Any]:
+    """Yield the instructions that a container runs. Any: made at run time."""
+    yield from _run_from(list(container.called_computation_ids), computations)
+
+
+def _run_from(waiting: list[int], computations: Mapping[int, Any]) -> Iterator[Any]:
+    known = set()
     while waiting:
         computation = computations.get(at := waiting.pop())
         if computation is None or at in known:

@@ -8,7 +8,7 @@ instruction; what an instruction computes is in `hlo_module`.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,7 +21,7 @@ from tfprobe.formats.xspace.plane import HOST, Plane, number, stat_values, times
 from tfprobe.formats.xspace.stat_layouts import Key, StatReader
 from tfprobe.profile.capture_tables import Executions, Place
 from tfprobe.profile.graph import Node
-from tfprobe.profile.tables import Columns, Int64s, Interner, int64s
+from tfprobe.profile.tables import Columns, Flags, Int64s, Interner, int64s
 
 METADATA = "/host:metadata"
 _HLO_STAT = "Hlo Proto"
@@ -32,11 +32,17 @@ ProgramKey = tuple[str, int]
 
 
 class HloOp(NamedTuple):
-    """The op name of an instruction; `is_container` if others ran inside it."""
+    """The op name of an instruction; `is_container` if it runs others.
+
+    `inside` are the names of those, `instruction` is its own; `program` is unknown if it is None.
+    """
 
     name: str
     op_type: str
     is_container: bool
+    instruction: str
+    program: ProgramKey | None = None
+    inside: frozenset[str] = frozenset()
 
 
 class Programs:
@@ -67,11 +73,19 @@ class Programs:
         and texts.
         """
         module = str(stats.get("hlo_module"))
-        program = self.program((module, self._number(module, stats)))
+        key = module, self._number(module, stats)
+        program = self.program(key)
         known = None if program is None else program.instructions.get(str(stats.get("hlo_op")))
-        if known is None:
+        if program is None or known is None:
             return None
-        return HloOp(known.op_name, known.op_type or known.opcode, known.opcode in CONTAINERS)
+        return HloOp(
+            known.op_name,
+            known.op_type or known.opcode,
+            is_container=known.opcode in CONTAINERS,
+            instruction=known.name,
+            program=key,
+            inside=program.inside.get(known.name, frozenset()),
+        )
 
     def _number(self, module: str, stats: Mapping[str, Any]) -> int:
         """Return the number of a program; without one in the stats, the only one of its module."""
@@ -125,8 +139,9 @@ def ran_nodes(
     nodes: dict[str, Node] = {}
     for key in keys:
         program = programs.program(key)
-        for instruction in program.instructions.values() if program else ():
-            if instruction.is_of_jax and instruction.opcode not in CONTAINERS:
+        every = program.instructions.values() if program else ()
+        for instruction in sorted(every, key=lambda each: each.opcode in CONTAINERS):
+            if instruction.is_of_jax:
                 nodes.setdefault(instruction.op_name, _node(instruction))
     return nodes, set(programs.ran())
 
@@ -177,24 +192,37 @@ def add_hlo_ops(
 
     One that ends on another thread, where an event "end: NAME" tells it, lasts until then, or until
     that thread began the next instruction, which it may do before it writes that event. If programs
-    ran on several devices of the process, rows name theirs.
+    ran on several devices of the process, rows name theirs. An instruction that runs others is a
+    row only if none of these has an event, as where XLA compiled them into one function.
     """
     if not plane.stat_ids(_INSTRUCTION):
         return False
-    every = [line for line in _lines(interner, plane, programs) if line.ordinals]
+    kinds, every = _lines(plane, programs)
+    is_row = _are_rows([kind.op for kind in kinds])
+    every = [each for line in every if len((each := _only(line, is_row)).kinds)]
     starts_ns = {line.number: np.sort(line.start_ns) for line in every}
-    ordinals = {ordinal for line in every for ordinal in line.ordinals}
-    several = len(ordinals) > 1
-    devices = {at: interner.position(f"{_DEVICE}{at}" if several else HOST) for at in ordinals}
+    ran = set().union(*(line.kinds.tolist() for line in every))
+    several = len({kinds[at].device for at in ran}) > 1
+    positions = [
+        (
+            interner.position(f"{_DEVICE}{kind.device}" if several else HOST),
+            interner.position(kind.op.name),
+            interner.position(kind.op.op_type),
+        )
+        if at in ran
+        else (0, 0, 0)
+        for at, kind in enumerate(kinds)
+    ]
+    device, name, op_type = np.array(positions, dtype=np.int32).reshape(-1, 3).T
     for line in every:
         called_ns = line.start_ns + line.duration_ns
         until_ns = _until_ns(called_ns, line.ends, starts_ns)
         columns.add(
-            len(line.ordinals),
-            device=[devices[ordinal] for ordinal in line.ordinals],
+            len(line.kinds),
+            device=device[line.kinds],
             lane=interner.position(plane.lines[line.number].name),
-            name=line.names,
-            op_type=line.types,
+            name=name[line.kinds],
+            op_type=op_type[line.kinds],
             place=Place.HOST,
             start_ns=line.start_ns,
             duration_ns=np.maximum(until_ns, called_ns) - line.start_ns,
@@ -212,46 +240,76 @@ class _End(NamedTuple):
 _NO_END = _End(-1, 0)
 
 
-class _Line(NamedTuple):
-    """The instructions of a thread: names and types as positions, and where each was told to end.
+class _Kind(NamedTuple):
+    """What events of one kind execute, and the number of the device of the process."""
 
-    `ordinals` number the devices of the process; `duration_ns` is that of the calls.
+    op: HloOp
+    device: int
+
+
+class _Line(NamedTuple):
+    """The instructions of a thread: their kinds, by number, and where each ended.
+
+    `duration_ns` is that of the calls.
     """
 
     number: int
-    names: list[int]
-    types: list[int]
-    ordinals: list[int]
+    kinds: Int64s
     ends: list[_End]
     start_ns: Int64s
     duration_ns: Int64s
 
 
-def _lines(interner: Interner, plane: Plane, programs: Programs) -> Iterator[_Line]:
+def _are_rows(ops: Sequence[HloOp]) -> Flags:
+    """Return which ops are rows: not those that run others that are."""
+    ran = {(op.program, op.instruction) for op in ops if not op.is_container}
+    return np.array(
+        [
+            not op.is_container or not any((op.program, name) in ran for name in op.inside)
+            for op in ops
+        ],
+        dtype=np.bool_,
+    )
+
+
+def _only(line: _Line, is_row: Flags) -> _Line:
+    kept = is_row[line.kinds]
+    if kept.all():
+        return line
+    return _Line(
+        line.number,
+        line.kinds[kept],
+        [end for end, is_kept in zip(line.ends, kept.tolist(), strict=True) if is_kept],
+        line.start_ns[kept],
+        line.duration_ns[kept],
+    )
+
+
+def _lines(plane: Plane, programs: Programs) -> tuple[list[_Kind], list[_Line]]:
+    """Return the kinds of events that are instructions, and the threads that ran them."""
     ended = _ends(plane)
     reader = StatReader(plane.message, _OF_INSTRUCTION, _BEGUN if ended else ())
-    # Name, type and device of each kind of event; None for those of no row.
-    known: dict[Key, tuple[int, int, int] | None] = {}
+    kinds: list[_Kind] = []
+    known: dict[Key, int | None] = {}
+    lines = []
     for number_of_line in range(len(plane.lines)):
         places = _places(plane, number_of_line)
-        rows, names, types, ordinals, ends = [], [], [], [], []
+        rows, numbers, ends = [], [], []
         for at, event in enumerate(plane.events_at(number_of_line, places)):
             key, connection = reader.read(event)
             if key not in known:
                 op = _op(plane, event, programs)
-                known[key] = None
-                if op is not None and not op.is_container:
-                    name, op_type = interner.position(op.name), interner.position(op.op_type)
-                    known[key] = name, op_type, plane.integer(event, _ORDINAL)
-            row = known[key]
-            if row is not None:
+                known[key] = None if op is None else len(kinds)
+                if op is not None:
+                    kinds.append(_Kind(op, plane.integer(event, _ORDINAL)))
+            number_of_kind = known[key]
+            if number_of_kind is not None:
                 rows.append(at)
-                names.append(row[0])
-                types.append(row[1])
-                ordinals.append(row[2])
+                numbers.append(number_of_kind)
                 ends.append(ended.get(connection, _NO_END))
         times = plane.times_ns(number_of_line, places[rows])
-        yield _Line(number_of_line, names, types, ordinals, ends, *times)
+        lines.append(_Line(number_of_line, int64s(numbers), ends, *times))
+    return kinds, lines
 
 
 def _until_ns(called_ns: Int64s, ends: Sequence[_End], starts_ns: Mapping[int, Int64s]) -> Int64s:
@@ -320,5 +378,6 @@ def _op(plane: Plane, event: Any, programs: Programs) -> HloOp | None:
     instruction = str(stats.get(_INSTRUCTION) or "")
     if not instruction:
         return None
-    unknown = HloOp(instruction, instruction.partition(".")[0], is_container=False)
+    op_type = instruction.partition(".")[0]
+    unknown = HloOp(instruction, op_type, is_container=False, instruction=instruction)
     return programs.op(stats) or unknown

@@ -40,7 +40,6 @@ def of(made: str, opcode: str, *given: str, **more: Any) -> int | Missing:
         ("all-reduce-done", "f32[9]", ("(f32[9], f32[9])",), 0),
         ("parameter", "f32[9]", (), 0),
         ("bitcast", "f32[9]", ("f32[3,3]",), 0),
-        ("while", "(f32[9])", ("(f32[9])",), 0),
     ],
 )
 def test_operands_and_results(opcode: str, made: str, given: Any, expected: int) -> None:
@@ -103,6 +102,29 @@ def test_updates_inside_a_fusion() -> None:
         TABLE, update, at, made, given=("f32[100,4]", "f32[2,4]", "s32[]"), made="f32[100,4]"
     )
     assert found == 32 + 4 + 32
+
+
+def calling(opcode: str, *called: str, config: bytes = b"") -> int | Missing:
+    body = [
+        instruction("x", "parameter", "f32[3,4]"),
+        instruction("made", "sine", "f32[3,4]", "x"),
+    ]
+    again = [instruction("again", "call", "f32[]", called=("again",))]
+    other = [instruction("two", "constant", "f32[]")]
+    whole = instruction("it", opcode, "f32[3,4]", called=called, config=config)
+    return of_last(module([whole], body=body, other=other, again=again))
+
+
+def test_instructions_that_run_others() -> None:
+    """They are asked only where those have no time of their own."""
+    turns = json.dumps({"known_trip_count": {"n": "7"}}).encode()
+    assert calling("call", "body") == 96
+    assert calling("while", "body", "other", config=turns) == 7 * 96
+    assert isinstance(calling("while", "body", "other"), Missing)
+    assert calling("conditional", "body", "body") == 96
+    assert isinstance(calling("conditional", "body", "other"), Missing)
+    assert isinstance(calling("call", "again"), Missing)
+    assert isinstance(calling("call", "nowhere"), Missing)
 
 
 def test_functions_of_libraries() -> None:
