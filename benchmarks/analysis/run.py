@@ -24,6 +24,7 @@ ROOT = Path(__file__).resolve().parents[2]
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(ROOT), str(HERE)]
 
+import hlo_events  # noqa: E402
 import recordings  # noqa: E402
 from measure import MIB, Once, Pair, pairs, process  # noqa: E402
 from op_tables import compared  # noqa: E402
@@ -42,6 +43,7 @@ STEP_RATIO = 50
 LONG_S = 20
 LONG_BYTES = 2 * 2**30
 GROWTH = 11
+HLO_EVENTS = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,6 +163,26 @@ def beside_xprof(count: int) -> list[Row]:
     return rows
 
 
+def hlo_beside_xprof(count: int) -> list[Row]:
+    """The op table of a million instructions of JAX beside xprof's, by kind of device."""
+    rows = []
+    with tempfile.TemporaryDirectory() as folder:
+        for on_gpu, what in ((True, "kernels of a GPU"), (False, "instructions on a CPU")):
+            capture = Path(folder) / "million.xplane.pb"
+            hlo_events.write(capture, HLO_EVENTS, on_gpu=on_gpu)
+            found = pairs(
+                functools.partial(_xprof, capture),
+                functools.partial(process, [*_TFPROBE, "op", str(capture)], _OURS),
+                count,
+            )
+            what = f"`tfprobe op` beside xprof, a million {what} of JAX"
+            rows.append(_compared(what, found, 1))
+            peaks = (f"{each.peak_bytes / MIB:,.0f} MiB" for each in (found.first, found.second))
+            is_small = found.second.peak_bytes <= LONG_BYTES
+            rows.append(Row("memory of it", *peaks, "", "2 GiB", is_small))
+    return rows
+
+
 def decoding(count: int) -> list[Row]:
     """Captures into tables, beside protobuf asked for the same, each in CPU time of one process."""
     rows = []
@@ -181,6 +203,7 @@ BENCHMARKS: dict[str, Callable[[int], list[Row]]] = {
     "add_step": add_step,
     "decode": decoding,
     "xprof": beside_xprof,
+    "hlo": hlo_beside_xprof,
     "long": long_runs,
 }
 _TFPROBE = [sys.executable, "-m", "tfprobe"]
