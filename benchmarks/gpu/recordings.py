@@ -25,6 +25,9 @@ DETERMINISTIC = "--xla_gpu_deterministic_ops=true --xla_gpu_autotune_level=0"
 NO_COMMAND_BUFFER = "--xla_gpu_enable_command_buffer="
 LARGEST_CAPTURE_BYTES = 2_000_000
 ARCHIVE = "recordings.tar.gz"
+# A loop takes seconds; one that hangs must not take the ten minutes.
+_PATIENCE_S = 120
+_KILLED = -9
 _PROBE = """
 import json, jax, jaxlib
 device = jax.devices()[0]
@@ -189,14 +192,18 @@ def _environment(device: str, flags: str) -> dict[str, str]:
 
 def _run(command: Sequence[str], environment: Mapping[str, str], folder: Path) -> Ending:
     began_s = time.monotonic()
-    ended = subprocess.run(
-        command,
-        env=dict(environment),
-        cwd=folder,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        encoding="utf-8",
-        errors="replace",
-        check=False,
-    )
+    try:
+        ended = subprocess.run(
+            command,
+            env=dict(environment),
+            cwd=folder,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            encoding="utf-8",
+            errors="replace",
+            timeout=_PATIENCE_S,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return Ending(_KILLED, "", f"it took more than {_PATIENCE_S} s", time.monotonic() - began_s)
     return Ending(ended.returncode, ended.stdout, ended.stderr, time.monotonic() - began_s)
