@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from tfprobe.analysis.account.account import Account, process_accounts
 from tfprobe.analysis.account.categories import Category
 from tfprobe.analysis.breakdown.cycles import LoopParts, parts_by_loop
-from tfprobe.analysis.breakdown.python_lines import gap_python, tensor_reads
+from tfprobe.analysis.breakdown.python_lines import gap_python, tensor_reads, waits_source
 from tfprobe.analysis.core.main_loop import fills_queue
 from tfprobe.analysis.core.releases import release_of
 from tfprobe.analysis.core.source_lines import is_of_library
@@ -268,6 +268,7 @@ def _loop(results: _Results, loop: Loop, process: ProcessAnalysis) -> LoopAnalys
         is_main=_is_main(results, loop),
         outliers=outliers,
         reads=tensor_reads(profile, loop),
+        waits_source=waits_source(profile, loop),
         python=gap_python(profile, loop),
         input=_input(results, key),
     )

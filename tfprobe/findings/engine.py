@@ -9,7 +9,8 @@ from tfprobe.analysis.core.releases import Release, in_names_of
 from tfprobe.errors import Missing
 from tfprobe.findings.collect import analyse
 from tfprobe.findings.finding import Evidence, Finding, Gain, Severity, Subject
-from tfprobe.findings.rule import LoopAnalysis, ProcessAnalysis, Rule, RunAnalysis
+from tfprobe.findings.framework_words import frameworks_of, in_words_of, why_inapplicable
+from tfprobe.findings.rule import TENSORFLOW, LoopAnalysis, ProcessAnalysis, Rule, RunAnalysis
 from tfprobe.findings.rules import RULES
 from tfprobe.findings.thresholds import DEFAULTS, Thresholds
 from tfprobe.profile.graph import TracedLoop
@@ -87,7 +88,7 @@ def judge(run: RunAnalysis, thresholds: Thresholds = DEFAULTS) -> Advice:
     undivided = [loop.timing.undivided for loop in run.loops if loop.timing.undivided is not None]
     divided = tuple(loop for loop in run.loops if loop.timing.undivided is None)
     run = replace(run, loops=divided)
-    pytorch = {loop.subject for loop in run.loops if loop.is_pytorch}
+    frameworks = frameworks_of(run)
     releases = {process.subject: process.release for process in run.processes}
     releases |= {loop.subject: loop.process.release for loop in run.loops}
     analyses: dict[Subject, LoopAnalysis | ProcessAnalysis] = {
@@ -105,16 +106,23 @@ def judge(run: RunAnalysis, thresholds: Thresholds = DEFAULTS) -> Advice:
             for verdict in verdicts
             if isinstance(verdict, Finding)
         ]
+        worded = (
+            in_words_of(frameworks.get(finding.subject, TENSORFLOW), finding) for finding in found
+        )
         findings += _merged(
             [
-                in_pytorch(finding)
-                if finding.subject in pytorch
-                else _in_names(finding, releases.get(finding.subject, UNKNOWN_RELEASE))
-                for finding in found
+                _in_names(finding, releases.get(finding.subject, UNKNOWN_RELEASE))
+                if frameworks.get(finding.subject, TENSORFLOW) == TENSORFLOW
+                else finding
+                for finding in worded
+                if finding is not None
             ]
         )
+        inapplicable = why_inapplicable(frameworks.values(), rule.name)
         reasons = [verdict.reason for verdict in verdicts if isinstance(verdict, Missing)]
-        if verdicts and len(reasons) == len(verdicts):
+        if inapplicable is not None:
+            unchecked.append(Unchecked(rule.name, inapplicable))
+        elif verdicts and len(reasons) == len(verdicts):
             unchecked.append(Unchecked(rule.name, reasons[0]))
     ordered = tuple(sorted(findings, key=_order))
     return Advice(ordered, tuple(unchecked), together(ordered))
@@ -238,56 +246,3 @@ def _named(subjects: Iterable[Subject]) -> str:
         for subject in subjects
     )
     return ", ".join(names)
-
-
-_ON_DEVICE = (
-    "Move it to the device (.to('cuda')), or its data earlier: a DataLoader with workers and "
-    "pin_memory=True, .to(..., non_blocking=True). torch.compile and CUDA graphs take less of the "
-    "host. The first op on a device makes its context, which takes seconds: look at a later step."
-)
-_LAUNCHES = (
-    "Launch fewer kernels: torch.compile fuses them, CUDA graphs (mode='reduce-overhead') launch "
-    "them as one; larger batches make them longer."
-)
-# By rule and part; the part is "" for all other parts of the rule.
-_ACTIONS: dict[tuple[str, str], str] = {
-    ("accelerator_idle", ""): "Look at what the host does in that time: `tfprobe breakdown`.",
-    ("accelerator_idle", "host_compute"): _ON_DEVICE,
-    ("accelerator_idle", "kernel_launch"): _LAUNCHES,
-    ("accelerator_idle", "idle"): "Look for Python between ops, waits for a DataLoader, and for "
-    ".item(), .cpu() and prints, which wait for the device; torch.compile leaves less Python.",
-    ("collectives_exposed", ""): "First check whether one rank is late. Then let "
-    "DistributedDataParallel hide more of it (bucket_cap_mb, no_sync() while gradients are "
-    "accumulated), reduce in 16 bits (bf16_compress_hook), or take larger batches.",
-    (
-        "copies_many",
-        "",
-    ): "Put what goes over the bus into one tensor, keep it on the device between "
-    "steps, and make tensors there (device='cuda').",
-    ("copies_pageable", ""): "Let the DataLoader pin batches (pin_memory=True) and copy them with "
-    ".to('cuda', non_blocking=True).",
-    ("data_layout", ""): "Give model and input .to(memory_format=torch.channels_last).",
-    ("launch_bound", ""): _LAUNCHES,
-    ("op_on_host", ""): _ON_DEVICE,
-    ("precision_wide", ""): "torch.autocast('cuda', dtype=torch.bfloat16) around the forward pass; "
-    "for TF32 torch.set_float32_matmul_precision('high').",
-    (
-        "tiny_ops",
-        "",
-    ): "Give each op more to do: larger batches, whole tensors instead of loops over "
-    "their parts; or fuse: torch.compile.",
-    ("xla_off", ""): "Fuse them: torch.compile.",
-}
-
-
-def in_pytorch(finding: Finding) -> Finding:
-    """Return a finding with what to do about it in PyTorch."""
-    if finding.rule == "launch_bound" and not _is_of_many(finding):
-        return finding
-    known = _ACTIONS.get((finding.rule, finding.part)) or _ACTIONS.get((finding.rule, ""))
-    return finding if known is None else replace(finding, action=known)
-
-
-def _is_of_many(finding: Finding) -> bool:
-    """Say whether there are many launches: a single slow op has no likely gain."""
-    return isinstance(finding.gain, Gain) and bool(finding.gain.low_ns)

@@ -31,8 +31,9 @@ from tfprobe.analysis.transfers.bus_transfers import StepCopies
 from tfprobe.errors import Missing
 from tfprobe.findings.finding import Evidence, Finding, Gain, Subject
 from tfprobe.findings.thresholds import Thresholds
-from tfprobe.profile.profile import OwnProfiler
+from tfprobe.profile.profile import JAX_KINDS, OwnProfiler
 
+TENSORFLOW = "tensorflow"
 NOT_CHECKED = Missing("it was not checked")
 NO_CAPTURE = Missing("no step was traced")
 # Python takes a smaller share of the cycle between steps in any case.
@@ -114,7 +115,8 @@ class LoopAnalysis:
     ops of the host in 64 bits, `dense_gradients` those on whole tables of which few rows are looked
     up, `one_hot_products` one-hot vectors and products with them. `ops_source` is the line of the
     job that made most of its ops, `save_source` one that was seen saving between its steps,
-    `called_at` the one that ran the traced steps. `is_pytorch`: its ops are PyTorch's. `layout` and
+    `called_at` the one that ran the traced steps, `waits_source` the one that waits most often for
+    a step that its call only queued. `is_pytorch`: its ops are PyTorch's. `layout` and
     `precision` are None without an accelerator.
     """
 
@@ -143,6 +145,7 @@ class LoopAnalysis:
     called_at: str = ""
     slow: Straggler | None = None
     is_pytorch: bool = False
+    waits_source: str = ""
     layout: DataLayout | Missing | None = None
     precision: Precision | Missing | None = None
 
@@ -151,6 +154,13 @@ class LoopAnalysis:
         whole_ns = self.timing.thread_ns
         high = min(round(high_ns), whole_ns)
         return Gain(min(round(low_ns), high), high, whole_ns)
+
+    @property
+    def framework(self) -> str:
+        """Return the framework that runs its steps: tensorflow, pytorch or jax."""
+        if self.timing.queue is not None or self.timing.kind in JAX_KINDS:
+            return "jax"
+        return "pytorch" if self.is_pytorch else TENSORFLOW
 
     @property
     def loop_source(self) -> str:

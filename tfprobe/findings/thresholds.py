@@ -152,6 +152,9 @@ class Thresholds:
     sync_ratio: float = _setting(
         0.9, "ratio of gaps with a wait", "every step, but for the first and those at epochs' ends"
     )
+    sync_wait_ratio: float = _setting(
+        0.1, "ratio", "a queue of two steps hides as much of the shorter of host and device"
+    )
     threads_per_cpu: float = _setting(
         2, "threads a CPU", "TensorFlow itself makes one; two still hide waiting for memory"
     )

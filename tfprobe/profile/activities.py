@@ -59,6 +59,19 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True)
+class StepWait:
+    """How often and how long a line of the job waited for a step that its call only queued.
+
+    `file` is "" and `line` 0 where the job has no line there.
+    """
+
+    file: str
+    line: int
+    times: int
+    ns: int
+
+
+@dataclass(frozen=True, slots=True)
 class Gap:
     """The time of a thread from the end of a step to the start of the next, in unix ns.
 
@@ -66,7 +79,8 @@ class Gap:
     step began: after too many calls, or because no step came. `cost_ns` is what watching added, as
     measured by the agent; it is part of `duration_ns`. `why` is "traced" after a traced step,
     "sampled" for a gap chosen among others, "foreseen" for a long gap that was expected. `cpu_ns`
-    is the CPU time of its thread, including watching.
+    is the CPU time of its thread, including watching. `waits` are those for the step before it, if
+    its call only queued it.
     """
 
     process: int
@@ -79,6 +93,7 @@ class Gap:
     calls: tuple[Call, ...]
     why: str = "traced"
     cpu_ns: int | Missing = NOT_NOTED
+    waits: tuple[StepWait, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

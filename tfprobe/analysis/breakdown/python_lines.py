@@ -321,6 +321,17 @@ def tensor_reads(profile: Profile, loop: Loop) -> TensorReads | Missing:
     )
 
 
+def waits_source(profile: Profile, loop: Loop) -> str:
+    """Return the line of the job that waits most often for queued steps of a loop, "" if unseen."""
+    sources: Counter[str] = Counter()
+    for gap in profile.gaps:
+        if (gap.process, gap.loop) == (loop.process, loop.index):
+            for wait in gap.waits:
+                if wait.file:
+                    sources[f"{wait.file}:{wait.line}"] += wait.times
+    return sources.most_common(1)[0][0] if sources else ""
+
+
 def _reads(gap: Gap) -> list[int]:
     """Return the outermost calls that read a tensor."""
     reads: list[int] = []

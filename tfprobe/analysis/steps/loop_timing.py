@@ -11,7 +11,7 @@ from tfprobe.analysis.core.main_loop import unknown_times
 from tfprobe.analysis.core.statistics import spread
 from tfprobe.analysis.steps.step_window import gaps_around_traces, recent_window
 from tfprobe.errors import Missing
-from tfprobe.profile.profile import JAX_KINDS, Durations, Loop, Profile, bucket_bounds_ns
+from tfprobe.profile.profile import JAX_KINDS, Durations, Loop, Profile, StepQueue, bucket_bounds_ns
 from tfprobe.profile.tables import Flags, Int64s
 
 # How many slow steps are named.
@@ -31,7 +31,7 @@ class LoopTiming:
     `regular_gap_ns` leave out what took longer for a known reason other than the step itself: a
     first step, a trace, a checkpoint, an evaluation. `first_seen_ns` is the unix time of the first
     step, 0 if the recording has none. `undivided` says why the time of the loop cannot be divided
-    into steps and gaps, None if it can.
+    into steps and gaps, None if it can. `queue` is that of the Loop.
     """
 
     kind: str
@@ -52,6 +52,7 @@ class LoopTiming:
     gap_spread_ns: float = 0.0
     first_seen_ns: int = 0
     undivided: Missing | None = None
+    queue: StepQueue | None = None
 
     @property
     def loop_ns(self) -> int:
@@ -173,6 +174,7 @@ def _loop(
         gap_spread_ns=spread(gaps_ns).mad if len(gaps_ns) else 0.0,
         first_seen_ns=loop.first_seen_ns,
         undivided=unknown_times(loop),
+        queue=loop.queue,
     )
 
 

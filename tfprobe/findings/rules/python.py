@@ -13,6 +13,7 @@ from tfprobe.findings.finding import Evidence, Finding, Severity
 from tfprobe.findings.rule import LoopAnalysis, ProcessAnalysis, Verdict, lacking
 from tfprobe.findings.rules.accelerator import ON_DEVICE
 from tfprobe.findings.thresholds import Thresholds
+from tfprobe.profile.profile import StepQueue
 
 # In another process the thread does not need the lock; exchanging data with it costs some time.
 LIKELY = 0.8
@@ -139,9 +140,12 @@ _LEAST_GAPS = 3
 def host_sync(loop: LoopAnalysis, limits: Thresholds) -> Verdict:
     """Return a finding if Python waits for each step to read a tensor.
 
-    Without an accelerator, the bound is the time of the reads. With one, the host could run ahead
-    of the device, which at best hides the shorter of the two: that is the bound.
+    Without an accelerator, the bound is the time of the reads. With one, or where calls only queue
+    steps, the host could run ahead of the device, which at best hides the shorter of the two: that
+    is the bound.
     """
+    if loop.timing.queue is not None:
+        return _step_waits(loop, loop.timing.queue, limits)
     reads = loop.reads
     if isinstance(reads, Missing):
         return reads
@@ -167,6 +171,40 @@ def host_sync(loop: LoopAnalysis, limits: Thresholds) -> Verdict:
         ),
         action="Read losses and metrics at every Nth step (.numpy(), float(), print, if), or keep "
         "them in a tf.metrics object and read that at the end of the epoch.",
+        gain=gain,
+        part="sync",
+    )
+
+
+def _step_waits(loop: LoopAnalysis, queue: StepQueue, limits: Thresholds) -> Verdict:
+    """Return a finding if the program waits for each step before it prepares the next one."""
+    timing = loop.timing
+    if not queue.is_one_by_one or queue.waits < _LEAST_GAPS:
+        return None
+    calls_ns = queue.call_ns / queue.waits * timing.steps
+    host_ns = timing.regular_gap_ns + calls_ns
+    bound_ns = min(host_ns, max(timing.regular_step_ns - calls_ns, 0.0))
+    # Without an accelerator, both compute on the same CPUs.
+    likely = HOST_SYNC_LIKELY if loop.process.has_accelerator else 0.0
+    gain = loop.gain(bound_ns, likely * bound_ns)
+    if gain.high_ratio < limits.sync_wait_ratio:
+        return None
+    return Finding(
+        title="Python waits for each step before it prepares the next one",
+        severity=limits.severity(gain),
+        evidence=(
+            Evidence(
+                f"{queue.waits:,} of {timing.steps:,} steps waited for, time of a wait",
+                time_ns=round(queue.wait_ns / queue.waits),
+                source=loop.waits_source,
+            ),
+            Evidence(
+                "the device is idle meanwhile: call and Python between two steps",
+                time_ns=round(host_ns / timing.steps),
+            ),
+            loop.shown_by("steps"),
+        ),
+        action="Read losses and metrics at every Nth step.",
         gain=gain,
         part="sync",
     )

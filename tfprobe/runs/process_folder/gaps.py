@@ -6,7 +6,7 @@ import functools
 from pathlib import Path
 from typing import Any
 
-from tfprobe.profile.activities import NOT_NOTED, Call, Gap
+from tfprobe.profile.activities import NOT_NOTED, Call, Gap, StepWait
 from tfprobe.runs.process_folder import jsonl
 
 # A larger time in ns is damage: 2^62 ns are 146 years.
@@ -56,7 +56,12 @@ def _gap(fields: jsonl.Json, process: int, shift_ns: int) -> Gap:
         calls=calls,
         why=_text(fields.get("why", "traced")),
         cpu_ns=NOT_NOTED if fields.get("cpu_ns") is None else _number(fields["cpu_ns"]),
+        waits=tuple(_wait(*wait) for wait in _list(fields.get("waits", []))),
     )
+
+
+def _wait(file: Any, line: Any, times: Any, ns: Any) -> StepWait:
+    return StepWait(_text(file), _number(line), _number(times), _number(ns))
 
 
 def _function(file: Any, line: Any, name: Any, is_generator: Any) -> _Function:

@@ -1,0 +1,150 @@
+"""Say what to do in the framework of the job: rules speak of TensorFlow."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+
+from tfprobe.findings.finding import Finding, Gain, Subject
+from tfprobe.findings.rule import RunAnalysis
+
+_PYTORCH_ON_DEVICE = (
+    "Move it to the device (.to('cuda')), or its data earlier: a DataLoader with workers and "
+    "pin_memory=True, .to(..., non_blocking=True). torch.compile and CUDA graphs take less of the "
+    "host. The first op on a device makes its context, which takes seconds: look at a later step."
+)
+_PYTORCH_LAUNCHES = (
+    "Launch fewer kernels: torch.compile fuses them, CUDA graphs (mode='reduce-overhead') launch "
+    "them as one; larger batches make them longer."
+)
+# By rule and part; the part is "" for all other parts of the rule.
+_PYTORCH: Mapping[tuple[str, str], str] = {
+    ("accelerator_idle", ""): "Look at what the host does in that time: `tfprobe breakdown`.",
+    ("accelerator_idle", "host_compute"): _PYTORCH_ON_DEVICE,
+    ("accelerator_idle", "kernel_launch"): _PYTORCH_LAUNCHES,
+    ("accelerator_idle", "idle"): "Look for Python between ops, waits for a DataLoader, and for "
+    ".item(), .cpu() and prints, which wait for the device; torch.compile leaves less Python.",
+    ("collectives_exposed", ""): "First check whether one rank is late. Then let "
+    "DistributedDataParallel hide more of it (bucket_cap_mb, no_sync() while gradients are "
+    "accumulated), reduce in 16 bits (bf16_compress_hook), or take larger batches.",
+    (
+        "copies_many",
+        "",
+    ): "Put what goes over the bus into one tensor, keep it on the device between "
+    "steps, and make tensors there (device='cuda').",
+    ("copies_pageable", ""): "Let the DataLoader pin batches (pin_memory=True) and copy them with "
+    ".to('cuda', non_blocking=True).",
+    ("data_layout", ""): "Give model and input .to(memory_format=torch.channels_last).",
+    ("launch_bound", ""): _PYTORCH_LAUNCHES,
+    ("op_on_host", ""): _PYTORCH_ON_DEVICE,
+    ("precision_wide", ""): "torch.autocast('cuda', dtype=torch.bfloat16) around the forward pass; "
+    "for TF32 torch.set_float32_matmul_precision('high').",
+    (
+        "tiny_ops",
+        "",
+    ): "Give each op more to do: larger batches, whole tensors instead of loops over "
+    "their parts; or fuse: torch.compile.",
+    ("xla_off", ""): "Fuse them: torch.compile.",
+}
+
+
+_JAX_BACKGROUND = (
+    "Make batches in the background, in a thread or in processes that fill a queue (grain, a "
+    "DataLoader with workers, or tf.data with prefetch), and hand them to jax.device_put before "
+    "the step that takes them."
+)
+_JAX: Mapping[tuple[str, str], str] = {
+    ("accelerator_idle", ""): "Look at what the host does in that time: `tfprobe breakdown`.",
+    ("collectives_exposed", ""): "First check whether one rank is late. Then let XLA hide more of "
+    "it (--xla_gpu_enable_latency_hiding_scheduler=true in XLA_FLAGS), reduce in 16 bits, shard "
+    "so that less is exchanged, or take larger batches.",
+    ("compile_time", ""): "Call jax.jit once, outside of the loop, and call what it returns: each "
+    "new function is compiled anew. What must be compiled in each process can be kept in "
+    "jax_compilation_cache_dir.",
+    ("copies_many", ""): "Put what goes over the bus into one array or one jax.device_put, and "
+    "keep it on the device between steps.",
+    ("copies_pageable", ""): "Call jax.device_put for the next batch before the step that runs "
+    "now is waited for, so that its copy overlaps with that step.",
+    ("data_layout", ""): "Keep arrays in the layout that XLA chooses: channels last, and no "
+    "transposes between layers.",
+    ("dense_gradient", ""): "Look rows up first, jnp.take(table, ids, axis=0), and compute on "
+    "those alone; update these rows only: table.at[ids].add(...).",
+    ("expensive_ops", ""): "This may be necessary. It gets cheaper with smaller sizes or 16 bits.",
+    ("float64_math", ""): "Leave jax_enable_x64 out, or make arrays float32, where the problem "
+    "does not need 64 bits.",
+    ("host_sync", ""): "Read losses and metrics at every Nth step, or those of the step before: "
+    "float(), .item(), print and block_until_ready wait until the step has run.",
+    ("input_bound", ""): _JAX_BACKGROUND,
+    ("input_takes_cpus", ""): "Prepare the data once: write what it makes to files before "
+    "training, or take a cheaper form of it.",
+    ("launch_bound", ""): "Let XLA launch fewer kernels: larger batches, jax.lax.scan over "
+    "several steps in one call, and command buffers, which it uses by default.",
+    ("memory_full", ""): "Smaller batches, jax.checkpoint around layers, donate_argnums for state "
+    "that the step replaces, or 16 bits.",
+    ("one_hot_product", ""): "Look the rows up by their numbers: jnp.take(table, ids, axis=0) in "
+    "place of a product with jax.nn.one_hot(ids, N).",
+    ("op_on_host", ""): "Move it into the compiled function, or its data to the device earlier: "
+    "jax.device_put. A jax.pure_callback runs on the host at each step.",
+    ("precision_wide", ""): "Compute in bfloat16, or let products use TensorFloat-32: "
+    "jax.default_matmul_precision('tensorfloat32').",
+    ("python_between_steps", ""): "Do it once before the loop, or on whole arrays, or inside the "
+    "compiled function. If nothing waits for the step, it also costs nothing while the device "
+    "computes.",
+    ("retracing", ""): "Each new shape, dtype or static value is compiled once more: pad batches "
+    "to a few lengths, drop the last incomplete one, and pass numbers as arrays rather than as "
+    "static arguments. If the function itself is another one each time, call jax.jit once, "
+    "outside of the loop.",
+    ("slow_start", ""): "Prepare the data once and keep it (np.save), read it while steps run, "
+    "and load no more than the steps take. Compiled programs can be kept, too: "
+    "jax_compilation_cache_dir.",
+    ("small_executions", ""): "Run several steps in one call: jax.lax.scan over batches, "
+    "steps_per_execution in Keras; or take larger batches.",
+    ("tiny_ops", ""): "Give each op more to do: larger batches, jax.vmap in place of loops.",
+}
+ACTIONS: Mapping[str, Mapping[tuple[str, str], str]] = {"jax": _JAX, "pytorch": _PYTORCH}
+# Rules that do not apply to a framework, with the reason.
+NOT_OF: Mapping[str, Mapping[str, str]] = {
+    "jax": {
+        "eager_loop": "steps of JAX are compiled",
+        "growing_graph": "JAX has no graph that grows",
+        "many_runs": "JAX has no Session",
+        "session_run_cost": "JAX has no Session",
+        "threads_few": "the thread pools of XLA are not set by TensorFlow's settings",
+        "threads_oversubscribed": "the thread pools of XLA are not set by these variables",
+        "while_loop": "XLA compiles the loops of a program",
+        "xla_off": "XLA compiles all steps of JAX",
+    }
+}
+
+
+def frameworks_of(run: RunAnalysis) -> dict[Subject, str]:
+    """Return the framework of each loop, and of each process whose loops are all of one."""
+    of_loops = {loop.subject: loop.framework for loop in run.loops}
+    of_processes: dict[Subject, set[str]] = {}
+    for loop in run.loops:
+        of_processes.setdefault(loop.process.subject, set()).add(loop.framework)
+    return of_loops | {
+        subject: names.pop() for subject, names in of_processes.items() if len(names) == 1
+    }
+
+
+def why_inapplicable(frameworks: Collection[str], rule: str) -> str | None:
+    """Return why a rule applies to none of these frameworks, None if it does to one."""
+    reasons = [NOT_OF.get(framework, {}).get(rule) for framework in frameworks]
+    return reasons[0] if reasons and all(reasons) else None
+
+
+def in_words_of(framework: str, finding: Finding) -> Finding | None:
+    """Return a finding with what to do about it in this framework; None if it does not apply."""
+    if finding.rule in NOT_OF.get(framework, {}):
+        return None
+    if framework == "pytorch" and finding.rule == "launch_bound" and not _is_of_many(finding):
+        return finding
+    actions = ACTIONS.get(framework, {})
+    known = actions.get((finding.rule, finding.part)) or actions.get((finding.rule, ""))
+    return finding if known is None else replace(finding, action=known)
+
+
+def _is_of_many(finding: Finding) -> bool:
+    """Say whether there are many launches: a single slow op has no likely gain."""
+    return isinstance(finding.gain, Gain) and bool(finding.gain.low_ns)
