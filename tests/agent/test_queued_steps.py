@@ -21,7 +21,7 @@ from tfprobe.runs.process_folder.steps import StepsReader, read_steps
 
 layout, loop_module = load("core.steps_layout"), load("core.loop")
 steps_file, threads = load("core.steps_file"), load("core.threads")
-queued_steps = load("core.queued_steps")
+queued_steps = load("frameworks.queued_steps")
 
 START_NS = 7_000_000_000_000
 CALL_NS, STEP_NS, HOST_NS = 100_000, 5_000_000, 300_000

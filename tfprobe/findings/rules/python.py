@@ -13,7 +13,6 @@ from tfprobe.findings.finding import Evidence, Finding, Severity
 from tfprobe.findings.rule import LoopAnalysis, ProcessAnalysis, Verdict, lacking
 from tfprobe.findings.rules.accelerator import ON_DEVICE
 from tfprobe.findings.thresholds import Thresholds
-from tfprobe.profile.profile import StepQueue
 
 # In another process the thread does not need the lock; exchanging data with it costs some time.
 LIKELY = 0.8
@@ -145,7 +144,7 @@ def host_sync(loop: LoopAnalysis, limits: Thresholds) -> Verdict:
     is the bound.
     """
     if loop.timing.queue is not None:
-        return _step_waits(loop, loop.timing.queue, limits)
+        return _step_waits(loop, limits)
     reads = loop.reads
     if isinstance(reads, Missing):
         return reads
@@ -176,10 +175,10 @@ def host_sync(loop: LoopAnalysis, limits: Thresholds) -> Verdict:
     )
 
 
-def _step_waits(loop: LoopAnalysis, queue: StepQueue, limits: Thresholds) -> Verdict:
+def _step_waits(loop: LoopAnalysis, limits: Thresholds) -> Verdict:
     """Return a finding if the program waits for each step before it prepares the next one."""
-    timing = loop.timing
-    if not queue.is_one_by_one or queue.waits < _LEAST_GAPS:
+    timing, queue = loop.timing, loop.timing.queue
+    if queue is None or not queue.is_one_by_one or queue.waits < _LEAST_GAPS:
         return None
     calls_ns = queue.call_ns / queue.waits * timing.steps
     host_ns = timing.regular_gap_ns + calls_ns

@@ -39,7 +39,16 @@ from tfprobe.analysis.system.hardware import (
 )
 from tfprobe.analysis.system.stack_lines import StackSummary, stack_summaries
 from tfprobe.errors import Missing
-from tfprobe.profile.profile import Interpreter, Loop, Problem, Process, Profile, Run, in_sum
+from tfprobe.profile.profile import (
+    Interpreter,
+    Loop,
+    Problem,
+    Process,
+    Profile,
+    Run,
+    StepQueue,
+    in_sum,
+)
 from tfprobe.profile.programs import RANKS
 from tfprobe.report.documents.account_document import account_document
 from tfprobe.report.documents.breakdown_document import shares_document
@@ -267,15 +276,12 @@ def loop_document(item: LoopReport) -> Document:
         "retraces": loop.retraces,
     }
     if loop.queue is not None:
-        facts["queue"] = {**asdict(loop.queue), "note": queue_note(loop)}
+        facts["queue"] = {**asdict(loop.queue), "note": queue_note(loop, loop.queue)}
     return facts | _times_document(item.times)
 
 
-def queue_note(loop: Loop) -> str | None:
-    """Return what the times of a loop are whose calls only queue its steps, None for others."""
-    queue = loop.queue
-    if queue is None:
-        return None
+def queue_note(loop: Loop, queue: StepQueue) -> str:
+    """Return what the times of a loop are whose calls only queue its steps."""
     unknown = unknown_times(loop)
     if unknown is not None:
         return f"{loop.kind} {loop.name}: {unknown.reason}. How long its steps take is not known."

@@ -150,9 +150,8 @@ def _loops(loops: tuple[LoopReport, ...], width: int) -> Iterator[RenderableType
     rows = [_loop(item, show_raised) for item in loops[:TOP_LOOPS]]
     yield page.table(columns, rows, width=width)
     for item in loops[:TOP_LOOPS]:
-        note = queue_note(item.loop)
-        if note is not None:
-            yield page.paragraph(note)
+        if item.loop.queue is not None:
+            yield page.paragraph(queue_note(item.loop, item.loop.queue))
     hidden = loops[TOP_LOOPS:]
     if hidden:
         time = numbers.duration(sum(item.loop.times.sum_ns for item in hidden))

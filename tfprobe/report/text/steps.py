@@ -74,9 +74,8 @@ def _loop(each: LoopStepReport, width: int, *, several: bool) -> Iterator[Render
     yield page.paragraph(_summary(each))
     if each.item.loop.executed < LEAST_STEPS:
         return
-    note = queue_note(each.item.loop)
-    if note is not None:
-        yield page.paragraph(note)
+    if each.item.loop.queue is not None:
+        yield page.paragraph(queue_note(each.item.loop, each.item.loop.queue))
     rows = [
         _times(label, found, _all_ns(each))
         for label, found in (("step", each.steps), ("gap", each.gaps))

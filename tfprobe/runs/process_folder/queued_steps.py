@@ -10,12 +10,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from tfprobe.profile.profile import JAX_KINDS, RecentSteps, StepQueue
+from tfprobe.profile.profile import RecentSteps, StepQueue
 from tfprobe.profile.tables import Int64s
 from tfprobe.runs.process_folder.steps_layout import (
     CALL_NS_WORD,
-    KINDS,
-    QUEUES_WORD,
     WAIT_NS_WORD,
     WAITS_WORD,
     Words,
@@ -29,14 +27,11 @@ _RATIO_BITS = 16
 
 def finished(
     head: list[int], steps: RecentSteps, slot: Words
-) -> tuple[StepQueue | None, RecentSteps, Words]:
-    """Return the queue of a loop, its finished steps with their times, and its aggregate.
+) -> tuple[StepQueue, RecentSteps, Words]:
+    """Return the queue of such a loop, its finished steps with their times, and its aggregate.
 
-    A loop that does not queue its steps is returned unchanged; some loops of JAX had no room to say
-    that they do. If nothing is known of the times, no step and an empty aggregate remain.
+    If nothing is known of the times, no step and an empty aggregate remain.
     """
-    if not head[QUEUES_WORD] and KINDS[head[0]] not in JAX_KINDS:
-        return None, replace(steps, waited=np.zeros(0, dtype=np.bool_)), slot
     executed, last = head[1], np.flatnonzero(steps.waited)
     end = steps.first_step + int(last[-1]) + 1 if len(last) else 0
     folded = min(max(int(slot[0]), 0), executed)

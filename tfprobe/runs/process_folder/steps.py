@@ -14,7 +14,7 @@ import numpy as np
 
 from tfprobe.errors import Missing
 from tfprobe.profile import profile
-from tfprobe.profile.profile import Durations, Loop, RecentSteps
+from tfprobe.profile.profile import JAX_KINDS, Durations, Loop, RecentSteps
 from tfprobe.runs.process_folder.queued_steps import finished
 from tfprobe.runs.process_folder.steps_layout import (
     BUCKETS,
@@ -22,6 +22,7 @@ from tfprobe.runs.process_folder.steps_layout import (
     KINDS,
     LOOK_WORD,
     NEW_THREAD_BIT,
+    QUEUES_WORD,
     RAISED_BIT,
     RING_STEPS,
     RING_WORD,
@@ -214,8 +215,13 @@ def _loop(
     known: KnownLoop | None,
 ) -> Loop:
     at, executed = loop_at(index), head[1]
-    queue, steps, slot = finished(head, steps, slot)
-    unfinished = queue.unfinished if queue is not None else 0
+    queue, unfinished = None, 0
+    # Some loops of JAX had no room to say that they queue their steps.
+    if head[QUEUES_WORD] or KINDS[head[0]] in JAX_KINDS:
+        queue, steps, slot = finished(head, steps, slot)
+        unfinished = queue.unfinished
+    else:
+        steps = replace(steps, waited=np.zeros(0, dtype=np.bool_))
     times, gaps = _with_tail(slot, steps, executed - unfinished)
     return Loop(
         process=0,

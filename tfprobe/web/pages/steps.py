@@ -109,10 +109,9 @@ def step(run: OpenRun, question: Params) -> Document:
 
 def _steps(profile: Profile, found: LoopStepReport) -> Document:
     loop, remembered = found.item.loop, found.remembered
-    note = queue_note(loop)
     return {
         "facts": _facts(found),
-        **({} if note is None else {"queue_note": note}),
+        **({} if loop.queue is None else {"queue_note": queue_note(loop, loop.queue)}),
         "first_step": remembered.first_step,
         "remembered": len(remembered),
         "is_whole": remembered.is_whole,

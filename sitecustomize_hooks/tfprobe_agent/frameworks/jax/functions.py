@@ -11,11 +11,12 @@ import sys
 import weakref
 
 from tfprobe_agent import patching
-from tfprobe_agent.core import queued_steps, step_wrapper
+from tfprobe_agent.core import step_wrapper
 from tfprobe_agent.core.guard import failed
 from tfprobe_agent.core.recorder import current_recorder, find_named
 from tfprobe_agent.core.steps_layout import RETRACES
 from tfprobe_agent.core.threads import cache_loop
+from tfprobe_agent.frameworks import queued_steps
 from tfprobe_agent.interruptions import leave_traceback, let_through
 
 from . import profiler, settings, signatures

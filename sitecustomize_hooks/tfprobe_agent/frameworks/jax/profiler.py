@@ -9,9 +9,10 @@ import sys
 
 from tfprobe_agent import patching
 from tfprobe_agent.config import foreign_profiler
-from tfprobe_agent.core import queued_steps, tracing
+from tfprobe_agent.core import tracing
 from tfprobe_agent.core.recorder import current_recorder
 from tfprobe_agent.core.step_wrapper import open_window
+from tfprobe_agent.frameworks import queued_steps
 from tfprobe_agent.frameworks.job_profiler import around_start, around_start_server
 from tfprobe_agent.interruptions import let_through
 from tfprobe_agent.unpatched import UNPATCHED

@@ -8,9 +8,9 @@ import sys
 from _operator import methodcaller
 
 from tfprobe_agent import patching
-from tfprobe_agent.core import queued_steps
 from tfprobe_agent.core.guard import STATE, failed
 from tfprobe_agent.core.threads import THREAD
+from tfprobe_agent.frameworks import queued_steps
 from tfprobe_agent.interruptions import leave_traceback
 from tfprobe_agent.unpatched import UNPATCHED
 

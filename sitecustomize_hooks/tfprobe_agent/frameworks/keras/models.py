@@ -7,11 +7,12 @@ import functools
 import weakref
 
 from tfprobe_agent import activities, patching
-from tfprobe_agent.core import queued_steps, step_wrapper
+from tfprobe_agent.core import step_wrapper
 from tfprobe_agent.core.guard import failed
 from tfprobe_agent.core.recorder import find_named
 from tfprobe_agent.core.steps_layout import OPTIMIZER_STEPS, PER_EXECUTION
 from tfprobe_agent.core.threads import THREAD, cache_loop
+from tfprobe_agent.frameworks import queued_steps
 from tfprobe_agent.interruptions import leave_traceback
 
 # The methods that run many steps, and the activity that each is.

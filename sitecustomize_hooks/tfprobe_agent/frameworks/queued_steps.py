@@ -5,11 +5,10 @@ latest step is made to end there and is marked as waited for: up to it, the time
 there already, the step ended earlier, nobody knows when, and its end is left where the call returned.
 """
 
+from tfprobe_agent.core import gaps
+from tfprobe_agent.core.steps_layout import CALL_NS, QUEUES, RING_MASK, TIME_MASK, WAIT_NS, WAITED_FLAG, WAITS
+from tfprobe_agent.core.threads import THREAD
 from tfprobe_agent.unpatched import UNPATCHED
-
-from . import gaps
-from .steps_layout import CALL_NS, QUEUES, RING_MASK, TIME_MASK, WAIT_NS, WAITED_FLAG, WAITS
-from .threads import THREAD
 
 
 def enroll(current, loop):
