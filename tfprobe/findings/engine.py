@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from tfprobe.analysis.core.releases import Release, in_names_of
 from tfprobe.errors import Missing
 from tfprobe.findings.collect import analyse
 from tfprobe.findings.finding import Evidence, Finding, Gain, Severity, Subject
-from tfprobe.findings.framework_words import frameworks_of, in_words_of, why_inapplicable
+from tfprobe.findings.framework_words import NOT_OF, in_words_of
 from tfprobe.findings.rule import TENSORFLOW, LoopAnalysis, ProcessAnalysis, Rule, RunAnalysis
 from tfprobe.findings.rules import RULES
 from tfprobe.findings.thresholds import DEFAULTS, Thresholds
@@ -88,7 +88,7 @@ def judge(run: RunAnalysis, thresholds: Thresholds = DEFAULTS) -> Advice:
     undivided = [loop.timing.undivided for loop in run.loops if loop.timing.undivided is not None]
     divided = tuple(loop for loop in run.loops if loop.timing.undivided is None)
     run = replace(run, loops=divided)
-    frameworks = frameworks_of(run)
+    frameworks = _frameworks_of(run)
     releases = {process.subject: process.release for process in run.processes}
     releases |= {loop.subject: loop.process.release for loop in run.loops}
     analyses: dict[Subject, LoopAnalysis | ProcessAnalysis] = {
@@ -107,18 +107,14 @@ def judge(run: RunAnalysis, thresholds: Thresholds = DEFAULTS) -> Advice:
             if isinstance(verdict, Finding)
         ]
         worded = (
-            in_words_of(frameworks.get(finding.subject, TENSORFLOW), finding) for finding in found
+            in_words_of(frameworks[finding.subject], finding)
+            if finding.subject in frameworks
+            else _in_names(finding, releases.get(finding.subject, UNKNOWN_RELEASE))
+            for finding in found
         )
-        findings += _merged(
-            [
-                _in_names(finding, releases.get(finding.subject, UNKNOWN_RELEASE))
-                if frameworks.get(finding.subject, TENSORFLOW) == TENSORFLOW
-                else finding
-                for finding in worded
-                if finding is not None
-            ]
-        )
-        inapplicable = why_inapplicable(frameworks.values(), rule.name)
+        findings += _merged([finding for finding in worded if finding is not None])
+        others = [frameworks.get(loop.subject) for loop in run.loops]
+        inapplicable = _why_inapplicable(others, rule.name)
         reasons = [verdict.reason for verdict in verdicts if isinstance(verdict, Missing)]
         if inapplicable is not None:
             unchecked.append(Unchecked(rule.name, inapplicable))
@@ -126,6 +122,27 @@ def judge(run: RunAnalysis, thresholds: Thresholds = DEFAULTS) -> Advice:
             unchecked.append(Unchecked(rule.name, reasons[0]))
     ordered = tuple(sorted(findings, key=_order))
     return Advice(ordered, tuple(unchecked), together(ordered))
+
+
+def _frameworks_of(run: RunAnalysis) -> dict[Subject, str]:
+    """Return the framework of each loop, and of each process whose loops are all of one.
+
+    Those of TensorFlow are left out: the rules speak of it.
+    """
+    of_loops = {loop.subject: loop.framework for loop in run.loops}
+    of_processes: dict[Subject, set[str]] = {}
+    for loop in run.loops:
+        of_processes.setdefault(loop.process.subject, set()).add(loop.framework)
+    known = of_loops | {
+        subject: names.pop() for subject, names in of_processes.items() if len(names) == 1
+    }
+    return {subject: name for subject, name in known.items() if name != TENSORFLOW}
+
+
+def _why_inapplicable(frameworks: Sequence[str | None], rule: str) -> str | None:
+    """Return why a rule applies to none of these frameworks, None if it does to one."""
+    reasons = [NOT_OF.get(framework or TENSORFLOW, {}).get(rule) for framework in frameworks]
+    return reasons[0] if reasons and all(reasons) else None
 
 
 def _adjusted(

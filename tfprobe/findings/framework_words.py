@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 
-from tfprobe.findings.finding import Finding, Gain, Subject
-from tfprobe.findings.rule import RunAnalysis
+from tfprobe.findings.finding import Finding, Gain
 
 _PYTORCH_ON_DEVICE = (
     "Move it to the device (.to('cuda')), or its data earlier: a DataLoader with workers and "
@@ -115,23 +114,6 @@ NOT_OF: Mapping[str, Mapping[str, str]] = {
         "xla_off": "XLA compiles all steps of JAX",
     }
 }
-
-
-def frameworks_of(run: RunAnalysis) -> dict[Subject, str]:
-    """Return the framework of each loop, and of each process whose loops are all of one."""
-    of_loops = {loop.subject: loop.framework for loop in run.loops}
-    of_processes: dict[Subject, set[str]] = {}
-    for loop in run.loops:
-        of_processes.setdefault(loop.process.subject, set()).add(loop.framework)
-    return of_loops | {
-        subject: names.pop() for subject, names in of_processes.items() if len(names) == 1
-    }
-
-
-def why_inapplicable(frameworks: Collection[str], rule: str) -> str | None:
-    """Return why a rule applies to none of these frameworks, None if it does to one."""
-    reasons = [NOT_OF.get(framework, {}).get(rule) for framework in frameworks]
-    return reasons[0] if reasons and all(reasons) else None
 
 
 def in_words_of(framework: str, finding: Finding) -> Finding | None:
