@@ -11,12 +11,13 @@ from tests.support.golden import golden
 from tfprobe.analysis.memory.program_memory import ProgramMemory, program_memory
 from tfprobe.analysis.ops.flops.count import count
 from tfprobe.analysis.ops.flops.hlo import ProgramFlops
+from tfprobe.analysis.ops.op_stats import AT, step_costs
 from tfprobe.errors import Missing, UnreadableInput
 from tfprobe.formats.schema import message_class
 from tfprobe.formats.xspace import ran_programs, read
 from tfprobe.formats.xspace.hlo_module import read_module
 from tfprobe.profile.hlo import HloShape, RanProgram
-from tfprobe.profile.reader.file import whole_file
+from tfprobe.profile.reader.file import sampled_file, whole_file
 
 STEP = 278_759_059
 
@@ -110,6 +111,17 @@ def test_the_steps_of_a_recording(name: str, steps: int) -> None:
 
     assert counted.unknown == {}
     assert int(counted.of_rows.sum()) == steps * STEP
+
+
+def test_a_step_is_the_same_for_each_view() -> None:
+    """`op` and `scope` average over the steps that the program marked, as the page does."""
+    path = golden("frameworks", "jax_cpu_flax_mlp_3steps.xplane.pb")
+
+    found = sampled_file(path, with_shapes=True)
+
+    assert [capture.step for capture in found.captures] == [10, 11, 12]
+    rows = step_costs(found, -1, count(found)).rows
+    assert int(rows[:, AT["float_ops"]].sum()) == STEP
 
 
 def test_a_recording_without_its_programs(tmp_path: Path) -> None:

@@ -335,7 +335,8 @@ def _device(loop: TracedLoop, names: Iterable[str]) -> str:
     """Return the device on which nodes of these names ran."""
     wanted = set(names)
     nodes = zip(loop.graph.nodes, loop.devices, strict=True)
-    return next((device for node, device in nodes if device and node.name in wanted), "")
+    ran_on = (device for node, device in nodes if device and node.name in wanted)
+    return next(ran_on, "").replace("|", ", ")
 
 
 def _planned_curve(

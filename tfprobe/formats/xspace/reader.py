@@ -75,12 +75,12 @@ class XSpaceReader:
             elif message.name in (HOST, DRIVER):
                 plane = Plane(message, self._names)
                 self._add_host(rows, spans, plane, programs, threads)
-                hosts += [plane] if message.name == HOST and self._with_spans else []
+                hosts += [plane] if message.name == HOST else []
         table = rows.rows(self._interner)
         return Trace(
             rows=table,
             spans=spans.rows(self._interner).by("start_ns"),
-            allocations=self._allocations(hosts, table).by("at_ns"),
+            allocations=self._allocations(hosts if self._with_spans else (), table).by("at_ns"),
             is_unix=is_unix,
             markers=tuple(marker for plane in hosts for marker in markers(plane)),
             has_calls=not len(table) and has_calls(space.planes),

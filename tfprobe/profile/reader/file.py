@@ -101,6 +101,9 @@ def _sampled(name: str, kind: FileKind, content: bytes, *, with_shapes: bool) ->
         trace = xspace.read(content, with_spans=False)
         if not len(trace.rows):
             raise UnreadableInput(trace.why_empty)
+        if len(trace.markers) > 1:
+            # The same steps as everything else that reads the file has.
+            return _whole(Path(name), kind, content)[1]
         found = _one_step(name, trace.rows, [], programs=trace.programs, content=content)
         if with_shapes:
             found = with_programs(with_what_ran(found, traces=[content]), lambda _: content)
