@@ -23,6 +23,8 @@ from tfprobe.formats.xspace.spans import SpanReader, has_calls
 from tfprobe.profile.capture_tables import Allocations, Executions, Spans
 from tfprobe.profile.tables import Columns, Interner
 
+# The planes of accelerators, also of those that nothing is read of, such as TPUs.
+_DEVICE = "/device:"
 # The year 2001: a smaller number of ns is not a time of day.
 _SMALLEST_UNIX_NS = 1_000_000_000_000_000_000
 # The year 2116: half of what fits, so that two can be added.
@@ -85,7 +87,9 @@ class XSpaceReader:
             markers=tuple(marker for plane in hosts for marker in markers(plane)),
             has_calls=not len(table) and has_calls(space.planes),
             programs=programs.ran(),
-            has_untraced_programs=not len(table) and bool(programs.modules()),
+            has_untraced_programs=not len(table)
+            and bool(programs.modules())
+            and not any(plane.name.startswith(_DEVICE) for plane in space.planes),
         )
 
     def _allocations(self, hosts: Sequence[Plane], rows: Executions) -> Allocations:
