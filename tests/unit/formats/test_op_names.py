@@ -16,6 +16,8 @@ from tfprobe.formats.xspace.op_names import is_argument, jax_op
         ("jit(step)/jit(main)/update/add", "update/add"),
         ("jit(step)/jit(main)/jvp(Net)/head/reduce_sum[axes=(0,)]", "Net/head/reduce_sum"),
         ("jit(step)/jit(main)/while[cond=a/b[1] n=0]/body/add", "while/body/add"),
+        # Of several ops, joined in one instruction, the first.
+        ("jit(step)/transpose(jvp(Net))/mul;jit(step)/a/broadcast_in_dim", "gradients/Net/mul"),
         # Functions called inside are scopes, what merely calls them is none.
         ("jit(step)/jvp(Net)/jit(relu)/max", "Net/relu/max"),
         ("jit(step)/vmap(jit(_where))/select_n", "_where/select_n"),

@@ -117,7 +117,11 @@ def op_path(name: str) -> str:
 
 
 def _parts(name: str) -> Iterator[str]:
-    """Yield the parts between slashes, without parameters in brackets."""
+    """Yield the parts between slashes, without parameters in brackets.
+
+    XLA joins the names of ops that it made one instruction of, "jit(f)/a/mul;jit(f)/b/add": the
+    first counts.
+    """
     part: list[str] = []
     brackets = parentheses = 0
     for character in name:
@@ -126,6 +130,8 @@ def _parts(name: str) -> Iterator[str]:
         elif character == "]" and brackets:
             brackets -= 1
         elif not brackets:
+            if character == ";" and not parentheses:
+                break
             parentheses += (character == "(") - (character == ")" and parentheses > 0)
             if character == "/" and not parentheses:
                 yield "".join(part)
