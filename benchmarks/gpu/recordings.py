@@ -63,7 +63,7 @@ CASES = (
     Case("no_command_buffer", "command_buffer", flags=NO_COMMAND_BUFFER, is_for_gpu=True),
     Case("memory", "memory", environment=(("XLA_PYTHON_CLIENT_PREALLOCATE", "false"),)),
     TRAINING,
-    Case("own_profiler", "own_profiler", record=("--every", "2")),
+    Case("own_profiler", "own_profiler", record=("--every", "5")),
 )
 
 

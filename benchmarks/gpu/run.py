@@ -116,6 +116,7 @@ def _read(work: Path, reader: str, output: Path) -> int:
         {name: _plain(value) for name, value in asdict(row).items()} | {"reason": row.reason}
         for row in rows
     ]
+    output.mkdir(parents=True, exist_ok=True)
     (output / "rows.json").write_text(json.dumps(document, indent=1), encoding="utf-8")
     planes = [
         f"{run.parent.parent.parent.name} {Recorded(run.parent, reader).planes()}"
