@@ -149,6 +149,7 @@ CELLS = (
         "keras3-jax-py3.13",
         "3.13",
         ("keras==3.*", "jax==0.12.*"),
+        more=FAULTS,
         tests="tests/keras",
         packages=("keras",),
     ),

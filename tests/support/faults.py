@@ -35,6 +35,25 @@ ENTRY_POINTS = frozenset(
         "core.guard:never_raise.guarded",
         "core.guard:never_raise_noting.guarded",
         "frameworks.tensorflow.__init__:_around_server.start",
+        "frameworks.jax.compiles:_Timer.__enter__",
+        "frameworks.jax.compiles:_Timer.__exit__",
+        "frameworks.jax.compiles:_Timer.__init__",
+        "frameworks.jax.compiles:_around_enter.enter",
+        "frameworks.jax.compiles:_around_exit.leave",
+        "frameworks.jax.compiles:_around_lookup.get_executable_and_time",
+        "frameworks.jax.compiles:_around_timer.log_elapsed_time",
+        "frameworks.jax.functions:_around_eval_shape.eval_shape",
+        "frameworks.jax.functions:_around_maker.wrapped",
+        "frameworks.jax.stand_in:CompiledFunction.__copy__",
+        "frameworks.jax.stand_in:CompiledFunction.__deepcopy__",
+        "frameworks.jax.stand_in:CompiledFunction.__dir__",
+        "frameworks.jax.stand_in:CompiledFunction.__get__",
+        "frameworks.jax.stand_in:CompiledFunction.__getattr__",
+        "frameworks.jax.stand_in:CompiledFunction.__reduce_ex__",
+        "frameworks.jax.stand_in:CompiledFunction.__repr__",
+        "frameworks.jax.stand_in:CompiledFunction._copied",
+        "frameworks.jax.stand_in:_PassingFor.__hash__",
+        "frameworks.jax.waits:_around.wait",
         "frameworks.keras.models:_adopting.around.make",
         "frameworks.keras.models:_execution_function.around.make",
         "frameworks.keras.models:_in_phase.around.method",
@@ -68,7 +87,9 @@ def enter(name):
 '''
 
 
-def build(boot: Path, *, trace_level: str = "full") -> list[str]:
+def build(
+    boot: Path, *, trace_level: str = "full", experimental: tuple[str, ...] = ()
+) -> list[str]:
     """Write the faulty agent into `boot`; return the names of all functions it can make raise."""
     agent = boot / "tfprobe_agent"
     agent.mkdir(parents=True)
@@ -88,7 +109,8 @@ def build(boot: Path, *, trace_level: str = "full") -> list[str]:
         (agent / path).parent.mkdir(exist_ok=True)
         (agent / path).write_text(ast.unparse(ast.fix_missing_locations(tree)))
     config = {"schema": "tfprobe.config/1", "steps": None, "every": 1, "budget": 0.01}
-    (boot / "config.json").write_text(json.dumps({**config, "trace_level": trace_level}))
+    config |= {"trace_level": trace_level, "experimental": experimental}
+    (boot / "config.json").write_text(json.dumps(config))
     return names
 
 

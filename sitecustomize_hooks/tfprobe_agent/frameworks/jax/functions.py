@@ -154,6 +154,9 @@ def _around_eval_shape(original):
         try:
             if args and is_stand_in(args[0]):
                 args = (stood_for(args[0]), *args[1:])
+        except Exception:
+            failed("before eval_shape")
+        try:
             return original(*args, **kwargs)
         except BaseException as error:
             leave_traceback(error)
