@@ -53,4 +53,4 @@ def without_own_frames(text: str) -> str:
 
 def without_times(text: str) -> str:
     """Return log lines without the times that they begin with."""
-    return re.sub(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d[,.]\d+", "TIME", text)
+    return re.sub(r"(\d{4}-\d\d-\d\d|[EWI]\d{4}) \d\d:\d\d:\d\d[,.]\d+( +\d+ )?", "TIME ", text)

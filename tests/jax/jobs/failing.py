@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-COUNTS = {"step": 0, "static": 0, "donating": 1, "calling": 0}
+COUNTS = {"static": 0, "donating": 10, "step": 3, "calling": 0}
 
 
 class Failing(Exception):
@@ -57,6 +57,16 @@ def donated_twice(x):
     donating(x)
 
 
+def deleted(read):
+    """Return what reads an array that is gone, because its buffers were donated."""
+
+    def fail(x):
+        donating(x)
+        read(x)
+
+    return fail
+
+
 def without_numbers(x):
     jax.config.update("jax_debug_nans", True)
     try:
@@ -79,6 +89,20 @@ FAILURES = {
     "attribute": lambda _: step.missing,
     "decorating": lambda _: jax.jit(3),
     "nan": without_numbers,
+    "read": deleted(float),
+    "read as an array": deleted(np.asarray),
+    "shown": deleted(str),
+    "formatted": deleted("{:.3f}".format),
+    "item": deleted(lambda x: x.item()),
+    "list": deleted(lambda x: x.tolist()),
+    "fetched": deleted(jax.device_get),
+    "waited for": deleted(lambda x: x.block_until_ready()),
+    "waited for in a tree": deleted(lambda x: jax.block_until_ready({"x": x})),
+    "not one value": lambda x: float(step(x)),
+    "not one item": lambda x: step(x).item(),
+    "not one truth": lambda x: bool(step(x)),
+    "traced value": lambda x: jax.jit(float)(x),
+    "traced wait": lambda x: jax.jit(lambda x: x.block_until_ready())(x),
 }
 for kind, fail in FAILURES.items():
     jax.clear_caches()
