@@ -12,6 +12,7 @@ import dataclasses
 import functools
 import os
 import platform
+import shutil
 import statistics
 import sys
 import tempfile
@@ -23,6 +24,7 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT), str(Path(__file__).resolve().parent)]
 
 from measure import (  # noqa: E402
+    JOBS,
     Once,
     Pairs,
     job,
@@ -40,6 +42,10 @@ from tests.matrix.environments import Unavailable, prepare  # noqa: E402
 
 TF1 = "tf1.15-py3.7"
 TF2 = "tf2.21-py3.11"
+JAX_CELLS = ("jax0.4-py3.10", "jax0.12-py3.13")
+JAX = JAX_CELLS[-1]
+# JAX is recorded only where this is asked for.
+ASKED_FOR = ("--experimental", "jax")
 
 # A trace that makes a step longer by less than this share cannot be told from noise.
 NO_TRACE_SHARE = 0.02
@@ -61,8 +67,20 @@ class Size:
     processes: int
 
 
-FULL = Size(5, 9, 200, 20_000, 12_000, 500, {"cnn": 1000, "resnet": 200, "loop": 1000}, 40)
-QUICK = Size(1, 1, 20, 2_000, 2_000, 50, {"cnn": 60, "resnet": 45, "loop": 60}, 5)
+FULL_JAX = {"mlp": 4000, "transformer": 800}
+FULL = Size(
+    5, 9, 200, 20_000, 12_000, 500, {"cnn": 1000, "resnet": 200, "loop": 1000, **FULL_JAX}, 40
+)
+QUICK = Size(
+    1,
+    1,
+    20,
+    2_000,
+    2_000,
+    50,
+    {"cnn": 60, "resnet": 45, "loop": 60, "mlp": 60, "transformer": 60},
+    5,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,11 +142,38 @@ def unsampled(door: str, cell: str, python: str, size: Size) -> Row:
                _kept(found["added_us"] <= 1.5))  # fmt: skip
 
 
+def unsampled_jax(cell: str, python: str, size: Size) -> Row:
+    """What a call of a compiled function of JAX costs that is not sampled, as for `unsampled`."""
+    record = [*ASKED_FOR, "--trace-level", "off"]
+    found = repeated(
+        lambda: job(python, "unsampled_jax.py", str(size.rounds), record=record), size.pairs
+    )
+    return Row("unsampled call of a compiled function", cell, f"{found['bare_us']:.1f} us",
+               f"{found['hooked_us']:.1f} us", f"{found['added_us']:+.2f} us", "+2.5 us",
+               _kept(found["added_us"] <= 2.5))  # fmt: skip
+
+
+def outside(what: str, tool: tuple[str, ...], name: str, python: str, size: Size) -> Row:
+    """What a profiler costs that is put in front of the same job; a whole process, as `whole`."""
+    command = [python, str(JOBS / "networks_jax.py"), *_network_jax(name, size)[1:]]
+    program = shutil.which(tool[0])
+    if program is None:
+        return Row(f"{what}, {name}", JAX, "-", "-", f"{tool[0]} is not installed", "peer", "")
+    with tempfile.TemporaryDirectory() as folder:
+        before = [program, *(part.format(folder) for part in tool[1:])]
+        found = pairs(
+            lambda: process(command), lambda: process([*before, *command]), size.pairs, wall_s
+        )
+    return Row(f"{what}, {name}", JAX, f"{found.plain:.2f} s", f"{found.other:.2f} s",
+               f"x {found.ratio:.3f}", "peer", "")  # fmt: skip
+
+
 def whole(
     what: str,
     cell: str,
     command: Callable[[Size], tuple[str, ...]],
     target_ratio: float,
+    record: tuple[str, ...],
     python: str,
     size: Size,
 ) -> Row:
@@ -136,7 +181,7 @@ def whole(
     arguments = command(size)
     found = pairs(
         lambda: job(python, *arguments),
-        lambda: job(python, *arguments, record=[]),
+        lambda: job(python, *arguments, record=record),
         size.pairs,
         wall_s,
     )
@@ -315,15 +360,23 @@ def _network(name: str, size: Size) -> tuple[str, ...]:
     return ("networks.py", name, "--steps", str(size.network_steps[name]))
 
 
+def _network_jax(name: str, size: Size) -> tuple[str, ...]:
+    return ("networks_jax.py", name, "--steps", str(size.network_steps[name]))
+
+
 def _unsampled(door: str, cell: str) -> Benchmark:
     return Benchmark(f"unsampled {door}", cell, functools.partial(unsampled, door, cell))
 
 
 def _whole(
-    what: str, cell: str, command: Callable[[Size], tuple[str, ...]], target_ratio: float
+    what: str,
+    cell: str,
+    command: Callable[[Size], tuple[str, ...]],
+    target_ratio: float,
+    record: tuple[str, ...] = (),
 ) -> Benchmark:
     return Benchmark(
-        f"whole {what}", cell, functools.partial(whole, what, cell, command, target_ratio)
+        f"whole {what}", cell, functools.partial(whole, what, cell, command, target_ratio, record)
     )
 
 
@@ -342,6 +395,14 @@ def _peer(
 
 
 _cnn = functools.partial(_network, "cnn")
+_mlp = functools.partial(_network_jax, "mlp")
+_transformer = functools.partial(_network_jax, "transformer")
+_PY_SPY = ("py-spy", "record", "--output", "{}/stacks.svg", "--")
+
+
+def _outside(what: str, tool: tuple[str, ...], name: str) -> Benchmark:
+    return Benchmark(f"peer {what}, {name}", JAX, functools.partial(outside, what, tool, name))
+
 
 BENCHMARKS = (
     _whole("Keras CNN", TF2, _cnn, 1.01),
@@ -362,6 +423,15 @@ BENCHMARKS = (
     ),
     _peer("`tf.contrib.tfprof.ProfileContext`", TF1, _softmax, "--tool", "profile_context"),
     _peer("`TensorBoard(profile_batch=(20, 40))`, Keras CNN", TF2, _cnn, "--tensorboard"),
+    _whole("flax MLP", JAX, _mlp, 1.01, ASKED_FOR),
+    _whole("transformer in flax", JAX, _transformer, 1.01, ASKED_FOR),
+    _peer("`jax.profiler` around ten steps, flax MLP", JAX, _mlp, "--profiler"),
+    _peer("`jax.profiler` around ten steps, transformer in flax", JAX, _transformer, "--profiler"),
+    *(_outside("`py-spy record`", _PY_SPY, name) for name in ("mlp", "transformer")),
+    *(
+        Benchmark("unsampled jax", cell, functools.partial(unsampled_jax, cell))
+        for cell in JAX_CELLS
+    ),
     *(_unsampled(door, cell) for cell in (TF1, TF2) for door in DOORS),
     Benchmark("sampled session", TF1, functools.partial(sampled, "session", TF1)),
     Benchmark("sampled session", TF2, functools.partial(sampled, "session", TF2)),
