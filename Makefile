@@ -16,8 +16,6 @@ PIP_QUIET := --quiet --disable-pip-version-check --no-input
 # What `make demo` records: tensorflow or jax.
 FRAMEWORK ?= tensorflow
 DEMO_SCRIPT := $(if $(filter jax,$(FRAMEWORK)),jax_fit.py,keras_fit.py)
-# Ends in a space. JAX is recorded only on request.
-DEMO_OPTIONS := $(if $(filter jax,$(FRAMEWORK)),--experimental jax )
 
 # The frameworks' own start-up notices, which say nothing about the demo.
 QUIET_jax := JAX_PLATFORMS=cpu
@@ -29,9 +27,9 @@ help: ## show this list
 		printf '  make %-8s %s\n' "$$name" "$$text"; done
 
 demo: $(DEMO)/.installed-$(FRAMEWORK) ## record a real training script and print its report; FRAMEWORK=jax for JAX
-	@echo '$$ tfprobe run $(DEMO_OPTIONS)--report -- python examples/$(DEMO_SCRIPT)'
+	@echo '$$ tfprobe run --report -- python examples/$(DEMO_SCRIPT)'
 	@PATH="$(CURDIR)/$(DEMO)/bin:$$PATH" $(QUIET_$(FRAMEWORK)) \
-		$(DEMO)/bin/tfprobe run $(DEMO_OPTIONS)--report -- python examples/$(DEMO_SCRIPT)
+		$(DEMO)/bin/tfprobe run --report -- python examples/$(DEMO_SCRIPT)
 
 test: lint mpirun ## lint, types and the quick tests; needs no TensorFlow
 	$(TEST)/bin/python -m pytest --numprocesses=auto $(wildcard tests/architecture tests/unit tests/agent tests/process tests/planted tests/approval)

@@ -16,8 +16,6 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 JOB = Path(__file__).resolve().parent / "jobs" / "loops.py"
-# JAX is recorded only on request.
-REQUEST = ("--experimental", "jax")
 # Far enough apart that the steps between are plain; all are within the first 110 steps of a loop.
 TRACED_STEPS = "20,60,100"
 # XLA times kernels to choose among them, so that equal runs may have different bits.
@@ -143,7 +141,7 @@ def record_all(
                 job += ["--truth", str(folder / f"{way}-{number}.truth.json")]
                 job += ["--quick"] if is_quick else []
                 if way == "recorded":
-                    launch = [sys.executable, "-m", "tfprobe", "run", "-q", *REQUEST]
+                    launch = [sys.executable, "-m", "tfprobe", "run", "-q"]
                     job = [*launch, "-o", str(folder / "runs"), *case.record, "--", *job]
                 work = folder / f"{way}-{number}"
                 work.mkdir()

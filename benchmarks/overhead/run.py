@@ -44,8 +44,6 @@ TF1 = "tf1.15-py3.7"
 TF2 = "tf2.21-py3.11"
 JAX_CELLS = ("jax0.4-py3.10", "jax0.12-py3.13")
 JAX = JAX_CELLS[-1]
-# JAX is recorded only where this is asked for.
-ASKED_FOR = ("--experimental", "jax")
 
 # A trace that makes a step longer by less than this share cannot be told from noise.
 NO_TRACE_SHARE = 0.02
@@ -144,7 +142,7 @@ def unsampled(door: str, cell: str, python: str, size: Size) -> Row:
 
 def unsampled_jax(cell: str, python: str, size: Size) -> Row:
     """What a call of a compiled function of JAX costs that is not sampled, as for `unsampled`."""
-    record = [*ASKED_FOR, "--trace-level", "off"]
+    record = ["--trace-level", "off"]
     found = repeated(
         lambda: job(python, "unsampled_jax.py", str(size.rounds), record=record), size.pairs
     )
@@ -423,8 +421,8 @@ BENCHMARKS = (
     ),
     _peer("`tf.contrib.tfprof.ProfileContext`", TF1, _softmax, "--tool", "profile_context"),
     _peer("`TensorBoard(profile_batch=(20, 40))`, Keras CNN", TF2, _cnn, "--tensorboard"),
-    _whole("flax MLP", JAX, _mlp, 1.01, ASKED_FOR),
-    _whole("transformer in flax", JAX, _transformer, 1.01, ASKED_FOR),
+    _whole("flax MLP", JAX, _mlp, 1.01),
+    _whole("transformer in flax", JAX, _transformer, 1.01),
     _peer("`jax.profiler` around ten steps, flax MLP", JAX, _mlp, "--profiler"),
     _peer("`jax.profiler` around ten steps, transformer in flax", JAX, _transformer, "--profiler"),
     *(_outside("`py-spy record`", _PY_SPY, name) for name in ("mlp", "transformer")),

@@ -81,8 +81,6 @@ TARGETS = dict.fromkeys(_TENSORFLOW, "tensorflow")
 TARGETS.update(dict.fromkeys(_KERAS, "keras"))
 TARGETS.update(dict.fromkeys(_JAX, "jax"))
 TARGETS.update((home + "." + part, "keras") for home in _KERAS_HOMES for part in _KERAS_PARTS)
-# Recorded only where the user asks for it: reading such recordings is not finished.
-EXPERIMENTAL = frozenset(("jax",))
 # What a program imports to name its activities; supplied where tfprobe is not installed.
 MARKS = "tfprobe"
 # Modules of a process that may start other processes and signal them. One that forks directly needs neither.
@@ -93,7 +91,7 @@ _SEEN = ALWAYS.union(TARGETS, SENDERS, (MARKS, GREENLETS))
 
 
 def arm(boot):
-    """Report this interpreter to the run, whose boot directory is `boot`, and watch for TensorFlow."""
+    """Report this interpreter to the run, whose boot directory is `boot`, and watch for the frameworks."""
     finder = Finder(boot)
     sys.meta_path.insert(0, finder)
     for name in set(TARGETS).intersection(sys.modules):
@@ -204,8 +202,6 @@ class Finder:
         is_inside = ident in under_way
         under_way.add(ident)
         try:
-            if TARGETS[name] in EXPERIMENTAL and not _is_wanted(TARGETS[name], self.boot):
-                return
             from . import hooks
 
             hooks.module_ready(name, module, self.boot)
@@ -223,13 +219,6 @@ def started():
     """Return when the agent started in this process, as monotonic and wall clock time."""
     is_fork = UNPATCHED.getpid() != INTERPRETER_PID
     return (UNPATCHED.monotonic_ns(), UNPATCHED.unix_ns()) if is_fork else STARTED
-
-
-def _is_wanted(folder, boot):
-    """Return whether the user asked for an experimental framework; a job that uses one loads nothing else of ours."""
-    from .config import read_config
-
-    return folder in read_config(boot).experimental
 
 
 def _watch_signals(boot):

@@ -72,17 +72,13 @@ _RANK_VARIABLES = (
 
 
 class Config:
-    """Tracing configuration: inclusive pairs in `steps` or None, `every` or None, a `budget` ratio, `trace_level`.
+    """Tracing configuration: inclusive pairs in `steps` or None, `every` or None, a `budget` ratio, `trace_level`."""
 
-    `experimental` are frameworks that are recorded only where the user asks for it.
-    """
-
-    def __init__(self, steps=None, every=None, budget=0.01, trace_level="full", experimental=()):
+    def __init__(self, steps=None, every=None, budget=0.01, trace_level="full"):
         self.steps = steps
         self.every = every
         self.budget = budget
         self.trace_level = trace_level
-        self.experimental = experimental
 
 
 def read_config(boot):
@@ -99,8 +95,7 @@ def read_config(boot):
     trace_level = document["trace_level"]
     if trace_level not in ("full", "software", "off"):
         raise ValueError("unknown trace level %r" % (trace_level,))
-    experimental = tuple(str(name) for name in document.get("experimental") or ())
-    return Config(steps, None if every is None else int(every), float(document["budget"]), trace_level, experimental)
+    return Config(steps, None if every is None else int(every), float(document["budget"]), trace_level)
 
 
 def debug_file():

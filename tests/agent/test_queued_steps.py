@@ -289,6 +289,29 @@ def test_writer_and_reader_spread_a_run_alike() -> None:
     assert (written[:, 1] & ~layout.TIME_MASK == raw[:, 1] & ~layout.TIME_MASK).all()
 
 
+def test_the_waits_of_traced_steps_are_not_the_programs(job: Job) -> None:
+    """It waits once in fifty steps, whatever was traced in between."""
+    loop = job.loop()
+    for step in range(200):
+        if step % 40 == 21:  # its arguments, and its result, are waited for
+            began_ns, was_ready = job.now_ns, job.now_ns >= job.idle_ns
+            job.now_ns = max(job.now_ns, job.idle_ns)
+            queued_steps.waited(began_ns, was_ready, is_ours=True)
+            loop.record(job.now_ns, job.now_ns + CALL_NS, layout.TRACED_FLAG)
+            job.now_ns = job.idle_ns = job.now_ns + STEP_NS
+            queued_steps.waited(job.now_ns - STEP_NS, was_ready=False, owner=loop, is_ours=True)
+        else:
+            job.call(loop)
+        if step % 50 == 49:
+            job.wait()
+
+    (record,) = job.read()
+
+    assert record.queue is not None
+    assert record.queue.waits == 4
+    assert record.queue.steps_per_wait == pytest.approx(50, rel=0.1)
+
+
 def test_a_loop_without_room_of_its_own_is_not_marked(job: Job) -> None:
     """Several threads write its block."""
     loop = SimpleNamespace(shared=object(), index=3)

@@ -38,6 +38,6 @@ def laboratory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Laboratory]
     )
     version = tuple(int(part) for part in answer.stdout.split(".")[:2])
     folder = tmp_path_factory.mktemp("jax")
-    laboratory = Laboratory(python, version, folder, ("--experimental", "jax"))
+    laboratory = Laboratory(python, version, folder)
     yield laboratory
     laboratory.close()

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.jax.outcomes import JOBS, TRACED_BY_BUDGET, counted, counts, outcomes
-from tests.tf.laboratory import Started, as_bare, tfprobe_json
+from tests.jax.outcomes import TRACED_BY_BUDGET, counted, counts, outcomes
+from tests.tf.laboratory import as_bare, tfprobe_json
 from tfprobe.runs.process_folder.steps import read_steps
 
 NAMES = (
@@ -192,19 +192,3 @@ def test_the_mean_cycle_is_that_of_the_jobs_own_clock(laboratory, name, way) -> 
     mean_ns = int(recent.end_ns[-1] - recent.start_ns[1]) / steps
     assert steps == loop.executed - 1
     assert 0.5 * own_ns < mean_ns < 1.02 * own_ns
-
-
-def test_nothing_is_recorded_unless_asked_for(laboratory) -> None:
-    """Reading recordings of JAX is not finished."""
-    job = Started(
-        laboratory.python,
-        laboratory.folder / "unasked",
-        str(JOBS / "profiling.py"),
-        record=[],
-        env={},
-    )
-
-    outcome = job.outcome()
-
-    assert outcome.status == 0
-    assert list(outcome.run.glob("*/*/process.json")) == []

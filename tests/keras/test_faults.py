@@ -22,7 +22,7 @@ def test_no_fault_of_ours_reaches_the_job(laboratory: Laboratory, tmp_path: Path
     process of its own: every one prints and ends as the bare job does.
     """
     boot = tmp_path / "run" / "boot"
-    faults.build(boot, experimental=("jax",))
+    faults.build(boot)
 
     bare = _run(laboratory, {})
     faulty = _run(laboratory, {"PYTHONPATH": str(boot)})

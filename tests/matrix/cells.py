@@ -108,7 +108,6 @@ CELLS = (
         required=True,
         more=ENDINGS + EXAMPLES,
     ),
-    # Recording JAX is experimental: a machine without these packages does not fail.
     Cell(
         "jax0.4-py3.10",
         "3.10",
@@ -121,6 +120,7 @@ CELLS = (
             "equinox",
             "cloudpickle",
         ),
+        required=True,
         tests="tests/jax",
         packages=("jax",),
     ),
@@ -142,6 +142,7 @@ CELLS = (
         "jax0.12-py3.13",
         "3.13",
         ("jax==0.12.*", *AROUND_JAX),
+        required=True,
         tests="tests/jax",
         packages=("jax",),
     ),
@@ -149,6 +150,7 @@ CELLS = (
         "keras3-jax-py3.13",
         "3.13",
         ("keras==3.*", "jax==0.12.*"),
+        required=True,
         more=FAULTS,
         tests="tests/keras",
         packages=("keras",),

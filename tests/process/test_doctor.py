@@ -103,15 +103,13 @@ def test_an_interpreter_without_a_framework_is_named(launcher, python) -> None:
     assert (status, checks["frameworks"][0]) == (1, "failed")
 
 
-def test_jax_is_recorded_on_request(launcher, python) -> None:
-    """Without the option nothing of a job of JAX is recorded, and the option is named."""
+def test_jax_alone_is_recorded(launcher, python) -> None:
+    """TensorFlow need not be there."""
     variables = _install(launcher, jax="0.10.2", jaxlib="0.10.2")
 
     status, checks = _ask(launcher, python, env=variables)
-    requested = _ask(launcher, python, env={**variables, "TFPROBE_EXPERIMENTAL": "jax"})
 
-    assert (status, checks["jax"][0]) == (1, "failed")
-    assert (requested[0], requested[1]["jax"][0]) == (0, "passed")
+    assert (status, checks["jax"][0]) == (0, "passed")
 
 
 @pytest.mark.parametrize(
@@ -130,9 +128,7 @@ def test_what_is_not_traced_of_jax_has_its_reason(
     """Its steps are counted, which is a recording."""
     installed = _install(launcher, jax=versions[0], jaxlib=versions[1])
 
-    status, checks = _ask(
-        launcher, python, env={**installed, "TFPROBE_EXPERIMENTAL": "jax", **variables}
-    )
+    status, checks = _ask(launcher, python, env={**installed, **variables})
 
     assert (status, checks["jax"][0]) == (0, "warning")
     assert words in checks["jax"][1]
@@ -140,7 +136,7 @@ def test_what_is_not_traced_of_jax_has_its_reason(
 
 def test_a_framework_that_fails_beside_another_is_a_warning(launcher, python) -> None:
     """A job of the other one is recorded."""
-    variables = _install(launcher, tensorflow="2.15.1", jax="0.10.2", jaxlib="0.10.2")
+    variables = _install(launcher, tensorflow="2.15.1", jax="0.10.2")
 
     status, checks = _ask(launcher, python, env=variables)
 
@@ -182,7 +178,7 @@ def test_the_backend_of_keras_may_come_from_its_file(launcher, python) -> None:
     variables = _install(launcher, keras="3.15.1", jax="0.12.0", jaxlib="0.12.0")
     launcher.write(".keras/keras.json", '{"backend": "jax"}')
 
-    _, checks = _ask(launcher, python, env={**variables, "TFPROBE_EXPERIMENTAL": "jax"})
+    _, checks = _ask(launcher, python, env=variables)
 
     assert checks["keras"][0] == "passed"
     assert "computes with JAX" in checks["keras"][1]

@@ -87,9 +87,7 @@ def enter(name):
 '''
 
 
-def build(
-    boot: Path, *, trace_level: str = "full", experimental: tuple[str, ...] = ()
-) -> list[str]:
+def build(boot: Path, *, trace_level: str = "full") -> list[str]:
     """Write the faulty agent into `boot`; return the names of all functions it can make raise."""
     agent = boot / "tfprobe_agent"
     agent.mkdir(parents=True)
@@ -109,7 +107,7 @@ def build(
         (agent / path).parent.mkdir(exist_ok=True)
         (agent / path).write_text(ast.unparse(ast.fix_missing_locations(tree)))
     config = {"schema": "tfprobe.config/1", "steps": None, "every": 1, "budget": 0.01}
-    config |= {"trace_level": trace_level, "experimental": experimental}
+    config["trace_level"] = trace_level
     (boot / "config.json").write_text(json.dumps(config))
     return names
 

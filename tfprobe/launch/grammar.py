@@ -7,8 +7,6 @@ import re
 from collections.abc import Iterable, Mapping
 
 TRACE_LEVELS = ("full", "software", "off")
-# Frameworks that are recorded on request.
-EXPERIMENTAL = ("jax",)
 # In place of a name: a run of its own, whatever the launcher says.
 OFF = "off"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
@@ -66,14 +64,6 @@ def trace_level(value: object) -> str:
     if text not in TRACE_LEVELS:
         raise Unreadable(f"use one of {', '.join(TRACE_LEVELS)}")
     return text
-
-
-def experimental(value: object) -> tuple[str, ...]:
-    """Read which frameworks to record although reading such recordings is not finished."""
-    name = str(value).strip().lower()
-    if name not in EXPERIMENTAL:
-        raise Unreadable(f"use one of {', '.join(EXPERIMENTAL)}")
-    return (name,)
 
 
 def run_name(value: object) -> str:

@@ -25,7 +25,6 @@ VARIABLES = {
     "every": "TFPROBE_EVERY",
     "budget": "TFPROBE_BUDGET",
     "trace_level": "TFPROBE_TRACE_LEVEL",
-    "experimental": "TFPROBE_EXPERIMENTAL",
     "report": "TFPROBE_REPORT",
     "quiet": "TFPROBE_QUIET",
     "debug": "TFPROBE_DEBUG",
@@ -71,8 +70,6 @@ class Settings:
     name: str | None = None
     tags: Mapping[str, str] = field(default_factory=dict)
     stacks: bool = False
-    # Frameworks to record although reading such recordings is not finished.
-    experimental: tuple[str, ...] = ()
 
     def config(self) -> dict[str, Any]:
         """Give the content of boot/config.json."""
@@ -82,7 +79,6 @@ class Settings:
             "every": self.every,
             "budget": self.budget_ratio,
             "trace_level": self.trace_level,
-            **({"experimental": list(self.experimental)} if self.experimental else {}),
         }
 
 
@@ -107,7 +103,6 @@ def resolve(*layers: SettingsLayer) -> Settings:
         name=_first(layers, "name", grammar.label),
         tags=_tags(layers),
         stacks=bool(_first(layers, "stacks", grammar.switch)),
-        experimental=_first(layers, "experimental", grammar.experimental) or (),
     )
 
 

@@ -18,11 +18,11 @@ def enroll(current, loop):
         current.queued.append(loop)
 
 
-def waited(began_ns, was_ready, owner=None):
+def waited(began_ns, was_ready, owner=None, is_ours=False):
     """Note that the calling thread has waited since `began_ns` for a value, which may have been there already.
 
     All queued steps are over then. Of several loops only one gets the time of the wait: `owner`, or the one with the
-    longest steps, as far as that is known.
+    longest steps, as far as that is known. The waits that a traced step needs, `is_ours`, are not the job's.
     """
     current = THREAD.current
     pending = [loop for loop in current.queued if loop.n > loop.waited]
@@ -44,8 +44,8 @@ def waited(began_ns, was_ready, owner=None):
         owner.ring[slot] = word | WAITED_FLAG
         return
     owner.ring[slot] = word & ~TIME_MASK | WAITED_FLAG | now_ns
-    if owner.n == 1:
-        return  # the first call compiles
+    if is_ours or owner.n == 1:  # the first call compiles
+        return
     owner.words[owner.base + WAIT_NS] += now_ns - began_ns
     if not word & WAITED_FLAG:
         owner.words[owner.base + WAITS] += 1

@@ -7,7 +7,7 @@ from tfprobe.profile.profile import Interpreter, Profile, Run, titled
 
 _SHOWN_INTERPRETERS = 5
 SERVER_ROLE = "ps"
-_RECORDED = "TensorFlow, or JAX under `tfprobe run --experimental jax`"
+_RECORDED = "TensorFlow or JAX"
 
 
 def explain(profile: Profile) -> tuple[str, ...]:

@@ -59,11 +59,6 @@ OPTIONS: tuple[Option, ...] = (
         "LEVEL",
         "Set what is traced: full, software (host only) or off.  [default: full]",
     ),
-    Option(
-        ("--experimental",),
-        "jax",
-        "Also record JAX. Its steps are counted; their times are those of calls.",
-    ),
     Option(("--report",), None, "Print the report on stderr when the job has ended."),
     Option(("-q", "--quiet"), None, "Do not print where the run is recorded."),
     Option(("--debug",), "FILE", "Write a log of the agent to FILE."),

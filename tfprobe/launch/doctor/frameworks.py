@@ -6,7 +6,6 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from tfprobe.launch import grammar
 from tfprobe.launch.doctor.checks import Check, State
 from tfprobe.launch.settings import Settings
 
@@ -110,13 +109,6 @@ def _jax(
             "jax",
             f"JAX at {package.origin} has no jaxlib, so it does not import.",
             "Install jaxlib of the same version.",
-        )
-    if "jax" in grammar.EXPERIMENTAL and "jax" not in settings.experimental:
-        name = "JAX" if package.version is None else f"JAX {package.version}"
-        return Check.failed(
-            "jax",
-            f"{name} at {package.origin} is recorded only on request.",
-            "Record with `tfprobe run --experimental jax`, or set TFPROBE_EXPERIMENTAL=jax.",
         )
     if numbers is None:
         return _unknown("jax", "JAX", package)

@@ -39,12 +39,11 @@ def finished(
     if not len(last) or unfinished > _MOST_UNFINISHED_RATIO * executed:
         unfinished, end, slot = executed, steps.first_step, np.zeros_like(slot)
     steps = _whole_runs(steps.until(max(end, executed - unfinished)))
-    runs = int(steps.waited.sum())
     spread, exposed = spread_out(steps)
     return (
         StepQueue(
             unfinished=unfinished,
-            steps_per_wait=len(steps.waited) / runs if runs else 0.0,
+            steps_per_wait=_steps_per_wait(steps),
             waits=max(head[WAITS_WORD], 0),
             wait_ns=max(head[WAIT_NS_WORD], 0),
             call_ns=max(head[CALL_NS_WORD], 0),
@@ -53,6 +52,16 @@ def finished(
         spread,
         slot,
     )
+
+
+def _steps_per_wait(steps: RecentSteps) -> float:
+    """Return in how many steps the program waits once, leaving out the waits of traced steps."""
+    before_traced = np.append(steps.sampled[1:], [False])[: len(steps.sampled)]
+    own = ~(steps.sampled | before_traced)
+    if not (steps.waited & own).any():
+        own = np.ones(len(own), dtype=np.bool_)
+    waits = int((steps.waited & own).sum())
+    return int(own.sum()) / waits if waits else 0.0
 
 
 def _whole_runs(steps: RecentSteps) -> RecentSteps:

@@ -104,7 +104,7 @@ class Window(tracing.Window):
         try:
             was_ready = waits.are_ready(values)
             waits.wait_for(values)
-            queued_steps.waited(began_ns, was_ready, loop)
+            queued_steps.waited(began_ns, was_ready, loop, is_ours=True)
             return True
         except Exception:
             let_through()
