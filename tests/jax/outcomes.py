@@ -16,6 +16,7 @@ TRACED_BY_BUDGET = (
     "forms.py",
     "libraries.py",
     "training.py",
+    "waits.py",
 )
 
 _OWN_FRAME = re.compile(
