@@ -241,6 +241,7 @@ class Process:
     - `untimed_steps` were counted but belong to no loop, because steps.bin could not grow.
     - `exec_ns`, unix ns to within 10 ms, is when its interpreter was started. From then to
       `started_unix_ns` is the time that Python took before any code of the job.
+    - `jax` is the version of JAX, None where it was not imported, or nobody noted that.
     - `own_profiler` is the profiler session of the job itself that was open for longest.
     """
 
@@ -273,6 +274,7 @@ class Process:
     untimed_steps: int = 0
     exec_ns: int | Missing = UNTOLD
     own_profiler: OwnProfiler | None = None
+    jax: str | None = None
 
     @property
     def label(self) -> str:

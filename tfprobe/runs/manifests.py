@@ -108,6 +108,7 @@ class ProcessManifest:
     devices: tuple[Json, ...] | Missing
     rank: RankRecord | None
     service: ServiceRecord | None = None
+    jax: str | None = None
     program: tuple[str, ...] = ()
     interpreter_pid: int | None = None
     pgid: int | None = None
@@ -184,11 +185,18 @@ def read_process(path: Path) -> ProcessManifest:
         devices=_devices(document.get("devices")),
         rank=_rank(document.get("rank")),
         service=service,
+        jax=_version_of(document.get("frameworks"), "jax"),
         program=take.command("program") if document.get("program") else (),
         interpreter_pid=take.optional_integer("interpreter_pid"),
         pgid=take.optional_integer("pgid"),
         pid_started_mono_ns=take.optional_integer("pid_started_mono_ns"),
     )
+
+
+def _version_of(frameworks: object, name: str) -> str | None:
+    """Return the version of a framework that the process has imported; older agents name none."""
+    version = frameworks.get(name) if isinstance(frameworks, dict) else None
+    return version if isinstance(version, str) else None
 
 
 def read_exit(path: Path) -> LaunchExit:

@@ -24,6 +24,8 @@ from tfprobe.web.pages.findings import code_parts
         ("Put it there: @tf.function above it.", ["@tf.function"]),
         ("`tfprobe report --rank` shows", ["tfprobe report --rank"]),
         ("num_parallel_calls=tf.data.AUTOTUNE.", ["num_parallel_calls=tf.data.AUTOTUNE"]),
+        ("hand them to jax.device_put before", ["jax.device_put"]),
+        ("place of jax.nn.one_hot(ids, N).", ["jax.nn.one_hot(ids, N)"]),
         ("Save less often (to a local disk), only weights.", []),
         ("", []),
     ],

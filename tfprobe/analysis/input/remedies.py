@@ -77,7 +77,8 @@ def _for_source(
     else:
         yield (
             f"{source.what} runs in the thread of the steps and blocks them: run it in the "
-            "background, with Dataset.from_generator(...).prefetch(2) or Keras workers."
+            "background, with a tf.data pipeline that ends in prefetch, with Keras workers, or in "
+            "a thread of its own that fills a queue."
         )
 
 

@@ -110,6 +110,7 @@ def process_of(
         argv=known.argv if known else (),
         python=(known.python if known else None) or lost,
         tensorflow=(known.tensorflow if known else None) or lost,
+        jax=known.jax if known else None,
         rank=rank.index if rank else None,
         role=rank.role if rank else None,
         started_unix_ns=known.started_unix_ns if known else 0,

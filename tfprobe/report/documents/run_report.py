@@ -338,6 +338,7 @@ def _process_document(item: ProcessReport, account: Account | Missing) -> Docume
         "rank": process.rank,
         "python": _or_missing(process.python),
         "tensorflow": _or_missing(process.tensorflow),
+        **({} if process.jax is None else {"jax": process.jax}),
         "state": process.state,
         **endings.ending_document(process.ending),
         "devices": _or_missing(process.devices),

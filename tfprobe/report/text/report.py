@@ -119,6 +119,8 @@ def _process(item: ProcessReport, width: int) -> Iterator[RenderableType]:
         facts.append(f"{process.role or 'rank'} {process.rank}")
     if not isinstance(process.tensorflow, Missing):
         facts.append(f"TensorFlow {process.tensorflow}")
+    if process.jax is not None:
+        facts.append(f"JAX {process.jax}")
     if not isinstance(process.python, Missing):
         facts.append(f"Python {process.python}")
     facts.append(process.state)

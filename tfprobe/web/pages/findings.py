@@ -173,7 +173,7 @@ _CODE = re.compile(
   | @?\.?\b[A-Za-z_][\w.]*\({_INSIDE}\)                      # a call: tf.function(...), .numpy()
   | \b[A-Za-z]\w*={_VALUE}                                   # a variable or an argument
   | \b[A-Z][A-Z0-9]*_[A-Z0-9_]+\b                            # the name of a variable
-  | @?\btf(?:\.\w+)+                                         # a name of TensorFlow
+  | @?\b(?:tf|jax|jnp|torch)(?:\.\w+)+                       # a name of a framework
   | (?<![\w-])--\w[\w-]*(?:={_VALUE})?                       # a flag
   | \b[a-z]+(?:_[a-z0-9]+)+\b                                # a name in Python
     """,

@@ -135,6 +135,7 @@ def _process(item: ProcessReport) -> Document:
             {
                 "python": process.python,
                 "tensorflow": process.tensorflow,
+                **({} if process.jax is None else {"jax": process.jax}),
                 "devices": devices if isinstance(devices, Missing) else list(devices),
                 "overhead_ratio": cost if isinstance(cost, Missing) else cost.fraction_ratio,
             }

@@ -232,8 +232,10 @@ function overviewFigures(found) {
   const why = main.missing?.p50_ns ?? (typeof main.missing === "string" ? main.missing : "");
   const timed = (value) =>
     value === null || value === undefined ? missing(why) : `${about}${time(value)}`;
-  const versions = found.processes.map((each) => each.tensorflow).filter(Boolean);
-  const pythons = found.processes.map((each) => each.python).filter(Boolean);
+  const of = (name) => found.processes.map((each) => each[name]).filter(Boolean);
+  const framework = of("jax").length && !of("tensorflow").length ? "jax" : "tensorflow";
+  const versions = of(framework);
+  const pythons = of("python");
   const rate = main.steps_per_s;
   const hosts = [...new Set(found.processes.map((each) => each.host))];
   return figures(
@@ -271,7 +273,7 @@ function overviewFigures(found) {
       nameOf(hosts.length > 1 ? `on ${count(hosts.length)} hosts` : (hosts[0] ?? "")),
     ),
     keyFigure(
-      "TensorFlow",
+      framework === "jax" ? "JAX" : "TensorFlow",
       versions.length
         ? nameOf([...new Set(versions)].join(", "))
         : missing(found.processes[0]?.missing?.tensorflow ?? "no process was recorded"),

@@ -84,7 +84,7 @@ async function drawSteps(place, context, args, pick) {
     refill(
       top,
       stepsFigures(found),
-      found.queue_note && make("p", { class: "notice" }, make("bdi", {}, found.queue_note)),
+      found.queue_note && make("p", { class: "remark" }, make("bdi", {}, found.queue_note)),
     );
     if (performance.now() - since < STEPS_REST_MS) return;
     since = performance.now();
