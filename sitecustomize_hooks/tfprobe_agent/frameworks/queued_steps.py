@@ -25,9 +25,10 @@ def waited(began_ns, was_ready, owner=None, is_ours=False):
     longest steps, as far as that is known. The waits that a traced step needs, `is_ours`, are not the job's.
     """
     current = THREAD.current
-    pending = [loop for loop in current.queued if loop.n > loop.waited]
+    loops = current.queued
+    pending = loops if len(loops) == 1 and loops[0].n else [loop for loop in loops if loop.n > loop.waited]
     if pending:
-        owner = owner or max(pending, key=_weight(pending))
+        owner = owner or (max(pending, key=_weight(pending)) if len(pending) > 1 else pending[0])
         for loop in pending:
             loop.waited = loop.n
         current.waited_loop = owner

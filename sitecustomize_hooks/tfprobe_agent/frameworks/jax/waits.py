@@ -22,17 +22,17 @@ _QUESTIONS = methodcaller("is_deleted"), methodcaller("is_ready")
 
 def patch(module):
     """Note the waits of the job in jax, which has just been imported."""
-    patching.patch_call(module, "block_until_ready", _around)
+    patching.patch_call(module, "block_until_ready", lambda original: _around(original, _are_there))
     arrays = getattr(sys.modules.get(_ARRAYS), "ArrayImpl", None)
     if arrays is None:
         return  # another version: its steps are counted, and their times are those of calls
     methods = vars(arrays)
     for name in ("block_until_ready", "item"):
         if callable(methods.get(name)):
-            setattr(arrays, name, _like(methods[name], _around(methods[name])))
+            setattr(arrays, name, _like(methods[name], _around(methods[name], _is_there)))
     value = methods.get("_value")
     if isinstance(value, property) and value.fget is not None:
-        reader = _like(value.fget, _around(value.fget))
+        reader = _like(value.fget, _around(value.fget, _is_there))
         arrays._value = property(reader, value.fset, value.fdel, value.__doc__)
 
 
@@ -54,21 +54,26 @@ def are_ready(values):
     What one call has queued is there at once. An array that was deleted or donated will say so itself.
     """
     arrays = sys.modules["jax"].tree_util.tree_leaves(values)
-    for array in arrays[:1] + arrays[1:][-1:]:
-        if hasattr(array, "is_ready") and not any(map(methodcaller("__call__", array), _QUESTIONS)):
-            return False
-    return True
+    return all(_is_there((array,)) for array in arrays[:1] + arrays[1:][-1:] if hasattr(array, "is_ready"))
 
 
-def _around(original):
-    """Return what waits as the original does, and notes it; the first argument is what it waits for."""
+def _are_there(args):
+    return are_ready(args[:1])
+
+
+def _is_there(args):
+    return any(map(methodcaller("__call__", args[0]), _QUESTIONS))
+
+
+def _around(original, is_ready):
+    """Return what waits as the original does, and notes it; `is_ready` tells of its arguments if it need not."""
 
     def wait(*args, **kwargs):
         began_ns = was_ready = None
         try:
             current = THREAD.current
             if current.queued and not current.depth and not STATE.disabled:
-                was_ready = are_ready(args[:1])
+                was_ready = is_ready(args)
                 began_ns = UNPATCHED.monotonic_ns()
         except Exception:
             failed("before a wait")
