@@ -19,6 +19,7 @@ from tfprobe.analysis.distributed.slow_ranks import Straggler, slow_ranks
 from tfprobe.analysis.input.input_verdict import LoopInput, judge
 from tfprobe.analysis.input.step_input import StepInput, step_input
 from tfprobe.analysis.memory.allocator_levels import DeviceMemory, device_memories
+from tfprobe.analysis.memory.program_memory import kept_twice
 from tfprobe.analysis.ops import graph_costs
 from tfprobe.analysis.ops.device_ops import data_layout, precision
 from tfprobe.analysis.ops.step_ops import is_pytorch, step_ops
@@ -317,6 +318,7 @@ def _with_traced_steps(
         one_hot_products=graph_costs.one_hot_products(traced),
         graph_loop=graph_costs.graph_loop(traced, tiny_ns=tiny_ns),
         double_precision=graph_costs.double_precision(traced),
+        kept_twice=kept_twice(traced.programs) if traced.programs else None,
     )
 
 

@@ -89,10 +89,6 @@ _JAX: Mapping[tuple[str, str], str] = {
     ("python_between_steps", ""): "Do it once before the loop, or on whole arrays, or inside the "
     "compiled function. If nothing waits for the step, it also costs nothing while the device "
     "computes.",
-    ("retracing", ""): "Each new shape, dtype or static value is compiled once more: pad batches "
-    "to a few lengths, drop the last incomplete one, and pass numbers as arrays rather than as "
-    "static arguments. If the function itself is another one each time, call jax.jit once, "
-    "outside of the loop.",
     ("slow_start", ""): "Prepare the data once and keep it (np.save), read it while steps run, "
     "and load no more than the steps take. Compiled programs can be kept, too: "
     "jax_compilation_cache_dir.",
@@ -107,6 +103,7 @@ NOT_OF: Mapping[str, Mapping[str, str]] = {
         "eager_loop": "steps of JAX are compiled",
         "growing_graph": "JAX has no graph that grows",
         "many_runs": "JAX has no Session",
+        "retracing": "recompiling looks at functions of JAX",
         "session_run_cost": "JAX has no Session",
         "threads_few": "the thread pools of XLA are not set by TensorFlow's settings",
         "threads_oversubscribed": "the thread pools of XLA are not set by these variables",

@@ -17,6 +17,7 @@ from tfprobe.analysis.core.releases import PARALLEL_BATCH, STEPS_PER_EXECUTION, 
 from tfprobe.analysis.distributed.slow_ranks import Straggler
 from tfprobe.analysis.input.step_input import StepInput
 from tfprobe.analysis.memory.allocator_levels import DeviceMemory
+from tfprobe.analysis.memory.program_memory import KeptTwice
 from tfprobe.analysis.ops.device_ops import DataLayout, Precision
 from tfprobe.analysis.ops.graph_costs import CodeCost, GraphLoop
 from tfprobe.analysis.ops.step_ops import StepOps
@@ -117,7 +118,7 @@ class LoopAnalysis:
     job that made most of its ops, `save_source` one that was seen saving between its steps,
     `called_at` the one that ran the traced steps, `waits_source` the one that waits most often for
     a step that its call only queued. `is_pytorch`: its ops are PyTorch's. `layout` and
-    `precision` are None without an accelerator.
+    `precision` are None without an accelerator, `kept_twice` without a program of XLA.
     """
 
     subject: Subject
@@ -146,6 +147,7 @@ class LoopAnalysis:
     slow: Straggler | None = None
     is_pytorch: bool = False
     waits_source: str = ""
+    kept_twice: KeptTwice | Missing | None = None
     layout: DataLayout | Missing | None = None
     precision: Precision | Missing | None = None
 

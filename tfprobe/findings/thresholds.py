@@ -58,6 +58,12 @@ class Thresholds:
         0.05, "ratio of wall time", "as for input; what imports collect is not counted"
     )
     dense_ratio: float = _setting(0.05, "ratio", "as for input")
+    donation_bytes: float = _setting(
+        67_108_864, "bytes", "less than 64 MiB is not what fills a device"
+    )
+    donation_ratio: float = _setting(
+        0.2, "ratio of the program's memory", "a fifth more is a larger batch"
+    )
     double_ratio: float = _setting(0.05, "ratio", "as for input")
     eager_ratio: float = _setting(
         0.1, "ratio of a step outside ops", "XProf tells of eager ops from 10 % of op time"

@@ -128,6 +128,32 @@ def variables_bytes(programs: Sequence[RanProgram]) -> dict[Role, int] | Missing
     return sizes
 
 
+@dataclass(frozen=True, slots=True)
+class KeptTwice:
+    """A program that returns the variables it is given: `bytes` of `program_bytes` are there twice.
+
+    XLA writes results in place of arguments that the program donates.
+    """
+
+    program: str
+    bytes: int
+    program_bytes: int
+
+
+def kept_twice(programs: Sequence[RanProgram]) -> KeptTwice | Missing:
+    """Return the program that keeps most of its parameters and optimizer state twice."""
+    found: list[KeptTwice] = []
+    reason = NO_BUFFERS
+    for program in programs:
+        memory, sizes = program_memory(program), variables_bytes([program])
+        if isinstance(memory, Missing) or isinstance(sizes, Missing):
+            reason = memory if isinstance(memory, Missing) else reason
+            continue
+        twice = min(sum(sizes.values()), memory.output_bytes) - memory.donated_bytes
+        found.append(KeptTwice(memory.program, max(twice, 0), memory.bytes))
+    return max(found, key=lambda kept: kept.bytes, default=reason)
+
+
 def _is_temporary(allocation: BufferAllocation) -> bool:
     is_kept = allocation.is_output or allocation.parameter is not None
     return not (is_kept or allocation.is_constant or allocation.is_thread_local)

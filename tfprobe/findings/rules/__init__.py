@@ -34,7 +34,7 @@ from tfprobe.findings.rules.graphs import (
     xla_off,
 )
 from tfprobe.findings.rules.input import dataset_serial, input_bound, input_takes_cpus
-from tfprobe.findings.rules.memory import memory_full, memory_growth, memory_unused
+from tfprobe.findings.rules.memory import memory_donation, memory_full, memory_growth, memory_unused
 from tfprobe.findings.rules.ops import (
     dense_gradient,
     expensive_lines,
@@ -75,6 +75,7 @@ RULES: tuple[Rule, ...] = (
     of_loops("input_takes_cpus", input_takes_cpus),
     of_loops("launch_bound", launch_bound),
     Rule("many_runs", many_runs),
+    of_loops("memory_donation", memory_donation),
     of_processes("memory_full", memory_full),
     of_processes("memory_growth", memory_growth),
     of_processes("memory_unused", memory_unused),

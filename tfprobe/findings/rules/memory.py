@@ -8,7 +8,7 @@ from tfprobe.analysis.memory.host_memory import GrowthVerdict
 from tfprobe.analysis.system.machine_use import MachineUse
 from tfprobe.errors import Missing
 from tfprobe.findings.finding import Evidence, Finding, Severity
-from tfprobe.findings.rule import ProcessAnalysis, Verdict
+from tfprobe.findings.rule import LoopAnalysis, ProcessAnalysis, Verdict
 from tfprobe.findings.thresholds import Thresholds
 
 
@@ -52,6 +52,29 @@ def _memories(process: ProcessAnalysis) -> Iterator[tuple[str, int, int]]:
 
 # A job that will fail before ten times its steps so far will hardly reach its end.
 _SOON = 10
+
+
+def memory_donation(loop: LoopAnalysis, limits: Thresholds) -> Verdict:
+    """Return a finding if a program of XLA keeps what it updates twice; it has no gain in time."""
+    twice = loop.kept_twice
+    if twice is None or isinstance(twice, Missing):
+        return twice
+    is_large = twice.bytes >= limits.donation_ratio * twice.program_bytes
+    if twice.bytes < limits.donation_bytes or not is_large:
+        return None
+    return Finding(
+        title="The step keeps two copies of the variables that it updates",
+        severity=Severity.INFO,
+        evidence=(
+            Evidence(f"arguments of {twice.program} that it returns", size_bytes=twice.bytes),
+            Evidence("all that the program takes", size_bytes=twice.program_bytes),
+            *loop.traced_step(),
+            loop.shown_by("memory"),
+        ),
+        action="Donate the arguments that the step replaces, jax.jit(step, donate_argnums=...): "
+        "their memory then takes the results, and the program may not use them afterwards.",
+        gain=Missing("memory use costs no time until memory is full"),
+    )
 
 
 def memory_growth(process: ProcessAnalysis, limits: Thresholds) -> Verdict:

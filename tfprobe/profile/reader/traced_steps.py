@@ -71,6 +71,9 @@ def sampled(
     )
     found = join(loop, captures, rows, nodes, callers, instructions)
     found = replace(found, shared_names=shared)
+    if process is not None and any(capture.programs for capture in captures):
+        ran_in = _programs(found, lambda file: content_of(process.capture(file)))
+        found = replace(found, programs=ran_in)
     return with_shapes_of(folder, profile, found) if with_shapes else found
 
 
@@ -129,7 +132,13 @@ def with_what_ran(
 
 
 def with_programs(found: TracedLoop, content_of_file: Callable[[str], bytes]) -> TracedLoop:
-    """Return traced steps with the programs of XLA that ran in them.
+    """Return traced steps with the programs of XLA that ran in them, and the shapes of these."""
+    ran = found.programs or _programs(found, content_of_file)
+    return replace(found, graph=_with_shapes(found.graph, ran), programs=ran)
+
+
+def _programs(found: TracedLoop, content_of_file: Callable[[str], bytes]) -> tuple[RanProgram, ...]:
+    """Return the programs of XLA that ran in traced steps.
 
     Files are read until all programs are known. Unreadable files are skipped.
     """
@@ -143,8 +152,7 @@ def with_programs(found: TracedLoop, content_of_file: Callable[[str], bytes]) ->
         except (OSError, UnreadableInput):
             continue  # reported as a problem when it was decoded
         programs |= {(ran.module.name, ran.number): ran for ran in read}
-    ran = tuple(programs[key] for key in sorted(programs))
-    return replace(found, graph=_with_shapes(found.graph, ran), programs=ran)
+    return tuple(programs[key] for key in sorted(programs))
 
 
 def _with_shapes(graph: Graph, programs: Sequence[RanProgram]) -> Graph:

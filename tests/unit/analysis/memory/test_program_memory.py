@@ -12,7 +12,13 @@ from tests.support.hlo import instruction, module
 from tfprobe.analysis.core.source_lines import Origins
 from tfprobe.analysis.memory.memory_peak import Role
 from tfprobe.analysis.memory.memory_summary import Lasting, lasting, memories
-from tfprobe.analysis.memory.program_memory import NO_BUFFERS, ProgramMemory, program_memory
+from tfprobe.analysis.memory.program_memory import (
+    NO_BUFFERS,
+    KeptTwice,
+    ProgramMemory,
+    kept_twice,
+    program_memory,
+)
 from tfprobe.errors import Missing
 from tfprobe.profile.hlo import (
     Assigned,
@@ -207,6 +213,24 @@ def test_a_real_step(name: str) -> None:
     assert roles[Role.PARAMETERS] == 1_597_480
     assert roles[Role.OPTIMIZER_STATE] == 2 * 1_597_480 + 4
     assert lasting((found,)) == Lasting(1_597_480, 2 * 1_597_480 + 4)
+
+
+@pytest.mark.parametrize("name", ["jax_cpu_flax_mlp_3steps", "jax_cpu_window_one_step"])
+def test_a_real_step_keeps_its_variables_twice(name: str) -> None:
+    """It donates nothing: parameters and Adam's state are arguments and results."""
+    _, found = whole_file(golden("frameworks", f"{name}.xplane.pb"))
+
+    twice = kept_twice(found.programs)
+
+    assert isinstance(twice, KeptTwice)
+    assert twice.program == "jit_train_step"
+    assert twice.bytes == 3 * 1_597_480 + 4
+    assert twice.program_bytes == 4_924_028 + 4_792_608 + 68 + 8
+
+
+def test_a_program_without_a_plan_says_why_nothing_is_known() -> None:
+    """As in a trace of a TPU."""
+    assert kept_twice([RanProgram(1, PROGRAM, {})]) == NO_BUFFERS
 
 
 def _known(found):
