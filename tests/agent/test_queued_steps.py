@@ -256,19 +256,25 @@ def test_a_reader_sees_that_the_latest_step_has_ended(job: Job) -> None:
     assert (before.times.count, after.times.count) == (1, 2)
 
 
-def test_writer_and_reader_spread_a_run_alike() -> None:
-    """Whatever the lengths, waits and threads."""
+@pytest.mark.parametrize("traced", [0.0, 0.05])
+@pytest.mark.parametrize("longest_ns", [1_000_000, 10_000])
+def test_writer_and_reader_spread_a_run_alike(longest_ns: int, traced: float) -> None:
+    """Whatever the lengths, waits, traces and threads."""
     dice = random.Random(3)
     words: list[int] = []
     now = START_NS
     for _ in range(3_000):
         start = now + dice.randrange(1_000)
-        now = start + dice.randrange(1_000_000)
-        flags = layout.WAITED_FLAG if dice.random() < 0.2 else 0
+        is_traced = dice.random() < traced
+        now = start + (1_000_000 if is_traced else dice.randrange(longest_ns))
+        flags = layout.WAITED_FLAG if dice.random() < 0.2 or is_traced else 0
+        flags |= layout.TRACED_FLAG if is_traced else 0
         flags |= layout.NEW_THREAD_FLAG if dice.random() < 0.01 else 0
         words += [start, now | flags]
 
-    written = np.array(loop_module.spread_out(words), dtype=np.int64).reshape(-1, 2)
+    drained_ns = 1_000_000 if traced else 0
+    spread = loop_module.spread_out(words, drained_ns)
+    written = np.array(spread, dtype=np.int64).reshape(-1, 2)
 
     raw = np.array(words, dtype=np.int64).reshape(-1, 2)
     none = np.zeros(len(raw), dtype=np.bool_)
@@ -277,7 +283,7 @@ def test_writer_and_reader_spread_a_run_alike() -> None:
             first_step=0,
             start_ns=raw[:, 0],
             end_ns=raw[:, 1] & layout.TIME_MASK,
-            sampled=none,
+            sampled=raw[:, 1] & layout.TRACED_FLAG != 0,
             raised=none,
             new_thread=raw[:, 1] & layout.NEW_THREAD_FLAG != 0,
             watched=none,
@@ -310,6 +316,51 @@ def test_the_waits_of_traced_steps_are_not_the_programs(job: Job) -> None:
     assert record.queue is not None
     assert record.queue.waits == 4
     assert record.queue.steps_per_wait == pytest.approx(50, rel=0.1)
+
+
+def test_reading_the_value_of_the_step_before_leaves_a_step_as_long_as_a_traced_one(
+    job: Job,
+) -> None:
+    """The device computes while Python does something else: of a cycle only the rest is a gap."""
+    loop = job.loop()
+    before_ns = job.now_ns
+    for step in range(100):
+        job.work(4_000_000)
+        if step == 50:
+            job.now_ns = max(job.now_ns, job.idle_ns)
+            loop.record(job.now_ns, job.now_ns + STEP_NS, layout.TRACED_FLAG)
+            job.now_ns = job.idle_ns = job.now_ns + STEP_NS
+            queued_steps.waited(job.now_ns, was_ready=True, owner=loop, is_ours=True)
+        else:
+            job.call(loop)
+        began_ns, was_ready = job.now_ns, job.now_ns >= before_ns
+        job.now_ns = max(job.now_ns, before_ns)
+        queued_steps.waited(began_ns, was_ready)
+        before_ns = job.idle_ns
+
+    (record,) = job.read()
+
+    assert np.median(record.recent.end_ns - record.recent.start_ns) == STEP_NS
+    assert record.gaps.sum_ns < 0.05 * record.times.sum_ns
+
+
+def test_a_value_that_was_there_leaves_a_step_as_long_as_a_traced_one(job: Job) -> None:
+    """The program does more than the device, and waits for nothing."""
+    loop = job.loop()
+    for step in range(100):
+        if step == 50:
+            loop.record(job.now_ns, job.now_ns + STEP_NS, layout.TRACED_FLAG)
+            job.now_ns = job.idle_ns = job.now_ns + STEP_NS
+            queued_steps.waited(job.now_ns, was_ready=True, owner=loop, is_ours=True)
+        else:
+            job.call(loop)
+        job.work(3 * STEP_NS)
+        if step % 10 == 9:
+            job.wait()
+
+    (record,) = job.read()
+
+    assert record.times.sum_ns == pytest.approx(100 * STEP_NS, rel=0.05)
 
 
 def test_a_loop_without_room_of_its_own_is_not_marked(job: Job) -> None:

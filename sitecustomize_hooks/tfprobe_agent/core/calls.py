@@ -20,6 +20,8 @@ MAX_NODES = 4096
 KEPT = 512
 # Adding a new call takes 2 us; if it seems to take longer than this, something else had the processor.
 MOST_NS = 50000
+# Functions of libraries that the agent calls.
+_CALLED_BY_US = frozenset(("basename", "trace_state_clean", "tree_leaves"))
 # co_flags of a function that yields: CO_GENERATOR and CO_ASYNC_GENERATOR.
 _YIELDS = 0x20 | 0x200
 # Read the way `type` does: a class of the job may override attribute access.
@@ -39,7 +41,7 @@ class Node:
         self.function = function  # file, first line, name, whether it yields
         self.line = line  # in the caller; of a root, whose call was not seen, the line that ran when it was first met
         self.depth = 0 if parent is None else parent.depth + 1
-        self.is_ours = is_ours(code) if code is not None else parent.is_ours
+        self.is_ours = parent.is_ours if code is None else is_ours(code) or _is_called_by_us(parent, code)
         self.children = {}  # by (instruction of the caller, callee); the latest also by instruction alone
         self.count = 0
         self.self_ns = 0
@@ -271,6 +273,11 @@ def _longest(calls, functions):
 def is_ours(code):
     """Return whether code is the agent's own."""
     return code.co_filename.startswith(_HERE)
+
+
+def _is_called_by_us(parent, code):
+    """Return whether the agent itself calls a function of a library, rather than for the job."""
+    return parent is not None and parent.is_ours and code.co_name in _CALLED_BY_US
 
 
 def function_of(code):

@@ -247,7 +247,7 @@ class Loop:
             return block  # FOLD of them, which never wrap
         words = block.tolist()
         words += self.ring[: 2 * steps - len(words)].tolist()
-        return memoryview(array.array("q", spread_out(words)))
+        return memoryview(array.array("q", spread_out(words, self.drained_ns)))
 
     def latest_ns(self):
         """Return the duration of the latest step, 0 before the first."""
@@ -287,23 +287,33 @@ class Loop:
         return (self.latest_end_ns() - self.ring[(first & RING_MASK) * 2]) // (self.n - first) if self.n else None
 
 
-def spread_out(words):
+def spread_out(words, drained_ns=0):
     """Return the (start, end) words of queued steps with the time of each run spread over its steps.
 
     A run ends with a step that the job waited for, or on another thread. A step takes its call, and an equal part of
     the rest of the run's time: so a call that compiles stays what it is, and the sum is that of the run. The gaps in a
-    run overlap with its steps: of them remains as much as `exposed` says.
+    run overlap with its steps: of them remains as much as `exposed` says. Waits may be for values of earlier steps, or
+    for what was there already: if most are so much shorter than a traced step, which takes `drained_ns`, a step lasts
+    as long as that, or until the next.
     """
-    spread, first = list(words), 0
+    spread, runs, first = list(words), [], 0
     for last in range(0, len(words), 2):
         is_last = last + 2 == len(words) or words[last + 3] & NEW_THREAD_FLAG
-        if not is_last and not words[last + 1] & WAITED_FLAG:
-            continue
+        if is_last or words[last + 1] & WAITED_FLAG:
+            runs.append((first, last))
+            first = last + 2
+    lasts_ns = sorted((words[at + 1] & TIME_MASK) - words[at] for _, at in runs if not words[at + 1] & TRACED_FLAG)
+    is_early = bool(lasts_ns) and 10 * lasts_ns[len(lasts_ns) // 2] < 7 * drained_ns
+    for first, last in runs:
+        is_extended = is_early and not words[last + 1] & TRACED_FLAG
         starts = words[first : last + 2 : 2]
         ends = [word & TIME_MASK for word in words[first + 1 : last + 2 : 2]]
+        if is_extended and last + 2 < len(words) and not words[last + 3] & NEW_THREAD_FLAG:
+            ends[-1] = max(ends[-1], min(starts[-1] + drained_ns, words[last + 2]))
         calls_ns = [end - start for start, end in zip(starts[:-1], ends)]
         gaps_ns = [max(start - end, 0) for start, end in zip(starts[1:], ends)]
         steps, whole_ns, last_ns = len(starts), ends[-1] - starts[0], ends[-1] - starts[-1]
+        last_ns = max(last_ns, drained_ns) if is_extended else last_ns
         ratio = exposed(steps, whole_ns, last_ns, sum(gaps_ns), sum(max(ns - last_ns, 0) for ns in calls_ns))
         gaps_ns = [ns * ratio >> RATIO_BITS for ns in gaps_ns]
         rest_ns = max(whole_ns - sum(calls_ns) - sum(gaps_ns), 0) // steps
@@ -314,7 +324,7 @@ def spread_out(words):
             spread[first + 2 * count + 1] = words[first + 2 * count + 1] & ~TIME_MASK | at_ns
             at_ns += gap_ns
         spread[last] = at_ns
-        first = last + 2
+        spread[last + 1] = words[last + 1] & ~TIME_MASK | ends[-1]
     return spread
 
 

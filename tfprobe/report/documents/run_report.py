@@ -291,12 +291,13 @@ def queue_note(loop: Loop, queue: StepQueue) -> str:
     sentence += "; a step ends when the program has waited for it"
     if not queue.is_one_by_one:
         sentence += (
-            f", once in {numbers.count(queue.steps_per_wait)} steps, so times of single steps are "
+            f", about once in {queue.steps_per_wait:.3g} steps, so times of single steps are "
             f"means of the steps up to a wait, and the time shown between steps is that in which "
             f"the device was idle"
         )
     if queue.unfinished:
-        sentence += f". Not waited for: the last {queue.unfinished:,}"
+        last = "the last" if queue.unfinished == 1 else f"the last {queue.unfinished:,}"
+        sentence += f". Not waited for: {last}"
     return sentence + "."
 
 

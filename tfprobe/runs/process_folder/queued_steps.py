@@ -71,6 +71,29 @@ def _whole_runs(steps: RecentSteps) -> RecentSteps:
     return steps.since(steps.first_step + int(steps.waited.argmax()) + 1)
 
 
+def _lasting(steps: RecentSteps, last: Int64s) -> tuple[RecentSteps, int]:
+    """Return steps of which those at the ends of runs last as long as a traced one, and that time.
+
+    It is 0, and steps are as they were, unless most of these are much shorter.
+    """
+    step_ns = np.maximum(steps.end_ns - steps.start_ns, 0)
+    traced_ns, last_ns = (
+        np.sort(step_ns[steps.sampled]),
+        np.sort(step_ns[last[~steps.sampled[last]]]),
+    )
+    if not len(traced_ns) or not len(last_ns):
+        return steps, 0
+    drained_ns = int(traced_ns[len(traced_ns) // 2])
+    if 10 * last_ns[len(last_ns) // 2] >= 7 * drained_ns:
+        return steps, 0
+    extended = last[(last + 1 < len(step_ns)) & ~steps.sampled[last]]
+    extended = extended[~steps.new_thread[extended + 1]]
+    end_ns = steps.end_ns.copy()
+    most_ns = np.minimum(steps.start_ns[extended] + drained_ns, steps.start_ns[extended + 1])
+    end_ns[extended] = np.maximum(end_ns[extended], most_ns)
+    return replace(steps, end_ns=end_ns), drained_ns
+
+
 def spread_out(steps: RecentSteps) -> tuple[RecentSteps, float]:
     """Return steps with the time of each run spread over its steps, and the share of gaps that is.
 
@@ -83,6 +106,9 @@ def spread_out(steps: RecentSteps) -> tuple[RecentSteps, float]:
     waits: the call of the last step and the wait are about what it takes for each. One that does
     not keep up has many left, and was never idle. After a run, all of the gap remains. The share is
     1 if there is no gap.
+
+    Waits may be for values of earlier steps, or for what was there already: if most are so much
+    shorter than a traced step, which ran alone, a step lasts as long as that, or until the next.
     """
     if not len(steps.waited):
         return steps, 1.0
@@ -92,8 +118,10 @@ def spread_out(steps: RecentSteps) -> tuple[RecentSteps, float]:
     last = np.flatnonzero(ends)
     first = np.concatenate([[0], last[:-1] + 1])
     count = last - first + 1
+    steps, drained_ns = _lasting(steps, last)
     whole_ns = np.maximum(steps.end_ns[last] - steps.start_ns[first], 0)
     last_ns = np.maximum(steps.end_ns[last] - steps.start_ns[last], 0)
+    last_ns = np.where(steps.sampled[last], last_ns, np.maximum(last_ns, drained_ns))
     call_ns = np.where(ends, 0, np.maximum(steps.end_ns - steps.start_ns, 0))
     gap_ns = np.zeros(len(ends), dtype=np.int64)
     gap_ns[:-1] = np.where(ends[:-1], 0, np.maximum(steps.start_ns[1:] - steps.end_ns[:-1], 0))
