@@ -363,6 +363,23 @@ def test_a_value_that_was_there_leaves_a_step_as_long_as_a_traced_one(job: Job) 
     assert record.times.sum_ns == pytest.approx(100 * STEP_NS, rel=0.05)
 
 
+def test_the_waits_of_traced_steps_alone_say_nothing_of_a_loop(job: Job) -> None:
+    """Its steps are queued within those of another loop, or their values are read unseen."""
+    loop = job.loop()
+    for step in range(100):
+        if step % 30 == 10:
+            loop.record(job.now_ns, job.now_ns + CALL_NS, layout.TRACED_FLAG)
+            job.now_ns = job.idle_ns = job.now_ns + STEP_NS
+            queued_steps.waited(job.now_ns - STEP_NS, was_ready=False, owner=loop, is_ours=True)
+        else:
+            job.call(loop)
+
+    (record,) = job.read()
+
+    assert record.executed == 100
+    assert isinstance(unknown_times(record), Missing)
+
+
 def test_a_loop_without_room_of_its_own_is_not_marked(job: Job) -> None:
     """Several threads write its block."""
     loop = SimpleNamespace(shared=object(), index=3)

@@ -16,6 +16,7 @@ from tfprobe.runs.process_folder.steps_layout import (
     CALL_NS_WORD,
     WAIT_NS_WORD,
     WAITS_WORD,
+    Flags,
     Words,
 )
 
@@ -36,7 +37,7 @@ def finished(
     end = steps.first_step + int(last[-1]) + 1 if len(last) else 0
     folded = min(max(int(slot[0]), 0), executed)
     unfinished = executed - max(end, folded if len(last) else 0)
-    if not len(last) or unfinished > _MOST_UNFINISHED_RATIO * executed:
+    if not len(last) or unfinished > _MOST_UNFINISHED_RATIO * executed or _only_traces_wait(steps):
         unfinished, end, slot = executed, steps.first_step, np.zeros_like(slot)
     steps = _whole_runs(steps.until(max(end, executed - unfinished)))
     spread, exposed = spread_out(steps)
@@ -54,10 +55,23 @@ def finished(
     )
 
 
+def _apart_from_traces(steps: RecentSteps) -> Flags:
+    """Mark the steps in which no traced step waits: such a one waits for its arguments, too."""
+    before_traced = np.append(steps.sampled[1:], [False])[: len(steps.sampled)]
+    apart: Flags = ~(steps.sampled | before_traced)
+    return apart
+
+
+def _only_traces_wait(steps: RecentSteps) -> bool:
+    """Say whether nothing but traced steps waits for steps of this loop."""
+    own = _apart_from_traces(steps)
+    is_usual = 2 * int(own.sum()) > len(own)
+    return is_usual and not (steps.waited & own).any()
+
+
 def _steps_per_wait(steps: RecentSteps) -> float:
     """Return in how many steps the program waits once, leaving out the waits of traced steps."""
-    before_traced = np.append(steps.sampled[1:], [False])[: len(steps.sampled)]
-    own = ~(steps.sampled | before_traced)
+    own = _apart_from_traces(steps)
     if not (steps.waited & own).any():
         own = np.ones(len(own), dtype=np.bool_)
     waits = int((steps.waited & own).sum())
