@@ -256,7 +256,7 @@ def waited(current, waited_ns, has_ended):
     place = place_of(sys._getframe(1))
     times, ns = watch.waits.get(place, (0, 0))
     watch.waits[place] = times + 1, ns + waited_ns
-    if not has_ended or _leave(watch) is None:
+    if not has_ended or _leave(watch) is None or not watch.taken.acquire(False):
         return
     current.watch = None
     watch.recorder.watches.discard(watch)

@@ -91,10 +91,8 @@ def _lasting(steps: RecentSteps, last: Int64s) -> tuple[RecentSteps, int]:
     It is 0, and steps are as they were, unless most of these are much shorter.
     """
     step_ns = np.maximum(steps.end_ns - steps.start_ns, 0)
-    traced_ns, last_ns = (
-        np.sort(step_ns[steps.sampled]),
-        np.sort(step_ns[last[~steps.sampled[last]]]),
-    )
+    traced_ns = np.sort(step_ns[steps.sampled])
+    last_ns = np.sort(step_ns[last[~steps.sampled[last]]])
     if not len(traced_ns) or not len(last_ns):
         return steps, 0
     drained_ns = int(traced_ns[len(traced_ns) // 2])

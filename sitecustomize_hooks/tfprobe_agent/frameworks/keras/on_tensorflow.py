@@ -6,7 +6,7 @@ CLASSES = ("TensorFlowTrainer", "Model")
 QUEUES = False
 
 executes = functions.executing_eagerly
-trace = trace_on_batch = profiler.trace
+trace_on_batch = profiler.trace
 trace_function = profiler.trace_function
 
 
