@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import ast
 import json
+import os
 import shutil
+import subprocess
 from pathlib import Path
+
+from tests.tf.laboratory import environment_of_a_job
 
 HOOKS = Path(__file__).parents[2] / "sitecustomize_hooks"
 
@@ -136,3 +140,28 @@ class _Plant(ast.NodeTransformer):
         self.generic_visit(node)
         self._path.pop()
         return node
+
+
+def assert_harmless(command: list[str], boot: Path, *, patience_s: float) -> None:
+    """Assert that a job prints the same bare as with the faulty agent in `boot`, for each fault."""
+    bare = _run(command, {}, patience_s)
+    faulty = _run(command, {"PYTHONPATH": str(boot)}, patience_s)
+
+    assert bare.stdout == faulty.stdout
+    tried = next(line for line in faulty.stderr.splitlines() if line.startswith("FAULTS "))
+    assert int(tried.split()[1]) > 60
+
+
+def _run(
+    command: list[str], extra: dict[str, str], patience_s: float
+) -> subprocess.CompletedProcess[str]:
+    done = subprocess.run(
+        command,
+        env=environment_of_a_job(extra),
+        capture_output=True,
+        text=True,
+        timeout=patience_s,
+        cwd=os.path.sep,
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    return done

@@ -9,7 +9,6 @@ import os
 os.environ["KERAS_BACKEND"] = "jax"
 
 import copy
-import pickle
 import sys
 import tempfile
 
@@ -18,8 +17,8 @@ import jax.numpy as jnp
 import keras
 import numpy as np
 
-# Children that run at a time.
-AT_ONCE = 2
+sys.path.append(os.path.join(os.path.dirname(__file__), os.pardir, os.pardir, "support"))
+import forked_faults
 
 
 def workload():
@@ -66,62 +65,6 @@ def trained():
     print("predict", model.predict(inputs, batch_size=3, verbose=0).ravel().tolist())
 
 
-def in_child(fault):
-    """Return (exit status, what was printed, functions of the agent entered) of a forked child."""
-    return outcome(*start(fault))
-
-
-def start(fault):
-    """Return (pid, pipe) of a forked child that runs the workload with this fault."""
-    reader, writer = os.pipe()
-    pid = os.fork()
-    if pid == 0:
-        status = 1
-        try:
-            os.close(reader)
-            faults = sys.modules.get("tfprobe_agent.faults")
-            if faults is not None:
-                faults.armed = fault
-                faults.entered.clear()
-            sys.stdout = os.fdopen(os.dup(writer), "w", 1)
-            workload()
-            sys.stdout.flush()
-            entered = dict(faults.entered) if faults is not None else {}
-            os.write(writer, b"\0" + pickle.dumps(sorted(entered)))
-            status = 0
-        finally:
-            os._exit(status)
-    os.close(writer)
-    return pid, reader
-
-
-def outcome(pid, reader):
-    """Wait for a child and return what is left of it."""
-    with os.fdopen(reader, "rb") as pipe:
-        printed, _, entered = pipe.read().partition(b"\0")
-    _, status = os.waitpid(pid, 0)
-    return status, printed.decode(), pickle.loads(entered) if entered else []
-
-
-def main():
-    status, printed, entered = in_child(None)
-    print(printed, end="")
-    print("status", status)
-    if not entered:
-        return
-    # What is no framework's fails in the jobs of TensorFlow.
-    entered = [name for name in entered if name.startswith("frameworks.")]
-    print("FAULTS", len(entered), file=sys.stderr)
-    running = []
-    for fault in entered + [None] * AT_ONCE:
-        if fault is not None:
-            running.append((fault, start(fault)))
-        if running and (fault is None or len(running) >= AT_ONCE):
-            fault, child = running.pop(0)
-            found = outcome(*child)
-            if found[:2] != (status, printed):
-                print("FAULT", fault, "status", found[0], "printed", repr(found[1]))
-
-
 if __name__ == "__main__":
-    main()
+    # What is no framework's fails in the jobs of TensorFlow.
+    forked_faults.run(workload, prefix="frameworks.")

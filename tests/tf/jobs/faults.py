@@ -6,16 +6,16 @@ line for each fault that made a difference.
 
 import copy
 import os
-import pickle
 import sys
 import tempfile
 
 import numpy as np
 import tensorflow as tf
 
+sys.path.append(os.path.join(os.path.dirname(__file__), os.pardir, os.pardir, "support"))
+import forked_faults
+
 tf1 = tf.compat.v1
-# Children that run at a time.
-AT_ONCE = 2
 VERSION = tuple(int(part) for part in tf.__version__.split(".")[:2])
 PROFILER = getattr(getattr(tf, "profiler", None), "experimental", None)
 
@@ -80,61 +80,5 @@ def eager_workload():
     print("copied %r" % (copy.copy(model.fit) is not None))
 
 
-def in_child(workload, fault):
-    """Return (exit status, what was printed, functions of the agent entered) of a forked child."""
-    return outcome(*start(workload, fault))
-
-
-def start(workload, fault):
-    """Return (pid, pipe) of a forked child that runs the workload with this fault."""
-    reader, writer = os.pipe()
-    pid = os.fork()
-    if pid == 0:
-        status = 1
-        try:
-            os.close(reader)
-            faults = sys.modules.get("tfprobe_agent.faults")
-            if faults is not None:
-                faults.armed = fault
-                faults.entered.clear()
-            sys.stdout = os.fdopen(os.dup(writer), "w", 1)
-            workload()
-            sys.stdout.flush()
-            entered = dict(faults.entered) if faults is not None else {}
-            os.write(writer, b"\0" + pickle.dumps(sorted(entered)))
-            status = 0
-        finally:
-            os._exit(status)
-    os.close(writer)
-    return pid, reader
-
-
-def outcome(pid, reader):
-    """Wait for a child and return what is left of it."""
-    with os.fdopen(reader, "rb") as pipe:
-        printed, _, entered = pipe.read().partition(b"\0")
-    _, status = os.waitpid(pid, 0)
-    return status, printed.decode(), pickle.loads(entered) if entered else []
-
-
-def main():
-    workload = {"session": session_workload, "eager": eager_workload}[sys.argv[1]]
-    status, printed, entered = in_child(workload, None)
-    print(printed, end="")
-    print("status %d" % status)
-    if not entered:
-        return
-    print("FAULTS %d" % len(entered), file=sys.stderr)
-    running = []
-    for fault in entered + [None] * AT_ONCE:
-        if fault is not None:
-            running.append((fault, start(workload, fault)))
-        if running and (fault is None or len(running) >= AT_ONCE):
-            fault, child = running.pop(0)
-            found = outcome(*child)
-            if found[:2] != (status, printed):
-                print("FAULT %s: status %d, printed %r" % (fault, found[0], found[1]))
-
-
 if __name__ == "__main__":
-    main()
+    forked_faults.run({"session": session_workload, "eager": eager_workload}[sys.argv[1]])
