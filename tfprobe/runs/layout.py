@@ -21,6 +21,8 @@ TEMPORARY_PREFIX = ".tmp-"
 REMOVING_PREFIX = ".removing-"
 RUN_METADATA_SUFFIX = ".run_metadata.pb"
 XSPACE_SUFFIX = ".xplane.pb"
+# A trace of PyTorch's profiler, as the job wrote it or compressed since.
+KINETO_SUFFIXES = (".kineto.json", ".kineto.json.gz")
 
 # What a failing disk or file server answers: what is there is not known then, while all else that
 # cannot be opened is absent, closed to this user, or not what it should be.
@@ -225,7 +227,7 @@ def parse_capture_name(file_name: str) -> CaptureName | None:
 
 def is_capture(file_name: str) -> bool:
     """Say whether a file of this name is a whole capture."""
-    suffixes = (RUN_METADATA_SUFFIX, XSPACE_SUFFIX)
+    suffixes = (RUN_METADATA_SUFFIX, XSPACE_SUFFIX, *KINETO_SUFFIXES)
     return file_name.endswith(suffixes) and not file_name.startswith(TEMPORARY_PREFIX)
 
 

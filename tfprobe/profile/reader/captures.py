@@ -10,13 +10,18 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tfprobe.errors import Missing, UnreadableInput
-from tfprobe.formats import run_metadata, xspace
+from tfprobe.formats import kineto, run_metadata, xspace
 from tfprobe.formats.node_attributes import op_types
 from tfprobe.formats.trace import Trace
 from tfprobe.profile.capture_tables import Allocations, Executions, Spans
 from tfprobe.profile.profile import UNTOLD, Capture, Problem
 from tfprobe.profile.tables import GrowingTable, Interner
-from tfprobe.runs.layout import XSPACE_SUFFIX, ProcessFolder, parse_capture_name
+from tfprobe.runs.layout import (
+    KINETO_SUFFIXES,
+    RUN_METADATA_SUFFIX,
+    ProcessFolder,
+    parse_capture_name,
+)
 from tfprobe.runs.process_folder.events import Event
 from tfprobe.runs.process_folder.steps import StepsFile
 from tfprobe.runs.process_folder.steps_layout import CLOCK_WAS_SET_NS
@@ -101,7 +106,7 @@ class Decoder:
             sessions = [
                 content
                 for each, content in batch
-                if isinstance(content, bytes) and not _is_xspace(each)
+                if isinstance(content, bytes) and each.name.endswith(RUN_METADATA_SUFFIX)
             ]
             written = iter(run_metadata.take_apart(self._nodes, sessions) if sessions else ())
             for each, content in batch:
@@ -150,13 +155,15 @@ class Decoder:
         """Return a capture; `written` yields the next split RunMetadata."""
         if isinstance(content, UnreadableInput):
             raise content
-        if _is_xspace(wanted):
-            trace = self._xspaces.read(content)
-        else:
+        if wanted.name.endswith(RUN_METADATA_SUFFIX):
             apart = next(written)
             if isinstance(apart, UnreadableInput):
                 raise apart
             trace = self._reader(wanted.sample).read(apart)
+        elif wanted.name.endswith(KINETO_SUFFIXES):
+            trace = kineto.read_capture(content, self._interner)
+        else:
+            trace = self._xspaces.read(content)
         window_ns = wanted.window_ns
         if wanted.sample is not None and _was_set_meanwhile(wanted.sample):
             raise UnreadableInput("the clock was set during its step, so its times do not agree")
@@ -184,10 +191,6 @@ class Decoder:
 
 # The contents of one RunMetadata, or why it cannot be read.
 _Apart = run_metadata.SplitCaptures | UnreadableInput
-
-
-def _is_xspace(wanted: Wanted) -> bool:
-    return wanted.name.endswith(XSPACE_SUFFIX)
 
 
 def _content(path: Path) -> bytes | UnreadableInput:

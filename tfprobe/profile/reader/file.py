@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
-import zlib
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from enum import Enum
@@ -14,6 +12,7 @@ from tfprobe.errors import Missing, UnreadableInput
 from tfprobe.formats import chrome_trace, kineto, profile_proto, run_metadata, xspace
 from tfprobe.formats.chrome_trace import parse_trace_events
 from tfprobe.formats.graph_profile import graph_nodes
+from tfprobe.formats.gzipped import unpacked
 from tfprobe.formats.schema import parse, parse_either
 from tfprobe.formats.trace import Trace
 from tfprobe.profile.capture_tables import Executions, Place
@@ -308,7 +307,7 @@ def contents(path: Path) -> Contents:
     Raises UnreadableInput if it is not a recording, and says what it is if that can be recognized.
     """
     try:
-        content = _unpacked(path.read_bytes())
+        content = unpacked(path.read_bytes())
     except OSError as exc:
         raise UnreadableInput(f"it cannot be read: {exc.strerror or exc}") from exc
     return Contents(_kind(path, content), content)
@@ -331,15 +330,6 @@ def _kind(path: Path, content: bytes) -> FileKind:
     raise UnreadableInput(
         "neither a RunMetadata, nor an XSpace (xplane.pb), a ProfileProto or a timeline in JSON"
     )
-
-
-def _unpacked(content: bytes) -> bytes:
-    if not content.startswith(b"\x1f\x8b"):
-        return content
-    try:
-        return gzip.decompress(content)
-    except (OSError, EOFError, zlib.error) as exc:
-        raise UnreadableInput(f"damaged gzip ({exc})") from exc
 
 
 def _is_json(content: bytes) -> bool:

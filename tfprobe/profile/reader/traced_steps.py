@@ -31,7 +31,7 @@ from tfprobe.profile.hlo import DTYPES, HloShape, RanProgram
 from tfprobe.profile.profile import Capture, Loop, Profile
 from tfprobe.profile.reader import shapes
 from tfprobe.profile.tables import Int32s
-from tfprobe.runs.layout import XSPACE_SUFFIX, ProcessFolder, RunFolder
+from tfprobe.runs.layout import RUN_METADATA_SUFFIX, XSPACE_SUFFIX, ProcessFolder, RunFolder
 from tfprobe.runs.process_folder.events import read_events
 from tfprobe.runs.safe_files import content_of
 
@@ -85,9 +85,8 @@ def with_shapes_of(folder: RunFolder, profile: Profile, found: TracedLoop) -> Tr
     looked_at = found.captures[:1] + found.captures[1:][-1:]
     files = dict.fromkeys(capture.file for capture in looked_at)  # one file may hold all steps
     paths = [process.capture(file) for file in files]
-    is_trace = [path.name.endswith(XSPACE_SUFFIX) for path in paths]
-    traces = [path for path, is_it in zip(paths, is_trace, strict=True) if is_it]
-    steps = [path for path, is_it in zip(paths, is_trace, strict=True) if not is_it]
+    traces = [path for path in paths if path.name.endswith(XSPACE_SUFFIX)]
+    steps = [path for path in paths if path.name.endswith(RUN_METADATA_SUFFIX)]
     steps.append(process.optimized_graph(f"work-{found.loop.index}"))
     found = with_what_ran(found, traces=_contents(traces), steps=_contents(steps))
     found = with_programs(found, lambda file: content_of(process.capture(file)))

@@ -26,7 +26,7 @@ from tfprobe.query.tables.database import (
     writer,
 )
 from tfprobe.query.tables.run_tables import PROCESS_KEY, TableColumn, TableShape
-from tfprobe.runs.layout import TEMPORARY_PREFIX, XSPACE_SUFFIX
+from tfprobe.runs.layout import KINETO_SUFFIXES, TEMPORARY_PREFIX, XSPACE_SUFFIX
 
 T = TypeVar("T", int, str)
 
@@ -34,7 +34,7 @@ SCHEMA = "tfprobe.tables/1"
 # Besides the executions, whose file always exists.
 SIDE_TABLES = ("allocations", "spans")
 # If the name of the recording's file ends so, the bytes of executions are unknown.
-_WITHOUT_BYTES = XSPACE_SUFFIX
+_WITHOUT_BYTES = (XSPACE_SUFFIX, *KINETO_SUFFIXES)
 # The key of the file's description in its key-value metadata.
 _KEY = "tfprobe"
 _OF_CAPTURE = BY_NAME["captures"].columns[len(PROCESS_KEY) :]

@@ -14,7 +14,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from tfprobe.errors import UnreadableInput
-from tfprobe.formats.chrome_trace import Event, ParsedEvents, event_args, event_times_ns
+from tfprobe.formats.chrome_trace import (
+    Event,
+    ParsedEvents,
+    event_args,
+    event_times_ns,
+    parse_trace_events,
+)
+from tfprobe.formats.gzipped import unpacked
 from tfprobe.formats.trace import Marker, Trace
 from tfprobe.formats.xspace import HOST, driver_call_kind
 from tfprobe.profile.capture_tables import Allocations, Executions, Place, Spans
@@ -44,18 +51,35 @@ def is_kineto(document: ParsedEvents) -> bool:
     return any(event.get("cat") in _ALL for event in document.events)
 
 
+def read_capture(content: bytes, interner: Interner) -> Trace:
+    """Decode the trace of a step, which may be compressed with gzip.
+
+    Strings become positions in `interner`. It may contain nothing that ran.
+
+    Raises UnreadableInput if the bytes are no trace, or contain invalid times.
+    """
+    document = parse_trace_events(unpacked(content))
+    if document.events and not is_kineto(document):
+        raise UnreadableInput("JSON in which no event has a category of PyTorch's profiler")
+    return _trace(document, interner)
+
+
 def read(document: ParsedEvents) -> Trace:
     """Decode a trace; its steps are those that the program marked (ProfilerStep).
 
     Raises UnreadableInput if it contains nothing that ran, or invalid times.
     """
+    trace = _trace(document, Interner())
+    if not len(trace.rows):
+        raise UnreadableInput("a trace of PyTorch in which nothing ran on a device or a host")
+    return trace
+
+
+def _trace(document: ParsedEvents, interner: Interner) -> Trace:
     base_ns = document.head.get("baseTimeNanoseconds", 0)
     base_ns = base_ns if isinstance(base_ns, int) else 0
     boxes = [box for event in document.events for box in _boxes(event, document, base_ns)]
-    interner = Interner()
     rows = _rows(boxes, interner)
-    if not len(rows):
-        raise UnreadableInput("a trace of PyTorch in which nothing ran on a device or a host")
     markers = sorted(_markers(boxes), key=lambda marker: marker.start_ns)
     spans = _spans(boxes, interner).by("start_ns")
     return Trace(rows, spans, empty(Allocations), markers=tuple(markers))
