@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -16,7 +17,7 @@ from tfprobe.analysis.breakdown.gap_breakdown import (
     WatchedGaps,
     watched_gaps,
 )
-from tfprobe.analysis.breakdown.step_breakdown import StepBreakdown
+from tfprobe.analysis.breakdown.step_breakdown import ALIKE, StepBreakdown, compiling_ratio
 from tfprobe.analysis.breakdown.step_parts import (
     DEVICE_COMPUTE,
     GROUPS,
@@ -41,7 +42,8 @@ class StepParts:
 
     `parts` sum to `cycle_ns` exactly, which is `step_ns + between_ns`: those `inside` the step and
     those `after` it. `between_ns` is Missing where that time was not watched or is unusually long;
-    then the cycle is the step alone. `collectives` are those of `StepBreakdown`.
+    then the cycle is the step alone. `collectives` are those of `StepBreakdown`. `compiles` says
+    whether a function was traced or compiled in the step.
     """
 
     capture: Capture
@@ -52,6 +54,7 @@ class StepParts:
     causes_inside: tuple[GapCause, ...]
     causes_after: tuple[GapCause, ...]
     collectives: tuple[Intervals, ...] = ()
+    compiles: bool = False
 
     @property
     def cycle_ns(self) -> int:
@@ -71,12 +74,14 @@ class LoopParts:
     """The mean cycle of one loop: its mean traced step and its mean watched gap.
 
     `loop` is Missing where the recording does not say it. `others` are usual gaps that were watched
-    after steps that were not traced.
+    after steps that were not traced. `compiling_ratio` is the share of all steps that compile, if
+    only some of the traced ones do: in the mean, they have this weight.
     """
 
     loop: Loop | Missing
     steps: tuple[StepParts, ...]
     others: tuple[GapBreakdown, ...] = ()
+    compiling_ratio: float | Missing = ALIKE
 
     @property
     def watched(self) -> tuple[GapBreakdown, ...]:
@@ -116,9 +121,21 @@ class LoopParts:
 
     @property
     def _inside_ns(self) -> Mapping[Part, float]:
-        inside = _summed(step.inside for step in self.steps)
+        inside: dict[Part, float] = {}
+        for kind, weight in self._kinds:
+            for part, ns in _summed(step.inside for step in kind).items():
+                inside[part] = inside.get(part, 0.0) + ns * weight / len(kind)
         inside.pop(Part.RECORDING, None)
-        return {part: ns / len(self.steps) for part, ns in inside.items()}
+        return inside
+
+    @property
+    def _kinds(self) -> tuple[tuple[tuple[StepParts, ...], float], ...]:
+        """Return the steps of each kind, compiling or not, with the share of such steps."""
+        if isinstance(self.compiling_ratio, Missing):
+            return ((self.steps, 1.0),)
+        compiling = tuple(step for step in self.steps if step.compiles)
+        others = tuple(step for step in self.steps if not step.compiles)
+        return ((compiling, self.compiling_ratio), (others, 1 - self.compiling_ratio))
 
     @property
     def shares(self) -> Mapping[Part, float]:
@@ -130,8 +147,10 @@ class LoopParts:
     @property
     def causes(self) -> tuple[GapCause, ...]:
         """Return the causes of time in the mean cycle, longest first."""
-        inside = _mean_causes([step.causes_inside for step in self.steps])
-        after = _mean_causes([gap.causes for gap in self.watched])
+        inside = _mean_causes(
+            *(([step.causes_inside for step in kind], weight) for kind, weight in self._kinds)
+        )
+        after = _mean_causes(([gap.causes for gap in self.watched], 1.0))
         least_ns = SMALLEST_CAUSE_RATIO * self.cycle_ns
         causes = [cause for cause in (*inside, *after) if cause.duration_ns >= least_ns]
         return tuple(sorted(causes, key=lambda cause: -cause.duration_ns)[:MOST_CAUSES])
@@ -156,11 +175,24 @@ def parts_by_loop(profile: Profile) -> tuple[LoopParts, ...]:
     unknown = Missing("the recording does not say to which loop its steps belong")
     parts = [
         LoopParts(
-            loops.get(key, unknown), tuple(step for step, _ in steps), _others(gaps.get(key), steps)
+            loop := loops.get(key, unknown),
+            tuple(step for step, _ in steps),
+            _others(gaps.get(key), steps),
+            _compiling_ratio(profile, loop, [step.compiles for step, _ in steps]),
         )
         for key, steps in by_loop.items()
     ]
     return tuple(sorted(parts, key=lambda part: -part.weight_ns))
+
+
+def _compiling_ratio(
+    profile: Profile, loop: Loop | Missing, compiles: Sequence[bool]
+) -> float | Missing:
+    if isinstance(loop, Missing):
+        return loop
+    process = profile.processes[loop.process]
+    activities = [activity for activity in profile.activities if activity.kind in COMPILING]
+    return compiling_ratio(loop, process, activities, compiles)
 
 
 def _gaps_of_divisible(
@@ -246,7 +278,11 @@ def _step(
         causes_inside=tuple(_inside_causes(step, traced)),
         causes_after=after.causes,
         collectives=step.collectives,
+        compiles=bool(traced),
     )
+
+
+_DOES = {"trace": "tracing {}", "lower": "lowering {}", "xla": "XLA compiles {}"}
 
 
 def _inside_causes(step: StepBreakdown, traced: Iterable[Activity]) -> Iterable[GapCause]:
@@ -260,7 +296,7 @@ def _inside_causes(step: StepBreakdown, traced: Iterable[Activity]) -> Iterable[
     for activity in traced:
         traced_ns = min(activity.end_ns - activity.start_ns, rest_ns)
         rest_ns -= traced_ns
-        yield GapCause(Part.COMPILE, f"tracing {activity.name}", "", 0, traced_ns)
+        yield GapCause(Part.COMPILE, _DOES[activity.kind].format(activity.name), "", 0, traced_ns)
     if rest_ns:
         yield GapCause(Part.COMPILE, "preparing and compiling graphs", "", 0, rest_ns)
 
@@ -273,13 +309,17 @@ def _summed(rows: Iterable[Mapping[Part, int]]) -> dict[Part, int]:
     return total
 
 
-def _mean_causes(steps: Sequence[Sequence[GapCause]]) -> list[GapCause]:
-    total: dict[tuple[Part, str, str, int], int] = {}
-    for causes in steps:
-        for cause in causes:
+def _mean_causes(*kinds: tuple[Sequence[Sequence[GapCause]], float]) -> list[GapCause]:
+    """Return the mean causes of steps, which are of several kinds with their shares."""
+    mean: dict[tuple[Part, str, str, int], int] = {}
+    for steps, ratio in kinds:
+        total: dict[tuple[Part, str, str, int], int] = {}
+        for cause in itertools.chain.from_iterable(steps):
             key = (cause.part, cause.what, cause.file, cause.line)
             total[key] = total.get(key, 0) + cause.duration_ns
-    return [GapCause(*key, ns // len(steps)) for key, ns in total.items()]
+        for key, ns in total.items():
+            mean[key] = mean.get(key, 0) + int(ns * ratio // len(steps))
+    return [GapCause(*key, ns) for key, ns in mean.items()]
 
 
 # Shares are multiples of 1 / RESOLUTION, which floats represent exactly: they sum to exactly 1.

@@ -21,7 +21,7 @@ from tfprobe.analysis.core.intervals import Intervals, union
 from tfprobe.errors import Missing
 from tfprobe.profile.activities import COMPILING, Activity
 from tfprobe.profile.capture_tables import Executions, Spans
-from tfprobe.profile.profile import Capture
+from tfprobe.profile.profile import Capture, Loop, Process
 from tfprobe.profile.tables import Int64s, T
 
 # Converting and copying an array runs at some GB/s, at a tenth of the memory's rate where its type
@@ -204,6 +204,36 @@ def traced_in(activities: Sequence[Activity], capture: Capture) -> Iterator[Acti
         overlaps = activity.start_ns < end_ns and activity.end_ns > capture.start_ns
         if activity.kind in COMPILING and activity.process == capture.process and overlaps:
             yield activity
+
+
+ALIKE = Missing("all traced steps compile, or none does")
+
+
+def compiling_ratio(
+    loop: Loop, process: Process, activities: Sequence[Activity], traced: Sequence[bool]
+) -> float | Missing:
+    """Return the share of all steps of a loop in which a function was traced or compiled.
+
+    `activities` are those of compiling, `traced` says of each traced step whether it compiled. The
+    share is only needed if these differ.
+    """
+    if all(traced) or not any(traced):
+        return ALIKE
+    steps = max(loop.executed, len(traced))
+    counted = max(_recent(loop, process, activities), loop.retraces + 1, sum(traced))
+    return min(counted, steps - traced.count(False)) / steps
+
+
+def _recent(loop: Loop, process: Process, activities: Sequence[Activity]) -> int:
+    """Return in how many of the latest steps something was compiled."""
+    shift_ns, recent = process.unix_minus_monotonic_ns, loop.recent
+    if isinstance(shift_ns, Missing) or not len(recent.start_ns):
+        return 0
+    own = [activity for activity in activities if activity.process == loop.process]
+    began_ns = np.array([activity.start_ns - shift_ns for activity in own], dtype=np.int64)
+    step = np.searchsorted(recent.start_ns, began_ns, side="right") - 1
+    is_inside = (step >= 0) & (began_ns < recent.end_ns[np.maximum(step, 0)])
+    return len(np.unique(step[is_inside]))
 
 
 def fed_ns(capture: Capture, kind: str) -> int:

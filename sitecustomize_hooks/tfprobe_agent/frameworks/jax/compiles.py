@@ -15,7 +15,7 @@ from tfprobe_agent.imports import place_of
 from tfprobe_agent.interruptions import leave_traceback
 from tfprobe_agent.unpatched import UNPATCHED
 
-from . import functions, signatures
+from . import functions, profiler, signatures
 
 # JAX's own names of the stages, and the kinds of activity.
 _STAGES = {
@@ -198,6 +198,7 @@ def _end(timer, error):
     compilation, stage = thread.compilation, thread.stage
     activities.note(stage, compilation.name, thread.began_ns, end_ns, place=compilation.place)
     compilation.stages[stage] = end_ns - thread.began_ns
+    profiler.compiled(end_ns - thread.began_ns)
     if error[0] is not None:
         thread.compilation = None
     elif stage == _ORDER[-1]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from tests.support.profiles import Step, loop, op, profile, traced_step_parts
@@ -231,6 +232,35 @@ def test_tracing_a_function_is_compile_time():
 
     assert step.parts[Part.COMPILE] == 60_000
     assert [cause.what for cause in step.causes] == ["tracing train_step"]
+
+
+def compiling(duration_us: int, *, at_us: int) -> Activity:
+    start_ns = UNIX_NS + at_us * 1000
+    return Activity(0, "xla", "step", "1", start_ns, start_ns + duration_us * 1000, 1, 1000)
+
+
+def test_a_step_that_compiles_weighs_as_often_as_steps_compile():
+    """One of two traced steps compiles, and one of a hundred of all: the mean has 1 % of it."""
+    steps = [Step([op("dot", 0, 100)]), Step([op("dot", 900, 100)], duration_us=1000)]
+    bare = profile(steps, loops=[loop([100_000] * 100, kind="jit")])
+    later = replace(bare.captures[1], start_ns=UNIX_NS + 5_000_000)
+    moved_ns = bare.executions.start_ns + np.array([0, 5_000_000])
+    rows = replace(bare.executions, start_ns=moved_ns)
+    recorded = replace(
+        bare,
+        captures=(bare.captures[0], later),
+        executions=rows,
+        activities=(compiling(900, at_us=5000),),
+    )
+
+    (item,) = parts_by_loop(recorded)
+
+    assert [step.compiles for step in item.steps] == [False, True]
+    assert item.compiling_ratio == 0.01
+    assert item.parts_ns == pytest.approx({Part.HOST_COMPUTE: 100_000, Part.COMPILE: 9_000})
+    assert [(cause.what, cause.duration_ns) for cause in item.causes] == [
+        ("XLA compiles step", 9_000)
+    ]
 
 
 def test_rows_outside_the_step_are_cut():
