@@ -40,7 +40,9 @@ def test_a_compilation_is_read_whole() -> None:
         step=7,
         name="train_step",
         start_ns=1000,
-        duration_ns=320,
+        trace_ns=None,
+        lower_ns=20,
+        xla_ns=300,
         is_first=False,
         is_cached=True,
         changes=(ArgumentChange("x", "shape", "float32[8]", "float32[5]"),),
@@ -54,8 +56,16 @@ def test_what_is_not_known_is_none() -> None:
     found = read(work=None, step=None, changed=None, cached=None, called_at=["", 0])
 
     assert found is not None
-    assert (found.loop, found.step, found.changes, found.is_cached) == (None, None, None, False)
+    assert (found.loop, found.step, found.changes, found.is_cached) == (None, None, None, None)
     assert (found.file, found.line) == ("", 0)
+
+
+def test_further_changes_are_counted() -> None:
+    """The agent writes the first ten of them."""
+    found = read(changes=12)
+
+    assert found is not None
+    assert found.changes_left_out == 11
 
 
 @pytest.mark.parametrize(

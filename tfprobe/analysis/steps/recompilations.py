@@ -10,6 +10,8 @@ from tfprobe.profile.compilations import ArgumentChange, Compilation
 from tfprobe.profile.profile import Profile
 
 _MOST_CHANGES = 3
+# What the words for an array show anyway.
+_PLAIN = frozenset({"shape", "dtype", "shape, dtype"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +38,21 @@ class Recompiled:
     unchanged: int
     changes: tuple[ChangeCount, ...]
     source: str
+
+
+def reason_of(compilation: Compilation) -> str:
+    """Return why a function was compiled: what differs from before, in words."""
+    if compilation.is_first:
+        return "new function"
+    if compilation.changes is None:
+        return "not known: too many arrays to compare"
+    if not compilation.changes:
+        return "no argument differs"
+    first, *others = compilation.changes
+    more = len(others) + compilation.changes_left_out
+    what = "" if first.what in _PLAIN else f", {first.what}:"
+    text = f"{first.argument}{what} {first.before or 'none'} → {first.after or 'none'}"
+    return f"{text}, and {more:,} more" if more else text
 
 
 def recompilations(profile: Profile, process: int) -> tuple[Recompiled, ...]:

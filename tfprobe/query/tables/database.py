@@ -188,7 +188,9 @@ def _real(values: Sequence[Any]) -> Array:
 
 
 def _truth(values: Sequence[Any]) -> Array:
-    return np.array(values, dtype=np.bool_)
+    unknown = [_is_unknown(each) for each in values]
+    known = [not lost and bool(value) for value, lost in zip(values, unknown, strict=True)]
+    return np.ma.masked_array(np.array(known, dtype=np.bool_), mask=unknown)
 
 
 def _text(values: Sequence[Any]) -> Array:

@@ -221,6 +221,32 @@ ACTIVITIES = TableShape(
         whole("line", "line in that file"),
     ),
 )
+COMPILATIONS = TableShape(
+    "compilations",
+    "What JAX compiled of the functions of a program, at most 2,000 in a process.",
+    TableSource.PROCESS,
+    (
+        *PROCESS_KEY,
+        whole("work", "number of the loop in its process; NULL: in no step of a loop"),
+        whole("step", "number of the step in its loop; NULL: in none"),
+        text("name", "name of the function"),
+        whole("start_ns", "unix ns"),
+        whole("duration_ns", "duration of the stages"),
+        whole("trace_ns", "time of tracing; NULL: not needed"),
+        whole("lower_ns", "time of lowering; NULL: not needed"),
+        whole("xla_ns", "time of XLA, or of the persistent cache; NULL: not needed"),
+        truth("cached", "the persistent cache had it; NULL: it was not looked into"),
+        truth("first", "this function object was not compiled before"),
+        text("why", "what differs from before, in words"),
+        text(
+            "changes",
+            "arguments that differ, as JSON: argument, what, before, after; NULL: nothing to "
+            "compare with, or not known",
+        ),
+        text("file", "file that called the function; NULL: not known"),
+        whole("line", "line in that file"),
+    ),
+)
 GAPS = TableShape(
     "gaps",
     "The time from a step to the next one of its thread, if it was watched.",

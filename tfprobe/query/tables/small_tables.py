@@ -36,6 +36,7 @@ from tfprobe.query.tables.run_tables import (
     whole,
 )
 from tfprobe.report.documents.run_report import Report
+from tfprobe.report.documents.step_report import compilation_document
 from tfprobe.runs.catalogue import RunEntry
 from tfprobe.runs.manifests import RunManifest
 
@@ -131,6 +132,21 @@ def activity_rows(profile: Profile, place: RowPlace) -> Iterator[Row]:
         yield (*_key(process, place), *about, activity.count, activity.total_ns, *where)
 
 
+def compilation_rows(profile: Profile, place: RowPlace) -> Iterator[Row]:
+    """Yield the rows of `compilations`."""
+    (process,) = profile.processes
+    for compilation in profile.compilations:
+        document = compilation_document(compilation)
+        changes = document["changes"]
+        yield (
+            *_key(process, place),
+            *(document[name] for name in _COMPILATION),
+            None if changes is None else json.dumps(changes),
+            document["file"],
+            document["line"],
+        )
+
+
 def gap_rows(profile: Profile, place: RowPlace) -> Iterator[Row]:
     """Yield the rows of `gaps`."""
     (process,) = profile.processes
@@ -188,12 +204,28 @@ def thread_rows(profile: Profile, place: RowPlace) -> Iterator[Row]:
 OF_PROCESS: Mapping[str, Callable[[Profile, RowPlace], Iterator[Row]]] = {
     "activities": activity_rows,
     "calls": call_rows,
+    "compilations": compilation_rows,
     "gaps": gap_rows,
     "processes": process_rows,
     "pulses": resource_sample_rows,
     "thread_times": thread_rows,
     "works": loop_rows,
 }
+
+
+_COMPILATION = (
+    "work",
+    "step",
+    "name",
+    "start_unix_ns",
+    "duration_ns",
+    "trace_ns",
+    "lower_ns",
+    "xla_ns",
+    "cached",
+    "first",
+    "why",
+)
 
 
 def _key(process: Process, place: RowPlace) -> Row:

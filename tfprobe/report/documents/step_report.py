@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 from tfprobe.analysis.steps import outliers, step_times
 from tfprobe.analysis.steps.outliers import Outlier, Outliers
 from tfprobe.analysis.steps.phases import PHASES, Life, life
+from tfprobe.analysis.steps.recompilations import reason_of
 from tfprobe.analysis.steps.slow_step_causes import Cause, Causes
 from tfprobe.analysis.steps.step_series import Trend, trend
 from tfprobe.analysis.steps.step_times import (
@@ -18,6 +19,7 @@ from tfprobe.analysis.steps.step_times import (
 )
 from tfprobe.analysis.steps.step_window import StepWindow, recent_window, warm_up_steps
 from tfprobe.errors import Missing
+from tfprobe.profile.compilations import Compilation
 from tfprobe.profile.profile import Loop, Process, Profile, Run
 from tfprobe.report.documents import run_report
 from tfprobe.report.documents.document import Document
@@ -49,11 +51,15 @@ class LoopStepReport:
 
 @dataclass(frozen=True, slots=True)
 class StepsReport:
-    """The lives of the processes of a run, and the loops of each with most time first."""
+    """The lives of the processes of a run, and the loops of each with most time first.
+
+    `compilations` are those of JAX in the order of time, each with its process.
+    """
 
     run: Run
     lives: tuple[tuple[Process, Life | Missing], ...]
     loops: tuple[LoopStepReport, ...]
+    compilations: tuple[tuple[Process, Compilation], ...] = ()
 
 
 def gather_steps(profile: Profile, *, last: int, named: str = "") -> StepsReport:
@@ -66,7 +72,21 @@ def gather_steps(profile: Profile, *, last: int, named: str = "") -> StepsReport
         if named in f"{item.loop.kind} {item.loop.name}"
     )
     lives = tuple((process.process, life(profile, process.process)) for process in processes)
-    return StepsReport(profile.run, lives, loops)
+    return StepsReport(profile.run, lives, loops, _compilations(profile, loops, named))
+
+
+def _compilations(
+    profile: Profile, loops: tuple[LoopStepReport, ...], named: str
+) -> tuple[tuple[Process, Compilation], ...]:
+    """Return the compilations of these loops; without a name also those of no loop."""
+    kept = {(each.process.index, each.item.loop.index) for each in loops}
+    chosen = (
+        compilation
+        for compilation in profile.compilations
+        if (compilation.process, compilation.loop) in kept or not named
+    )
+    in_order = sorted(chosen, key=lambda compilation: compilation.start_ns)
+    return tuple((profile.processes[each.process], each) for each in in_order)
 
 
 def loop_step_report(profile: Profile, loop: Loop, *, last: int = 0) -> LoopStepReport:
@@ -102,6 +122,41 @@ def steps_document(found: StepsReport) -> Document:
         "run": run_report.run_document(found.run),
         "processes": [_life_document(process, each) for process, each in found.lives],
         "work": [_loop_document(loop) for loop in found.loops],
+        **_compilations_document(found.compilations),
+    }
+
+
+def _compilations_document(found: tuple[tuple[Process, Compilation], ...]) -> Document:
+    """Return what was compiled; nothing where it is not recorded, as in jobs of TensorFlow."""
+    if not found:
+        return {}
+    return {
+        "compilations": [
+            {"host": process.host, "pid": process.pid or None, **compilation_document(compilation)}
+            for process, compilation in found
+        ]
+    }
+
+
+def compilation_document(compilation: Compilation) -> Document:
+    """Return one compilation: in which step, the time of its stages, and why it was needed."""
+    changes = compilation.changes
+    return {
+        "work": compilation.loop,
+        "step": compilation.step,
+        "name": compilation.name,
+        "start_unix_ns": compilation.start_ns,
+        "duration_ns": compilation.duration_ns,
+        "trace_ns": compilation.trace_ns,
+        "lower_ns": compilation.lower_ns,
+        "xla_ns": compilation.xla_ns,
+        "cached": compilation.is_cached,
+        "first": compilation.is_first,
+        "why": reason_of(compilation),
+        "changes": None if changes is None else [asdict(change) for change in changes],
+        "changes_left_out": compilation.changes_left_out,
+        "file": compilation.file or None,
+        "line": compilation.line or None,
     }
 
 

@@ -12,10 +12,12 @@ from rich.text import Text
 from tfprobe.analysis.steps import slow_step_causes
 from tfprobe.analysis.steps.outliers import Outlier, Outliers, Period, by_cause
 from tfprobe.analysis.steps.phases import PHASES, Life
+from tfprobe.analysis.steps.recompilations import reason_of
 from tfprobe.analysis.steps.slow_step_causes import Cause
 from tfprobe.analysis.steps.step_series import Trend
 from tfprobe.analysis.steps.step_times import QUANTILES, Distribution, RecentStep, StepTimeSummary
 from tfprobe.errors import Missing
+from tfprobe.profile.compilations import Compilation
 from tfprobe.profile.profile import SERVICE_KIND, Process, titled
 from tfprobe.report.documents.run_report import queue_note
 from tfprobe.report.documents.step_report import LoopStepReport, StepsReport
@@ -66,6 +68,7 @@ def _parts(report: StepsReport, width: int) -> Iterator[RenderableType]:
         yield page.paragraph(
             f"and {len(hidden)} more kinds of step, {time} in all; --loop NAME shows them", indent=0
         )
+    yield from compilation_parts(report, width)
 
 
 def _loop(each: LoopStepReport, width: int, *, several: bool) -> Iterator[RenderableType]:
@@ -250,6 +253,59 @@ def _why(outlier: Outlier, found: Outliers) -> str:
             why = f"why is {cause}" if isinstance(outlier.cause, Missing) else cause
             return f"{_every(period)}; {why}"
     return cause
+
+
+# Of more, the longest are shown; --json has all.
+SHOWN_COMPILATIONS = 10
+_COMPILATIONS = (
+    TextColumn("at"),
+    TextColumn("step"),
+    TextColumn("function", is_number=False, may_be_cut=True),
+    TextColumn("trace", may_go=True),
+    TextColumn("lower", may_go=True),
+    TextColumn("XLA"),
+    TextColumn("why", is_number=False, may_be_cut=True),
+)
+
+
+def compilation_parts(report: StepsReport, width: int) -> Iterator[RenderableType]:
+    """Yield what JAX compiled: how long each took, and why."""
+    found = report.compilations
+    if not found:
+        return
+    yield page.blank()
+    yield page.heading("Compilations")
+    cached = sum(compilation.is_cached is True for _, compilation in found)
+    time = numbers.duration(sum(compilation.duration_ns for _, compilation in found))
+    yield page.paragraph(
+        f"{numbers.count(len(found))} took {time}"
+        f"{f'; {numbers.count(cached)} came from the persistent cache' if cached else ''}."
+    )
+    longest = sorted(found, key=lambda pair: -pair[1].duration_ns)[:SHOWN_COMPILATIONS]
+    rows = [
+        _compilation(process, compilation)
+        for process, compilation in found
+        if (process, compilation) in longest
+    ]
+    yield page.table(_COMPILATIONS, rows, width=width)
+    hidden = len(found) - len(rows)
+    if hidden:
+        yield page.paragraph(f"and {numbers.count(hidden)} shorter ones; --json has all")
+
+
+def _compilation(process: Process, compilation: Compilation) -> list[str]:
+    since_ns = compilation.start_ns - process.started_unix_ns
+    stages = (compilation.trace_ns, compilation.lower_ns, compilation.xla_ns)
+    trace, lower, xla = (numbers.NOTHING if ns is None else numbers.duration(ns) for ns in stages)
+    return [
+        numbers.duration(since_ns) if process.started_unix_ns else numbers.NOTHING,
+        numbers.NOTHING if compilation.step is None else numbers.count(compilation.step),
+        compilation.name,
+        trace,
+        lower,
+        f"{xla} (cached)" if compilation.is_cached else xla,
+        reason_of(compilation),
+    ]
 
 
 # The mark of each phase, readable without colour, and its colour if it has one.

@@ -15,12 +15,14 @@ _MOST = 1 << 62
 def compilation_of(event: Event) -> Compilation | None:
     """Return the compilation of an event, its start in monotonic ns; None if it is damaged."""
     name, start_ns = event.text("name"), event.integer("start_ns")
-    stages_ns = [event.integer(stage) or 0 for stage in _STAGES]
+    stages_ns = [event.integer(stage) for stage in _STAGES]
     changes = _changes(event.fields.get("changed"))
     if name is None or start_ns is None or isinstance(changes, str):
         return None
-    if not all(0 <= ns < _MOST for ns in (start_ns, *stages_ns)):
+    if not all(0 <= (ns or 0) < _MOST for ns in (start_ns, *stages_ns)):
         return None
+    trace_ns, lower_ns, xla_ns = stages_ns
+    is_cached, left_out = event.fields.get("cached"), event.integer("changes") or 0
     file, line = _place(event.fields.get("called_at"))
     return Compilation(
         process=0,
@@ -28,12 +30,15 @@ def compilation_of(event: Event) -> Compilation | None:
         step=event.integer("step"),
         name=name,
         start_ns=start_ns,
-        duration_ns=sum(stages_ns),
+        trace_ns=trace_ns,
+        lower_ns=lower_ns,
+        xla_ns=xla_ns,
         is_first=event.fields.get("first") is True,
-        is_cached=event.fields.get("cached") is True,
+        is_cached=is_cached if isinstance(is_cached, bool) else None,
         changes=changes,
         file=file,
         line=line,
+        changes_left_out=max(left_out - len(changes or ()), 0),
     )
 
 

@@ -36,6 +36,7 @@ from tfprobe.web.values import facts
 
 # A process that evaluates after each epoch has two stretches an epoch.
 _MOST_SEGMENTS = 1_000
+_MOST_COMPILATIONS = 200
 
 
 def document(run: OpenRun, question: Params) -> Document:
@@ -125,7 +126,28 @@ def _steps(profile: Profile, found: LoopStepReport) -> Document:
         "sampled_steps": marked_steps(remembered, remembered.sampled),
         "raised_steps": marked_steps(remembered, remembered.raised),
         "life": _life(profile, loop),
+        **_compilations(profile, loop),
     }
+
+
+def _compilations(profile: Profile, loop: Loop) -> Document:
+    """Return what was compiled in steps of the loop, longest first; nothing if nothing was."""
+    own = (loop.process, loop.index)
+    found = [each for each in profile.compilations if (each.process, each.loop) == own]
+    if not found:
+        return {}
+    started_ns = profile.processes[loop.process].started_unix_ns
+    longest = sorted(found, key=lambda compilation: -compilation.duration_ns)
+    rows = [
+        {
+            **step_report.compilation_document(compilation),
+            # A script holds no Unix time in ns exactly.
+            "start_unix_ns": None,
+            "since_start_ns": compilation.start_ns - started_ns if started_ns else None,
+        }
+        for compilation in longest[:_MOST_COMPILATIONS]
+    ]
+    return {"compilations": {"count": len(found), "rows": rows}}
 
 
 def _facts(found: LoopStepReport) -> Document:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.support.profiles import profile
-from tfprobe.analysis.steps.recompilations import recompilations
+from tfprobe.analysis.steps.recompilations import reason_of, recompilations
 from tfprobe.profile.compilations import ArgumentChange, Compilation
 
 MS = 1_000_000
@@ -17,7 +19,9 @@ def compiled(name: str = "step", *changes: ArgumentChange, **facts) -> Compilati
         "loop": 2,
         "step": 0,
         "start_ns": 0,
-        "duration_ns": 10 * MS,
+        "trace_ns": 1 * MS,
+        "lower_ns": 2 * MS,
+        "xla_ns": 7 * MS,
         "is_first": False,
         "is_cached": False,
         "file": "/home/ada/train.py",
@@ -26,7 +30,7 @@ def compiled(name: str = "step", *changes: ArgumentChange, **facts) -> Compilati
     return Compilation(**{**known, "name": name, "changes": changes, **facts})
 
 
-FIRST = compiled(is_first=True, changes=None, duration_ns=90 * MS)
+FIRST = compiled(is_first=True, changes=None, xla_ns=87 * MS)
 
 
 def test_the_first_compilation_is_needed() -> None:
@@ -55,3 +59,22 @@ def test_other_loops_processes_and_names_are_others() -> None:
     others = (compiled(loop=3), compiled(process=1), compiled("init"), compiled(loop=None))
 
     assert recompilations(profile(compilations=(FIRST, *others)), 0) == ()
+
+
+STATIC = ArgumentChange("mode", "static value", "'add'", "")
+
+
+@pytest.mark.parametrize(
+    ("compilation", "reason"),
+    [
+        (FIRST, "new function"),
+        (compiled(), "no argument differs"),
+        (compiled(changes=None), "not known: too many arrays to compare"),
+        (compiled("step", ROWS), "x float32[8,3] → float32[5,3]"),
+        (compiled("step", STATIC, ROWS), "mode, static value: 'add' → none, and 1 more"),
+        (compiled("step", ROWS, changes_left_out=4), "x float32[8,3] → float32[5,3], and 4 more"),
+    ],
+)
+def test_each_has_its_reason(compilation, reason) -> None:
+    """In one line, with the first argument that differs."""
+    assert reason_of(compilation) == reason

@@ -88,7 +88,13 @@ async function drawSteps(place, context, args, pick) {
     );
     if (performance.now() - since < STEPS_REST_MS) return;
     since = performance.now();
-    refill(foot, stepsOutliers(found, pick), stepsTimes(found), stepsLife(found.life));
+    refill(
+      foot,
+      stepsOutliers(found, pick),
+      stepsCompilations(found.compilations, pick),
+      stepsTimes(found),
+      stepsLife(found.life),
+    );
   }
 
   return {
@@ -519,6 +525,36 @@ function stepsOutliers(found, pick) {
         hint: "Robust distance from the median: steps from 3.5 on stand out",
       },
       { key: "why", title: "What happened then" },
+    ],
+  });
+}
+
+/** What JAX compiled in steps of this loop, the longest first. */
+function stepsCompilations(found, pick) {
+  if (!found) return null;
+  return table({
+    caption: "Compilations",
+    rows: found.rows.map((row) => ({
+      ...row,
+      from_cache: row.cached === null ? "" : row.cached ? "hit" : "miss",
+      where: row.file ? `${row.file}:${row.line}` : "",
+    })),
+    of: found.count,
+    sort: "-duration_ns",
+    csvName: "compilations",
+    search: found.rows.length > 10,
+    onOpen: (row) => pick(row.step),
+    columns: [
+      { key: "step", title: "Step", kind: "count" },
+      { key: "name", title: "Function" },
+      { key: "since_start_ns", title: "At", kind: "time", hint: "Since the start of the process" },
+      { key: "duration_ns", title: "Took", kind: "time", bar: true },
+      { key: "trace_ns", title: "Trace", kind: "time" },
+      { key: "lower_ns", title: "Lower", kind: "time" },
+      { key: "xla_ns", title: "XLA", kind: "time" },
+      { key: "from_cache", title: "Cache", hint: "Whether the persistent cache had it" },
+      { key: "why", title: "Why" },
+      { key: "where", title: "Called at" },
     ],
   });
 }
