@@ -51,8 +51,8 @@ def test_the_wheel_holds_the_agent_inside_the_package(distributions: Path) -> No
 def test_only_what_most_users_need_is_installed_by_default(distributions: Path) -> None:
     """`pip install .` takes at most 200 MB: a package joins this list with its size in mind."""
     assert {
-        "click", "duckdb", "google-re2", "numpy", "nvidia-ml-py", "prometheus-client", "protobuf",
-        "pytz", "rich", "starlette", "textual", "tomli", "uvicorn",
+        "click", "duckdb", "google-re2", "numpy", "nvidia-ml-py", "orjson", "prometheus-client",
+        "protobuf", "pytz", "rich", "starlette", "textual", "tomli", "uvicorn",
     } == _requirements(distributions)[""]  # fmt: skip
 
 

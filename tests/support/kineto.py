@@ -44,6 +44,52 @@ def memset(start_us: float, duration_us: float, correlation: int, size: int) -> 
     return _box("gpu_memset", "Memset (Device)", start_us, duration_us, 0, 7, told)
 
 
+def frame(name: str, start_us: float, duration_us: float, *, tid: int = PID) -> dict[str, Any]:
+    """Return a function of Python, "train.py(7): step", or a module, "nn.Module: Net_0"."""
+    return _box("python_function", name, start_us, duration_us, PID, tid, {})
+
+
+def annotation(name: str, start_us: float, duration_us: float, **more: Any) -> dict[str, Any]:
+    """Return an annotation, such as "Optimizer.step#Adam.step"."""
+    return _box("user_annotation", name, start_us, duration_us, PID, PID, more)
+
+
+def on_thread(event: dict[str, Any], tid: int) -> dict[str, Any]:
+    """Return an event on another thread."""
+    return {**event, "tid": tid}
+
+
+def memory(
+    at_us: float, address: int, size: int, allocated: int, *, device: int = -1
+) -> dict[str, Any]:
+    """Return a piece that is allocated, or freed if its size is below 0; -1 is the CPU."""
+    told = {
+        "Addr": address,
+        "Bytes": size,
+        "Total Allocated": allocated,
+        "Total Reserved": 0 if device < 0 else 2 * allocated,
+        "Device Type": int(device >= 0),
+        "Device Id": device,
+    }
+    event = {"ph": "i", "cat": "cpu_instant_event", "name": "[memory]", "s": "t"}
+    return {**event, "pid": PID, "tid": PID, "ts": at_us, "args": told}
+
+
+def link(number: int, start_us: float, end_us: float, *, to_tid: int = PID) -> list[dict[str, Any]]:
+    """Return both ends of the link from an op to the one that differentiates it."""
+    flow = {"cat": "fwdbwd", "name": "fwdbwd", "id": number, "pid": PID}
+    return [
+        {**flow, "ph": "s", "tid": PID, "ts": start_us},
+        {**flow, "ph": "f", "tid": to_tid, "ts": end_us, "bp": "e"},
+    ]
+
+
+def shaped(event: dict[str, Any], *shapes: Sequence[Any], **more: Any) -> dict[str, Any]:
+    """Return an op with the shapes of its arguments."""
+    told = {"Input Dims": list(shapes), "Input type": ["float"] * len(shapes), **more}
+    return {**event, "args": {**event["args"], **told}}
+
+
 def step(number: int, start_us: float, duration_us: float) -> dict[str, Any]:
     """Return the mark of a step."""
     name = f"ProfilerStep#{number}"

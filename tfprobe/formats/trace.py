@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 
 from tfprobe.profile.capture_tables import Allocations, Executions, Spans
+from tfprobe.profile.graph import Node
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +26,8 @@ class Trace:
     `markers` are the steps that the program or its framework marked in it, by start. `has_calls`
     says whether functions were called, even if there are no rows. `programs` are those of XLA that
     ran, by the name of the module and the number of the program; with `has_untraced_programs` there
-    are some, and no execution of any instruction.
+    are some, and no execution of any instruction. `nodes` are those that the trace says something
+    of besides executions, by the names of rows.
     """
 
     rows: Executions
@@ -35,6 +38,7 @@ class Trace:
     has_calls: bool = False
     programs: tuple[tuple[str, int], ...] = ()
     has_untraced_programs: bool = False
+    nodes: Mapping[str, Node] = field(default_factory=dict)
 
     @property
     def why_empty(self) -> str:

@@ -29,7 +29,8 @@ class Executions(Table):
     """Node executions, one per row; all columns have the same length.
 
     Times are unix ns; `duration_ns` is the time inside the op (host) or of the kernel
-    (accelerator). `bytes` is what the op asked of its allocators, `output_bytes` what its outputs
+    (accelerator). `nested_ns` of it is the time of ops that the op called, if these are rows, too,
+    as in PyTorch. `bytes` is what the op asked of its allocators, `output_bytes` what its outputs
     hold; both are 0 where the recording has no memory records, as in an XSpace.
     `background` rows belong to threads that prepare later steps, such as tf.data workers.
     `detail` is the name of the kernel that ran for an op of an accelerator, or what a copy's record
@@ -49,6 +50,7 @@ class Executions(Table):
         "background": np.bool_,
         "start_ns": np.int64,
         "duration_ns": np.int64,
+        "nested_ns": np.int64,
         "bytes": np.int64,
         "output_bytes": np.int64,
         "detail": np.int32,
@@ -63,6 +65,7 @@ class Executions(Table):
     background: Flags
     start_ns: Int64s
     duration_ns: Int64s
+    nested_ns: Int64s
     bytes: Int64s
     output_bytes: Int64s
     detail: Int32s

@@ -11,6 +11,7 @@ from tfprobe.profile.capture_tables import Executions
 from tfprobe.profile.hlo import RanProgram
 from tfprobe.profile.profile import Capture, Loop
 from tfprobe.profile.tables import Int32s
+from tfprobe.profile.torch_call import TorchCall
 
 Shape = tuple[int, ...]
 # What an attribute of a node is: text, a number, a truth or a list of whole numbers.
@@ -48,7 +49,7 @@ class Node:
     `attributes` are those that say how much there is to compute. `trace` is outermost frame first,
     None where the profile does not know it. Of an instruction of a compiled program, `fused` are
     the framework's ops in it, if it is a fusion, and `is_backward` says that it computes gradients
-    of what its trace made.
+    of what its trace made. `call` says how an op of PyTorch was called.
     """
 
     name: str
@@ -67,6 +68,7 @@ class Node:
     trace: tuple[Frame, ...] | None = None
     fused: tuple[str, ...] = ()
     is_backward: bool = False
+    call: TorchCall | None = None
 
 
 @dataclass(frozen=True, slots=True)

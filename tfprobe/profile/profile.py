@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +16,9 @@ from tfprobe.profile.capture_tables import Allocations, Executions, Spans
 from tfprobe.profile.compilations import Compilation
 from tfprobe.profile.programs import WORKERS, team
 from tfprobe.profile.tables import T, empty
+
+if TYPE_CHECKING:
+    from tfprobe.profile.graph import Node
 
 Int64s = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
@@ -388,6 +391,8 @@ class Profile:
     resource_samples: tuple[ResourceSample, ...] = ()
     # One for each process whose stacks were sampled from outside.
     stacks: tuple[StackSamples, ...] = ()
+    # What traces say of their nodes besides executions, by process and the names of rows.
+    nodes: Mapping[int, Mapping[str, Node]] = field(default_factory=dict)
 
     @property
     def works(self) -> tuple[Loop, ...]:

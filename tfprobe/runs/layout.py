@@ -119,6 +119,10 @@ class ProcessFolder:
     def graph(self, fingerprint: str) -> Path:
         return self.graphs / f"{_plain(fingerprint)}.graph.pb"
 
+    def modules(self, fingerprint: str) -> Path:
+        """Return the file with the modules of a model of PyTorch."""
+        return self.graphs / f"{_plain(fingerprint)}.modules.json"
+
     def optimized_graph(self, fingerprint: str) -> Path:
         return self.graphs / f"{_plain(fingerprint)}.optimized.pb"
 

@@ -7,18 +7,17 @@ import pytest
 from tests.support import kineto as written
 from tfprobe.errors import UnreadableInput
 from tfprobe.formats import kineto
-from tfprobe.formats.chrome_trace import parse_trace_events
 from tfprobe.profile.capture_tables import Place, SpanKind
 
 
 def read(*events, **head):
     """Return the trace of events."""
-    return kineto.read(parse_trace_events(written.trace(events, **head)))
+    return kineto.read(written.trace(events, **head))
 
 
 def test_a_kernel_belongs_to_the_innermost_op_around_its_launch():
     """Its own name stays beside the op; the call shares its number."""
-    trace = kineto.read(parse_trace_events(written.training()))
+    trace = kineto.read(written.training())
 
     (sgemm,) = [row for row in trace.rows if row.detail == "ampere_sgemm_32x32"]
     assert (sgemm.name, sgemm.op_type) == ("aten::addmm", "aten::addmm")
@@ -103,7 +102,7 @@ def test_times_count_from_the_base_where_the_trace_has_one():
 
 def test_the_marked_steps_are_found():
     """The program marks them: profiler.step()."""
-    trace = kineto.read(parse_trace_events(written.training()))
+    trace = kineto.read(written.training())
 
     assert [(each.number, each.start_ns) for each in trace.markers] == [(4, 0), (5, 100_000)]
 

@@ -30,7 +30,8 @@ class OpStats:
     """One op type, summed over traced steps.
 
     `cpu_ns` is time inside the op on host threads, in `cpu_runs` executions; for an op of an
-    accelerator it is the time of its scheduling. `accelerator_ns` is the time of its
+    accelerator it is the time of its scheduling; of an op of
+    PyTorch, that of the op itself, without ops that it called. `accelerator_ns` is the time of its
     `accelerator_runs` kernels. Both may overlap in time, and so may ops on several threads: sums
     can exceed the duration of the steps. `bytes` is what the op requested of its allocators.
     """
@@ -109,7 +110,8 @@ def sums(rows: Executions, group: Int64s | Int32s, count: int) -> OpSums:
         total = np.bincount(key, weights, minlength=2 * count + 2)
         return total[: 2 * count].astype(np.int64).reshape(count, 2)
 
-    runs, time_ns, sizes = add(), add(rows.duration_ns), add(rows.bytes)
+    own_ns = rows.duration_ns - rows.nested_ns if rows.nested_ns.any() else rows.duration_ns
+    runs, time_ns, sizes = add(), add(own_ns), add(rows.bytes)
     return OpSums(
         cpu_runs=runs[:, 0],
         accelerator_runs=runs[:, 1],

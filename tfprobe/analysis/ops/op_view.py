@@ -121,6 +121,9 @@ def input_shapes(
 ) -> tuple[tuple[int, tuple[int, ...]], ...]:
     """Return the shape of each input of a node, () if unknown."""
     nodes = profile.graph.nodes
+    call = nodes[at].call
+    if call is not None:
+        return tuple(enumerate(call.sizes))
     sources = nodes[at].sources if profile.graph.minds_outputs else {}
     shapes = []
     for index, producer in sorted(nodes[at].inputs.items()):

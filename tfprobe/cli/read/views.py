@@ -35,7 +35,7 @@ BY_LAYER_HELP = "Put gradients below the layer that they belong to, as (backward
 _DEFAULTS = ("-order_by", "micros", "-select", "micros,occurrence")
 # What to do where no code is known, by the kind of the loop; of others the code map is missing.
 _NO_CODE = {
-    "file": "Of files, only a ProfileProto and an XSpace of JAX may say so.",
+    "file": "Of files, a ProfileProto, an XSpace of JAX and a trace of PyTorch (with_stack) may.",
     "service": "A profiler service never does: start the job with `tfprobe run`.",
 }
 
@@ -251,10 +251,15 @@ def _check(view: str, found: TracedLoop, choice: ViewOptions) -> None:
             "The recording does not say which code created these ops.",
             hint=_NO_CODE.get(found.loop.kind, hint),
         )
-    if view == "graph" and not found.has_graph:
+    if view == "graph" and not found.has_graph and not _has_calls(found):
         raise NoAnswer(
             "The recording has no graph of these steps.", hint="Use the scope or op view."
         )
+
+
+def _has_calls(found: TracedLoop) -> bool:
+    """Say whether ops of PyTorch called each other, which is what they have for a graph."""
+    return any(node.call is not None and node.inputs for node in found.graph.nodes)
 
 
 def _shown(
@@ -440,7 +445,8 @@ def _help(view: str, summary: str, details: str) -> str:
 
 _OPERAND_HELP = (
     "RUN is a directory, a run id, or `latest`, the default. FILE is a RunMetadata, an XSpace "
-    "(xplane.pb), a ProfileProto, or a timeline in JSON, from any program."
+    "(xplane.pb), a ProfileProto, a trace of PyTorch's profiler, or a timeline in JSON, from any "
+    "program."
 )
 _TFPROF_HELP = (
     "All options of `tfprobe tfprof` work, too, such as -max_depth N, -order_by NAME, "
@@ -467,7 +473,8 @@ scope = view_command(
 graph = view_command(
     "graph",
     "Show which parts of the graph a step spends its time in.",
-    "Each op is below the first consumer that leads to it. Nodes that never ran are left out "
+    "Each op is below the first consumer that leads to it; of PyTorch, below the op that called "
+    "it. Nodes that never ran are left out "
     "unless params are selected, or with -min_occurrence 0. Unlike in tfprof, -min options apply "
     "to totals.",
 )

@@ -1,5 +1,7 @@
-"""Decode traces of PyTorch's profiler (Kineto) into rows and spans."""
+"""Decode traces of PyTorch's profiler (Kineto) into rows, spans, allocations and nodes."""
 
-from tfprobe.formats.kineto.reader import is_kineto, read, read_capture
+from tfprobe.formats.kineto.events import is_kineto
+from tfprobe.formats.kineto.reader import KinetoReader, read
+from tfprobe.formats.kineto.scopes import Module, read_modules
 
-__all__ = ["is_kineto", "read", "read_capture"]
+__all__ = ["KinetoReader", "Module", "is_kineto", "read", "read_modules"]

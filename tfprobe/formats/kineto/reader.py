@@ -1,260 +1,195 @@
-"""Decode traces of PyTorch's profiler (Kineto): ops, kernels, copies and runtime calls.
-
-Each event has a category (libkineto/src/output_json.cpp); a kernel or copy and the call that
-started it share `correlation`. A kernel belongs to the op around that call. Sizes and memory kinds
-of copies are written as TensorFlow's tracer writes them, so that views need only one form.
-"""
+"""Decode traces of PyTorch's profiler (Kineto): ops, kernels, copies, calls and allocations."""
 
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Mapping
+from types import MappingProxyType
+
+import numpy as np
 
 from tfprobe.errors import UnreadableInput
-from tfprobe.formats.chrome_trace import (
-    Event,
-    ParsedEvents,
-    event_args,
-    event_times_ns,
-    parse_trace_events,
-)
 from tfprobe.formats.gzipped import unpacked
+from tfprobe.formats.kineto.allocations import add_allocations
+from tfprobe.formats.kineto.devices import Devices
+from tfprobe.formats.kineto.events import Kind, KinetoEvents, is_kineto, read_events
+from tfprobe.formats.kineto.nesting import NONE, OpNesting, OpsAt, nest
+from tfprobe.formats.kineto.nodes import (
+    NodeNames,
+    OpNodes,
+    parameters_of_modules,
+    parameters_of_sums,
+)
+from tfprobe.formats.kineto.scopes import Module, Places
 from tfprobe.formats.trace import Marker, Trace
-from tfprobe.formats.xspace import HOST, driver_call_kind
+from tfprobe.formats.xspace import HOST
 from tfprobe.profile.capture_tables import Allocations, Executions, Place, Spans
-from tfprobe.profile.tables import Columns, Interner, empty, int64s
+from tfprobe.profile.tables import Columns, Int64s, Interner
 
-# Current categories, and those used until PyTorch 1.12.
-_OPS = ("cpu_op", "Operator")
-_KERNELS = ("kernel", "Kernel")
-_COPIES = ("gpu_memcpy", "Memcpy")
-_MEMSETS = ("gpu_memset", "Memset")
-_CALLS = ("cuda_runtime", "cuda_driver", "Runtime")
-_ALL = (*_OPS, *_KERNELS, *_COPIES, *_MEMSETS, *_CALLS)
-_STEP = re.compile(r"ProfilerStep\s*#(\d+)\Z")
-# Annotations that are host work rather than calls around ops: collectives of its CPUs.
-_ON_HOST = "gloo:"
-_ANNOTATIONS = ("user_annotation", "cpu_op", "Operator")
-_DIRECTION = re.compile(r"(?P<from>[HDP])to(?P<to>[HDP])")
-_ENDS = re.compile(r"\((?P<from>\w+) -> (?P<to>\w+)\)")
-# In the name of a call that does not wait for its copy.
-_ASYNC = "Async"
-_MEMORY = {"pageable": "pageable", "pinned": "pinned", "device": "device", "managed": "managed"}
-_PLACES = {"HD": Place.HOST_TO_DEVICE, "DH": Place.DEVICE_TO_HOST}
+_STEP = re.compile(r"ProfilerStep\s*#(\d{1,18})\Z")
+_UPDATE = re.compile(r"Optimizer\.step#")
+# A single one tells nothing of where a step begins.
+_LEAST_UPDATES = _LEAST_CALLS = 2
+NO_MODULES: Mapping[str, Module] = MappingProxyType({})
 
 
-def is_kineto(document: ParsedEvents) -> bool:
-    """Return whether a document is such a trace: its events have Kineto's categories."""
-    return any(event.get("cat") in _ALL for event in document.events)
+class KinetoReader:
+    """Decodes the traces of a process; ops that are alike have one name in all of them.
 
-
-def read_capture(content: bytes, interner: Interner) -> Trace:
-    """Decode the trace of a step, which may be compressed with gzip.
-
-    Strings become positions in `interner`. It may contain nothing that ran.
-
-    Raises UnreadableInput if the bytes are no trace, or contain invalid times.
+    Strings become positions in `interner`. Without `with_spans` there are no calls of the driver,
+    without `with_memory` no allocations.
     """
-    document = parse_trace_events(unpacked(content))
-    if document.events and not is_kineto(document):
-        raise UnreadableInput("JSON in which no event has a category of PyTorch's profiler")
-    return _trace(document, interner)
+
+    def __init__(
+        self, interner: Interner, *, with_spans: bool = True, with_memory: bool = True
+    ) -> None:
+        """Start with nothing known."""
+        self._interner = interner
+        self._with_spans = with_spans
+        self._with_memory = with_memory
+        self._names = NodeNames()
+
+    def read(self, content: bytes, modules: Mapping[str, Module] = NO_MODULES) -> Trace:
+        """Decode the trace of a step, which may be compressed; `modules` are those of its model.
+
+        It may contain nothing that ran.
+
+        Raises UnreadableInput if the bytes are no trace, or contain invalid times.
+        """
+        content = unpacked(content)
+        events = read_events(content)
+        if not len(events.kind) and not is_kineto(content):
+            raise UnreadableInput("JSON in which no event has a category of PyTorch's profiler")
+        places = Places(events.texts, modules)
+        nesting = nest(events, places)
+        nodes = OpNodes(events, nesting, places, self._names)
+        ops_at = OpsAt(events, nesting)
+        devices = Devices(events, ops_at)
+        interner = self._interner
+        rows, spans, allocations = Columns(Executions), Columns(Spans), Columns(Allocations)
+        of_piece = np.zeros(0, dtype=np.int64)
+        if self._with_memory and events.memory:
+            of_piece = add_allocations(allocations, interner, events, ops_at, nodes)
+        _add_ops(rows, interner, events, nesting, nodes, of_piece)
+        devices.add_rows(rows, interner, nodes)
+        if self._with_spans:
+            devices.add_spans(spans, interner)
+        parameters = tuple(parameters_of_modules(modules)) or parameters_of_sums(
+            events, nesting, places
+        )
+        return Trace(
+            rows.rows(interner),
+            spans.rows(interner).by("start_ns"),
+            allocations.rows(interner).by("at_ns"),
+            markers=tuple(_markers(events) or _updates(events) or _forwards(events, nesting)),
+            nodes={**nodes.nodes, **{node.name: node for node in parameters}},
+        )
 
 
-def read(document: ParsedEvents) -> Trace:
+def read(content: bytes) -> Trace:
     """Decode a trace; its steps are those that the program marked (ProfilerStep).
 
     Raises UnreadableInput if it contains nothing that ran, or invalid times.
     """
-    trace = _trace(document, Interner())
+    trace = KinetoReader(Interner()).read(content)
     if not len(trace.rows):
         raise UnreadableInput("a trace of PyTorch in which nothing ran on a device or a host")
     return trace
 
 
-def _trace(document: ParsedEvents, interner: Interner) -> Trace:
-    base_ns = document.head.get("baseTimeNanoseconds", 0)
-    base_ns = base_ns if isinstance(base_ns, int) else 0
-    boxes = [box for event in document.events for box in _boxes(event, document, base_ns)]
-    rows = _rows(boxes, interner)
-    markers = sorted(_markers(boxes), key=lambda marker: marker.start_ns)
-    spans = _spans(boxes, interner).by("start_ns")
-    return Trace(rows, spans, empty(Allocations), markers=tuple(markers))
-
-
-class _Box(NamedTuple):
-    """An event with its time; `category` is "" for an event that only marks a step."""
-
-    name: str
-    category: str
-    lane: str
-    start_ns: int
-    duration_ns: int
-    args: Mapping[str, Any]
-
-    @property
-    def end_ns(self) -> int:
-        return self.start_ns + self.duration_ns
-
-    @property
-    def correlation(self) -> int:
-        return _integer(self.args.get("correlation"))
-
-
-def _boxes(event: Event, document: ParsedEvents, base_ns: int) -> Iterator[_Box]:
-    if event.get("ph") != "X":
-        return
-    name, category = str(event.get("name", "")), str(event.get("cat", ""))
-    if category in _ANNOTATIONS and _STEP.match(name) is not None:
-        category = ""
-    elif category in _ANNOTATIONS and name.startswith(_ON_HOST):
-        category = _OPS[0]
-    elif category not in _ALL:
-        return
-    start_ns, duration_ns = event_times_ns(event, base_ns)
-    args = event_args(event)
-    yield _Box(name, category, document.thread(event), start_ns, duration_ns, args)
-
-
-def _markers(boxes: Iterable[_Box]) -> Iterator[Marker]:
-    for box in boxes:
-        step = _STEP.match(box.name) if not box.category else None
+def _markers(events: KinetoEvents) -> list[Marker]:
+    found = []
+    for box in np.flatnonzero(events.kind == Kind.STEP).tolist():
+        step = _STEP.match(events.texts[events.name[box]])
         if step is not None:
-            yield Marker(int(step[1]), box.start_ns, box.end_ns)
+            start_ns = int(events.start_ns[box])
+            found.append(Marker(int(step[1]), start_ns, start_ns + int(events.duration_ns[box])))
+    return sorted(found, key=lambda marker: marker.start_ns)
 
 
-def _rows(boxes: list[_Box], interner: Interner) -> Executions:
-    calls = {box.correlation: box for box in boxes if box.category in _CALLS}
-    ops = _Ops(box for box in boxes if box.category in _OPS)
-    found = [row for box in boxes for row in _row(box, calls, ops)]
+def _updates(events: KinetoEvents) -> list[Marker]:
+    """Return the steps between updates of the model, if the program marked none.
+
+    Each ends with an update, the first begins with the trace. Of several optimizers, the one that
+    updates most often counts.
+    """
+    names = [at for at, text in enumerate(events.texts) if _UPDATE.match(text)]
+    marks = np.flatnonzero((events.kind == Kind.ANNOTATION) & np.isin(events.name, names))
+    if not len(marks):
+        return []
+    most = int(np.argmax(np.bincount(events.name[marks])))
+    marks = marks[events.name[marks] == most]
+    ends_ns = np.unique(events.start_ns[marks] + events.duration_ns[marks])
+    if len(ends_ns) < _LEAST_UPDATES:
+        return []
+    ran = events.start_ns[events.kind == Kind.OP]
+    starts_ns = [int(ran.min(initial=int(ends_ns[0]))), *ends_ns[:-1].tolist()]
+    return [
+        Marker(number, *window)
+        for number, window in enumerate(zip(starts_ns, ends_ns.tolist(), strict=True))
+    ]
+
+
+def _forwards(events: KinetoEvents, nesting: OpNesting) -> list[Marker]:
+    """Return the calls of the outermost module that takes most time, where nothing is trained."""
+    if nesting.is_backward.any():
+        return []
+    is_module = np.array([text.startswith("nn.Module: ") for text in events.texts], dtype=np.bool_)
+    boxes = np.flatnonzero(events.kind == Kind.FRAME)
+    boxes = boxes[is_module[events.name[boxes]]] if len(boxes) else boxes
+    boxes = boxes[np.lexsort((-events.duration_ns[boxes], events.start_ns[boxes]))]
+    calls: dict[tuple[int, int], list[Marker]] = {}
+    until_ns: dict[int, int] = {}
+    for box in boxes.tolist():
+        lane, start_ns = int(events.lane[box]), int(events.start_ns[box])
+        if start_ns < until_ns.get(lane, 0):
+            continue
+        until_ns[lane] = end_ns = start_ns + int(events.duration_ns[box])
+        found = calls.setdefault((lane, int(events.name[box])), [])
+        found.append(Marker(len(found), start_ns, end_ns))
+    most = max(calls.values(), key=_length_ns, default=[])
+    return most if len(most) >= _LEAST_CALLS else []
+
+
+def _length_ns(calls: list[Marker]) -> int:
+    return sum(call.end_ns - call.start_ns for call in calls)
+
+
+def _add_ops(
+    columns: Columns[Executions],
+    interner: Interner,
+    events: KinetoEvents,
+    nesting: OpNesting,
+    nodes: OpNodes,
+    of_piece: Int64s,
+) -> None:
+    """Add a row for each op of the host."""
+    ops = nesting.order[np.argsort(events.start_ns[nesting.order], kind="stable")]
     position = interner.position
-    columns = Columns(Executions)
+    texts = _positions(interner, events.texts, events.name[ops])
+    lanes = np.array([position(events.lane_name(at)) for at in range(len(events.lanes))] or [0])
+    names = np.array([position(name) for name in nodes.names] or [0])
+    allocated = np.zeros(len(events.kind), dtype=np.int64)
+    if len(of_piece):
+        taken = (of_piece != NONE) & (events.memory[3] > 0)
+        np.add.at(allocated, of_piece[taken], events.memory[3][taken])
     columns.add(
-        len(found),
-        device=[position(row.device) for row in found],
-        lane=[position(row.box.lane) for row in found],
-        name=[position(row.op) for row in found],
-        op_type=[position(row.op_type) for row in found],
-        place=[row.place for row in found],
-        start_ns=int64s(row.box.start_ns for row in found),
-        duration_ns=int64s(row.box.duration_ns for row in found),
-        bytes=int64s(row.bytes for row in found),
-        detail=[position(row.detail) for row in found],
-        correlation=int64s(row.box.correlation for row in found),
+        len(ops),
+        device=position(HOST),
+        lane=lanes[events.lane[ops]],
+        name=names[nodes.of_op[ops]],
+        op_type=texts[events.name[ops]],
+        place=Place.HOST,
+        start_ns=events.start_ns[ops],
+        duration_ns=events.duration_ns[ops],
+        nested_ns=np.minimum(nesting.nested_ns[ops], events.duration_ns[ops]),
+        bytes=allocated[ops],
     )
-    return columns.rows(interner)
 
 
-class _Row(NamedTuple):
-    """A box that is an execution."""
-
-    box: _Box
-    device: str
-    op: str
-    op_type: str
-    place: Place
-    bytes: int = 0
-    detail: str = ""
-
-
-def _row(box: _Box, calls: Mapping[int, _Box], ops: _Ops) -> Iterator[_Row]:
-    if box.category in _OPS:
-        yield _Row(box, HOST, box.name, box.name, Place.HOST)
-        return
-    if box.category not in (*_KERNELS, *_COPIES, *_MEMSETS):
-        return
-    device = f"/device:GPU:{_integer(box.args.get('device'))}"
-    call = calls.get(box.correlation)
-    op = ops.around(call) if call is not None else ""
-    if box.category in _KERNELS:
-        yield _Row(box, device, op or box.name, op or box.name, Place.ACCELERATOR, 0, box.name)
-        return
-    size = _integer(box.args.get("bytes")) or _integer(call.args.get("size") if call else 0)
-    if box.category in _COPIES:
-        place, detail = _copy(box.name, size)
-    else:
-        place, detail = Place.DEVICE_TO_DEVICE, f"kind:device num_bytes:{size}"
-    if call is not None:
-        detail += f" async:{int(_ASYNC in call.name)}"
-    yield _Row(box, device, op or box.name, box.name, place, size, detail)
-
-
-def _copy(name: str, size: int) -> tuple[Place, str]:
-    """Return the place of "Memcpy HtoD (Pageable -> Device)" and its name in TensorFlow."""
-    direction, ends = _DIRECTION.search(name), _ENDS.search(name)
-    way = f"{direction['from']}{direction['to']}" if direction else ""
-    kinds = [_MEMORY.get(ends[at].lower(), "") for at in ("from", "to")] if ends else []
-    kinds_text = f"kind_src:{kinds[0]} kind_dst:{kinds[1]} " if kinds and all(kinds) else ""
-    return _PLACES.get(way, Place.DEVICE_TO_DEVICE), f"{kinds_text}size:{size}"
-
-
-class _Ops:
-    """The ops of the host by thread, used to find the innermost one around a call."""
-
-    def __init__(self, boxes: Iterable[_Box]) -> None:
-        self._by_lane: dict[str, list[_Box]] = defaultdict(list)
-        for box in boxes:
-            self._by_lane[box.lane].append(box)
-        for found in self._by_lane.values():
-            found.sort(key=lambda box: (box.start_ns, -box.duration_ns))
-        self._starts_ns = {
-            lane: [box.start_ns for box in found] for lane, found in self._by_lane.items()
-        }
-        self._outer = {lane: _outer(found) for lane, found in self._by_lane.items()}
-
-    def around(self, call: _Box) -> str:
-        """Return the name of the innermost op around a call, "" if there is none."""
-        at = bisect_right(self._starts_ns.get(call.lane, []), call.start_ns) - 1
-        while at >= 0:
-            box = self._by_lane[call.lane][at]
-            if box.end_ns >= call.end_ns:
-                return box.name
-            at = self._outer[call.lane][at]
-        return ""
-
-
-def _outer(boxes: list[_Box]) -> list[int]:
-    """Return the op around each of a thread's ops, which are sorted by start; -1 for none."""
-    outer: list[int] = []
-    around: list[int] = []
-    for at, box in enumerate(boxes):
-        while around and boxes[around[-1]].end_ns <= box.start_ns:
-            around.pop()
-        outer.append(around[-1] if around else -1)
-        around.append(at)
-    return outer
-
-
-def _spans(boxes: Iterable[_Box], interner: Interner) -> Spans:
-    calls = [box for box in boxes if box.category in _CALLS]
-    sizes = {
-        box.correlation: _integer(box.args.get("bytes"))
-        for box in boxes
-        if box.category in (*_COPIES, *_MEMSETS)
-    }
-    columns = Columns(Spans)
-    columns.add(
-        len(calls),
-        kind=[driver_call_kind(box.name) for box in calls],
-        lane=[interner.position(box.lane) for box in calls],
-        name=[interner.position(box.name) for box in calls],
-        start_ns=int64s(box.start_ns for box in calls),
-        duration_ns=int64s(box.duration_ns for box in calls),
-        correlation=int64s(box.correlation for box in calls),
-        bytes=int64s(
-            sizes.get(box.correlation, 0) or _integer(box.args.get("size")) for box in calls
-        ),
-    )
-    return columns.rows(interner)
-
-
-def _integer(value: object) -> int:
-    """Return a fact as a number, 0 if it is not one; some tracers write numbers as text."""
-    if isinstance(value, str) and value.isdecimal() and len(value) < 19:
-        return int(value)
-    if isinstance(value, bool) or not isinstance(value, int):
-        return 0
-    return value if 0 <= value < 2**62 else 0
+def _positions(interner: Interner, texts: list[str], used: Int64s) -> Int64s:
+    """Return the positions of the texts that are used, by their numbers."""
+    found = np.zeros(max(len(texts), 1), dtype=np.int64)
+    for number in np.unique(used).tolist():
+        found[number] = interner.position(texts[number])
+    return found

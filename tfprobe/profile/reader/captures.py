@@ -14,6 +14,7 @@ from tfprobe.formats import kineto, run_metadata, xspace
 from tfprobe.formats.node_attributes import op_types
 from tfprobe.formats.trace import Trace
 from tfprobe.profile.capture_tables import Allocations, Executions, Spans
+from tfprobe.profile.graph import Node
 from tfprobe.profile.profile import UNTOLD, Capture, Problem
 from tfprobe.profile.tables import GrowingTable, Interner
 from tfprobe.runs.layout import (
@@ -85,6 +86,22 @@ class Decoder:
     @functools.cached_property
     def _xspaces(self) -> xspace.XSpaceReader:
         return xspace.XSpaceReader(self._interner, with_spans=self._with_spans)
+
+    @functools.cached_property
+    def _kineto(self) -> kineto.KinetoReader:
+        return kineto.KinetoReader(
+            self._interner, with_spans=self._with_spans, with_memory=self._with_memory
+        )
+
+    def _modules(self, sample: Event | None) -> Mapping[str, kineto.Module]:
+        """Return the modules of a model of PyTorch; empty if they are not recorded."""
+        fingerprint = sample.text("graph") if sample else None
+        if fingerprint is None:
+            return {}
+        try:
+            return kineto.read_modules(content_of(self._folder.modules(fingerprint)))
+        except (OSError, ValueError, UnreadableInput):
+            return {}  # modules then have the names of the trace
 
     @functools.cached_property
     def _nodes(self) -> run_metadata.NodeReader:
@@ -161,7 +178,7 @@ class Decoder:
                 raise apart
             trace = self._reader(wanted.sample).read(apart)
         elif wanted.name.endswith(KINETO_SUFFIXES):
-            trace = kineto.read_capture(content, self._interner)
+            trace = self._kineto.read(content, self._modules(wanted.sample))
         else:
             trace = self._xspaces.read(content)
         window_ns = wanted.window_ns
@@ -326,6 +343,7 @@ class Gathered:
         """Start with none."""
         self.interner = Interner()
         self._captures: dict[CaptureKey, Capture] = {}
+        self._nodes: dict[CaptureKey, Mapping[str, Node]] = {}
         self._executions = GrowingTable(Executions, self.interner)
         self._spans = GrowingTable(Spans, self.interner)
         self._allocations = GrowingTable(Allocations, self.interner)
@@ -333,12 +351,14 @@ class Gathered:
     def put(self, key: CaptureKey, item: Decoded) -> None:
         """Add one capture with its rows, or replace the one with this key."""
         self._captures[key] = item.capture
+        self._nodes[key] = item.trace.nodes
         self._executions.put(key, item.trace.rows)
         self._spans.put(key, item.trace.spans)
         self._allocations.put(key, item.trace.allocations)
 
     def drop(self, key: CaptureKey) -> None:
         """Remove a capture, if it exists."""
+        self._nodes.pop(key, None)
         if self._captures.pop(key, None) is not None:
             for table in (self._executions, self._spans, self._allocations):
                 table.drop(key)
@@ -351,6 +371,14 @@ class Gathered:
                 known = replace(known, index=index, process=process)
             self._captures[key] = known
         return tuple(self._captures.values())
+
+    def nodes(self, processes: Mapping[ProcessKey, int]) -> dict[int, Mapping[str, Node]]:
+        """Return what captures say of nodes, by process; `processes` has the index of each."""
+        found: dict[int, dict[str, Node]] = {}
+        for key in sorted(self._nodes):
+            if self._nodes[key]:
+                found.setdefault(processes[key[:2]], {}).update(self._nodes[key])
+        return dict(found)
 
     def tables(self) -> tuple[Executions, Spans, Allocations]:
         """Return all rows; the same tables as before while nothing has changed."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import codecs
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from enum import Enum
@@ -39,7 +41,7 @@ _NS_PER_US = 1000
 
 
 def sampled_file(path: Path, *, with_shapes: bool = False) -> TracedLoop:
-    """Return the steps in a file: RunMetadata, XSpace, ProfileProto or a timeline's JSON.
+    """Return the steps in a file: RunMetadata, XSpace, ProfileProto, a timeline or Kineto's trace.
 
     The kind is recognized by the content, which may be compressed with gzip. A ProfileProto may
     hold several steps. `with_shapes` includes the shapes of what ran.
@@ -55,8 +57,8 @@ def sampled_file(path: Path, *, with_shapes: bool = False) -> TracedLoop:
 def file_profile(path: Path) -> Profile:
     """Return everything in a file, its steps as captures, for views that need more than ops.
 
-    Accepts what `sampled_file` accepts, and traces of PyTorch's profiler. A ProfileProto is divided
-    into the steps that the profile itself has; a file without steps counts as one step.
+    Accepts what `sampled_file` accepts. A ProfileProto is divided into the steps that the profile
+    itself has; a file without steps counts as one step.
 
     Raises UnreadableInput as `sampled_file` does.
     """
@@ -83,7 +85,7 @@ def _whole(path: Path, kind: FileKind, content: bytes) -> tuple[Profile, TracedL
     nodes = _partition_nodes(content) if kind is FileKind.RUN_METADATA else []
     # As for a run: work that prepares later steps is not part of a step.
     loop, foreground = profile.loops[0], rows.only(~rows.background)
-    instructions = instructions_of(profile.captures, lambda _: content)
+    instructions = profile.nodes.get(0) or instructions_of(profile.captures, lambda _: content)
     found = join(loop, profile.captures, foreground, _by_name(nodes), instructions=instructions)
     if kind is FileKind.XSPACE:
         found = with_what_ran(found, traces=[content])
@@ -94,6 +96,8 @@ def _whole(path: Path, kind: FileKind, content: bytes) -> tuple[Profile, TracedL
 
 
 def _sampled(name: str, kind: FileKind, content: bytes, *, with_shapes: bool) -> TracedLoop:
+    if kind is FileKind.KINETO:
+        return _whole(Path(name), kind, content)[1]
     if kind is FileKind.TIMELINE:
         return _one_step(name, chrome_trace.rows(content), [])
     if kind is FileKind.XSPACE:
@@ -127,7 +131,8 @@ def _profile(path: Path, kind: FileKind, content: bytes) -> Profile:
         for index, step in enumerate(steps)
     ]
     profile = _alone(path, captures, trace.rows)
-    return replace(profile, spans=trace.spans, allocations=trace.allocations)
+    nodes = {0: trace.nodes} if trace.nodes else {}
+    return replace(profile, spans=trace.spans, allocations=trace.allocations, nodes=nodes)
 
 
 def _alone(path: Path, captures: Sequence[Capture], rows: Executions) -> Profile:
@@ -169,8 +174,9 @@ def _trace(kind: FileKind, content: bytes) -> Trace:
         return xspace.read(content)
     if kind is FileKind.RUN_METADATA:
         return run_metadata.read(content)
-    document = parse_trace_events(content)
-    return kineto.read(document) if kineto.is_kineto(document) else chrome_trace.read(document)
+    if kind is FileKind.KINETO:
+        return kineto.read(content)
+    return chrome_trace.read(parse_trace_events(content))
 
 
 def _partition_nodes(content: bytes) -> list[Node]:
@@ -289,6 +295,7 @@ class FileKind(Enum):
     """The kind of a file's content."""
 
     TIMELINE = "JSON in the trace event format"
+    KINETO = "trace of PyTorch's profiler"
     XSPACE = "XSpace"
     RUN_METADATA = "RunMetadata"
     PROFILE = "ProfileProto"
@@ -317,7 +324,7 @@ def _kind(path: Path, content: bytes) -> FileKind:
     if not content:
         raise UnreadableInput("the file is empty")
     if _is_json(content):
-        return FileKind.TIMELINE
+        return FileKind.KINETO if kineto.is_kineto(content) else FileKind.TIMELINE
     if _holds_planes(content):
         return FileKind.XSPACE
     if _holds_steps(content):
@@ -332,14 +339,20 @@ def _kind(path: Path, content: bytes) -> FileKind:
     )
 
 
+_OPENING = re.compile(rb"\s*[{\[]")
+_LOOKED_AT_BYTES = 2**20
+
+
 def _is_json(content: bytes) -> bool:
     """Return whether this is text that begins like JSON; a binary message may begin so, too."""
-    if content.lstrip()[:1] not in (b"{", b"["):
+    if _OPENING.match(content) is None or b"\0" in content:
         return False
     try:
-        return "\0" not in content.decode("utf-8")
+        # The last character may be cut.
+        codecs.getincrementaldecoder("utf-8")().decode(content[:_LOOKED_AT_BYTES])
     except UnicodeDecodeError:
         return False
+    return True
 
 
 def _holds_planes(content: bytes) -> bool:

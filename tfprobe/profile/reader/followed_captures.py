@@ -147,7 +147,11 @@ class FollowedCaptures:
     def _look_at_graphs(self, samples: Mapping[str, Event]) -> None:
         """Record which graphs exist: they provide ops of nodes that rows do not contain."""
         fingerprints = {sample.text("graph") for sample in samples.values()} - {None}
-        graphs = {each: _seen(self._folder.graph(each)) for each in fingerprints if each}
+        graphs = {
+            each: _seen(self._folder.graph(each)) or _seen(self._folder.modules(each))
+            for each in fingerprints
+            if each
+        }
         for fingerprint, seen in graphs.items():
             if self._graphs.get(fingerprint) != seen:
                 self._decoder.forget(fingerprint)

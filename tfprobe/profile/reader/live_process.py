@@ -81,7 +81,8 @@ def _profile(
     folder: ProcessFolder, steps: StepsFile, gathered: Gathered, problems: Sequence[Problem]
 ) -> Profile:
     executions, spans, allocations = gathered.tables()
-    captures = gathered.captures({(folder.host, folder.name): 0})
+    indices = {(folder.host, folder.name): 0}
+    captures = gathered.captures(indices)
     run = folder.root.parents[1]
     shift_ns = steps.header.unix_ns(0)
     log = read_latest_activities(folder.activities, last_bytes=_LAST_BYTES, shift_ns=shift_ns)
@@ -96,6 +97,7 @@ def _profile(
         executions=executions,
         spans=spans,
         allocations=allocations,
+        nodes=gathered.nodes(indices),
         problems=tuple(problems),
         activities=log.until(steps.last_sign_mono_ns + shift_ns),
         gaps=exposed_gaps([gap for gap in gaps if (gap.loop, gap.step) in traced], steps.loops),

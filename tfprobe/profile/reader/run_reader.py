@@ -214,16 +214,18 @@ class RunReader:
         resource_samples = [note.resource_samples for note in notes] + [
             machine.read() for machine in machines
         ]
+        indices = {each.key: at for at, each in enumerate(chosen)}
         loops = _joined(process.loops(index) for index, process in enumerate(chosen))
         return Profile(
             run=run_of(entry),
             processes=processes,
             interpreters=self._known_interpreters(),
             loops=self._with_all_traces(loops, activities),
-            captures=self._gathered.captures({each.key: at for at, each in enumerate(chosen)}),
+            captures=self._gathered.captures(indices),
             executions=executions,
             spans=spans,
             allocations=allocations,
+            nodes=self._gathered.nodes(indices),
             problems=(
                 *(() if self._only else run_problems(entry)),
                 *self._unread(),

@@ -173,6 +173,7 @@ def _divided(trace: Trace, windows: list[Marker]) -> tuple[list[Marker], Trace] 
         is_unix=trace.is_unix,
         has_calls=trace.has_calls,
         programs=trace.programs,
+        nodes=trace.nodes,
     )
     return [windows[at] for at in ran.tolist()], divided
 

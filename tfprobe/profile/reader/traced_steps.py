@@ -37,6 +37,8 @@ from tfprobe.runs.safe_files import content_of
 
 # An op that runs a whole function, such as one compiled by XLA.
 _CALLED = re.compile(r"__inference_(?P<name>.+)_\d+\Z")
+# Nodes that stand for no execution.
+_NOT_RUN = frozenset({"parameter"})
 # The nodes that represent copies between host and device.
 COPIES: Mapping[Place, str] = {
     Place.HOST_TO_DEVICE: "copies/CopyHostToDevice",
@@ -64,11 +66,10 @@ def sampled(
     callers: Mapping[str, tuple[Frame, ...]] = {}
     if process is not None and any(map(_CALLED.match, ran)):
         callers = _callers(process, loop)
-    instructions = (
-        {}
-        if process is None
-        else instructions_of(captures, lambda file: content_of(process.capture(file)))
-    )
+    instructions: Mapping[str, Node] = profile.nodes.get(loop.process, {})
+    if process is not None:
+        read = instructions_of(captures, lambda file: content_of(process.capture(file)))
+        instructions = {**instructions, **read}
     found = join(loop, captures, rows, nodes, callers, instructions)
     found = replace(found, shared_names=shared)
     if process is not None and any(capture.programs for capture in captures):
@@ -223,10 +224,12 @@ def join(
 ) -> TracedLoop:
     """Return traced steps with the nodes of their rows; missing ones are added to `nodes`.
 
-    An added node is that of `instructions`, if it has one of the name. One that runs a whole
+    An added node is that of `instructions`, if it has one of the name; parameters, which do not
+    run, are all added. One that runs a whole
     function gets the function's frames in `callers` as its code.
     """
     has_graph = bool(nodes)
+    nodes.update((name, node) for name, node in instructions.items() if node.op in _NOT_RUN)
     ids = {name: at for at, name in enumerate(nodes)}
     node = _place_rows(rows, nodes, ids, callers, instructions)
     return TracedLoop(

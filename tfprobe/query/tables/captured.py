@@ -33,8 +33,6 @@ T = TypeVar("T", int, str)
 SCHEMA = "tfprobe.tables/1"
 # Besides the executions, whose file always exists.
 SIDE_TABLES = ("allocations", "spans")
-# If the name of the recording's file ends so, the bytes of executions are unknown.
-_WITHOUT_BYTES = (XSPACE_SUFFIX, *KINETO_SUFFIXES)
 # The key of the file's description in its key-value metadata.
 _KEY = "tfprobe"
 _OF_CAPTURE = BY_NAME["captures"].columns[len(PROCESS_KEY) :]
@@ -181,16 +179,23 @@ def _steps(rows: Table, profile: Profile) -> Mapping[str, Array]:
 def _with_unknown_bytes(profile: Profile) -> Executions:
     """Return the executions, with -1 for bytes that the recording does not contain."""
     rows = profile.executions
-    silent = [
-        capture.index for capture in profile.captures if capture.file.endswith(_WITHOUT_BYTES)
+    without_outputs = [
+        capture.index
+        for capture in profile.captures
+        if capture.file.endswith((XSPACE_SUFFIX, *KINETO_SUFFIXES))
     ]
-    if not silent:
+    if not without_outputs:
         return rows
-    is_silent = np.isin(rows.capture, silent)
+    is_known = np.zeros(len(profile.captures), dtype=np.bool_)
+    # PyTorch notes allocations only if the program wants that.
+    is_known[rows.capture[(rows.bytes > 0) & (rows.place == Place.HOST)]] = True
+    for capture in profile.captures:
+        is_known[capture.index] &= not capture.file.endswith(XSPACE_SUFFIX)
+    is_silent = np.isin(rows.capture, without_outputs)
     unknown = np.int64(-1)
     return replace(
         rows,
-        bytes=np.where(is_silent, unknown, rows.bytes),
+        bytes=np.where(is_silent & ~is_known[rows.capture], unknown, rows.bytes),
         output_bytes=np.where(is_silent, unknown, rows.output_bytes),
     )
 

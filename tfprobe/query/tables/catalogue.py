@@ -63,6 +63,7 @@ EXECUTIONS = TableShape(
         truth("background", "on a thread that prepares later steps, such as tf.data's"),
         whole("start_ns", "unix ns"),
         whole("duration_ns", "duration of the op, or of the kernel"),
+        whole("nested_ns", "of it, the time of ops that it called, which have rows of their own"),
         whole("bytes", "bytes requested from allocators; NULL: not in an XSpace"),
         whole("output_bytes", "bytes held by its outputs; NULL: not in an XSpace"),
         text("detail", "the kernel, details of a copy, or the tf.data iterator"),

@@ -297,6 +297,7 @@ def _million() -> Profile:
         start_ns=UNIX_NS + 100 * (at // 10) * 10,
         duration_ns=np.full(count, 90, dtype=np.int64),
         bytes=nothing,
+        nested_ns=nothing,
         output_bytes=nothing,
         detail=nothing.astype(np.int32),
         correlation=nothing,

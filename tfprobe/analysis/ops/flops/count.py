@@ -15,6 +15,7 @@ from tfprobe.analysis.ops.flops.call import Formula, OpCall, UnknownOperands
 from tfprobe.analysis.ops.flops.formulas import NORMALIZATION, OPTIMIZERS, RECURRENT, REDUCTIONS
 from tfprobe.analysis.ops.flops.hlo import ProgramFlops
 from tfprobe.analysis.ops.flops.solve import inputs_of, shapes_of
+from tfprobe.analysis.ops.flops.torch_ops import torch_flops
 from tfprobe.analysis.ops.op_stats import sums
 from tfprobe.errors import Missing
 from tfprobe.profile.capture_tables import Place
@@ -149,6 +150,8 @@ def _of_run(
 ) -> int | Missing:
     if node.float_ops:
         return node.float_ops
+    if node.call is not None:
+        return torch_flops(op, node.call)
     if plain(op) in CALLS:
         if node.name in scopes:
             return 0

@@ -1,0 +1,61 @@
+"""Decode the events of PyTorch's allocators: one row for each piece allocated or freed."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tfprobe.formats.kineto.events import KinetoEvents
+from tfprobe.formats.kineto.nesting import NONE, OpsAt
+from tfprobe.formats.kineto.nodes import OpNodes
+from tfprobe.formats.xspace import HOST
+from tfprobe.profile.capture_tables import Allocations
+from tfprobe.profile.tables import Columns, Int64s, Interner
+
+# c10/core/DeviceType.h
+_CPU = 0
+_DEVICES = {1: ("cuda", "GPU"), 6: ("hip", "GPU"), 9: ("xla", "TPU"), 12: ("xpu", "XPU")}
+_UNTOLD = -1
+
+
+def add_allocations(
+    columns: Columns[Allocations],
+    interner: Interner,
+    events: KinetoEvents,
+    ops_at: OpsAt,
+    nodes: OpNodes,
+) -> Int64s:
+    """Add the events of allocators; return the op that each is of, -1 for none."""
+    at_ns, lane, address, sizes, allocated, reserved, kind, device = events.memory
+    op = ops_at.at(lane, at_ns, at_ns)
+    position = interner.position
+    nodes_of = [nodes.names[nodes.of_op[each]] if each != NONE else "" for each in op.tolist()]
+    names = [_names(*each) for each in zip(kind.tolist(), device.tolist(), strict=True)]
+    has_total = allocated >= 0
+    free = np.where(has_total & (reserved >= allocated), reserved - allocated, _UNTOLD)
+    columns.add(
+        len(at_ns),
+        allocator=[position(allocator) for allocator, _ in names],
+        device=[position(device) for _, device in names],
+        op=[position(name) for name in nodes_of],
+        op_type=[
+            position(events.texts[events.name[each]]) if each != NONE else 0 for each in op.tolist()
+        ],
+        at_ns=at_ns,
+        bytes=sizes,
+        address=address,
+        in_use_bytes=np.where(has_total, allocated, _UNTOLD),
+        # A CPU reserves nothing.
+        free_bytes=np.where(kind == _CPU, _UNTOLD, free),
+        peak_bytes=_UNTOLD,
+        largest_free_bytes=_UNTOLD,
+    )
+    return op
+
+
+def _names(kind: int, device: int) -> tuple[str, str]:
+    """Return the name of an allocator, and of its device."""
+    if kind == _CPU:
+        return "cpu", HOST
+    name, family = _DEVICES.get(kind, (f"device type {kind}", "DEVICE"))
+    number = max(device, 0)
+    return f"{name}:{number}", f"/device:{family}:{number}"
