@@ -223,13 +223,15 @@ def test_steps_after_the_last_wait_are_counted_and_have_no_length(job: Job) -> N
 
 
 def test_the_wait_belongs_to_the_loop_with_the_longest_steps(job: Job) -> None:
-    """A small function called after it queues its step as well."""
+    """A small one after it queues its step, too. Until one is traced, the first call decides."""
     train, metrics = job.loop(), job.loop("metrics")
     for step in range(20):
-        job.call(train, call_ns=30 * CALL_NS if step == 0 else CALL_NS)
-        job.call(metrics, step_ns=1_000)
+        job.call(train, call_ns=2 * CALL_NS if step == 0 else CALL_NS)
+        job.call(metrics, step_ns=1_000, call_ns=30 * CALL_NS if step == 0 else CALL_NS)
+        if step == 2:
+            train.drained_ns = STEP_NS
         if step == 10:
-            train.drained_ns, metrics.drained_ns = STEP_NS, 1_000  # both have been traced
+            metrics.drained_ns = 1_000
         job.wait()
 
     of_train, of_metrics = job.read()
@@ -237,7 +239,126 @@ def test_the_wait_belongs_to_the_loop_with_the_longest_steps(job: Job) -> None:
     assert of_train.queue is not None
     assert of_metrics.queue is not None
     assert (of_train.queue.unfinished, of_metrics.queue.unfinished) == (0, 20)
-    assert isinstance(unknown_times(of_metrics), Missing)
+    assert of_train.times.count == 18
+    assert "together" in str(unknown_times(of_metrics))
+
+
+EVAL_NS = 2_000_000
+
+
+def train_and_evaluate(job: Job, train: Any, evaluation: Any, *, every: int = 100) -> None:
+    """Run one epoch of 75 steps, waiting at every Nth, and 40 of evaluation; wait, and pause."""
+    for step in range(75):
+        job.call(train)
+        if step % every == every - 1:
+            job.wait()
+    for _ in range(40):
+        job.call(evaluation, step_ns=EVAL_NS)
+    job.wait()
+    job.work(700_000_000)
+
+
+@pytest.mark.parametrize("every", [20, 100])
+def test_a_wait_behind_two_loops_is_divided_by_their_traced_steps(job: Job, every: int) -> None:
+    """The program reads the losses of a training and an evaluation only behind both."""
+    train, evaluation = job.loop(), job.loop("eval_step")
+    train.drained_ns, evaluation.drained_ns = STEP_NS, EVAL_NS
+    for _ in range(4):
+        train_and_evaluate(job, train, evaluation, every=every)
+
+    of_train, of_evaluation = job.read()
+
+    assert of_train.times.sum_ns == pytest.approx(4 * 75 * STEP_NS, rel=0.02)
+    assert of_evaluation.times.sum_ns == pytest.approx(4 * 40 * EVAL_NS, rel=0.02)
+    train_gaps_ns = 3 * (700_000_000 + 40 * EVAL_NS)
+    assert of_train.gaps.sum_ns == pytest.approx(train_gaps_ns, rel=0.02)
+    assert of_train.queue is not None
+    assert of_train.queue.undivided == 0
+
+
+def test_what_the_program_does_between_calls_does_not_lengthen_the_steps_before(job: Job) -> None:
+    """The device keeps up with it: the first loop is over when its last step is."""
+    train, evaluation = job.loop(), job.loop("eval_step")
+    train.drained_ns, evaluation.drained_ns = STEP_NS, EVAL_NS
+    for _ in range(30):
+        job.work(3 * STEP_NS)
+        job.call(train)
+    for _ in range(20):
+        job.work(3 * STEP_NS)
+        job.call(evaluation, step_ns=EVAL_NS)
+    job.wait()
+
+    of_train, of_evaluation = job.read()
+
+    assert of_train.times.sum_ns == pytest.approx(30 * STEP_NS, rel=0.05)
+    assert of_evaluation.times.sum_ns == pytest.approx(20 * EVAL_NS, rel=0.05)
+
+
+def test_before_both_were_traced_nothing_says_how_long_each_took(job: Job) -> None:
+    """Such steps have no time, rather than one loop that of both."""
+    train, evaluation = job.loop(), job.loop("eval_step")
+    train_and_evaluate(job, train, evaluation)
+
+    before = job.read()
+    train.drained_ns, evaluation.drained_ns = STEP_NS, EVAL_NS
+    for _ in range(2):
+        train_and_evaluate(job, train, evaluation)
+    of_train, of_evaluation = job.read()
+
+    assert [loop.times.count for loop in before] == [0, 0]
+    assert all("together" in str(unknown_times(loop)) for loop in before)
+    assert (of_train.times.count, of_evaluation.times.count) == (150, 80)
+    assert of_train.times.sum_ns == pytest.approx(150 * STEP_NS, rel=0.02)
+    assert of_evaluation.times.sum_ns == pytest.approx(80 * EVAL_NS, rel=0.02)
+    assert of_train.queue is not None
+    assert of_train.queue.undivided == 75
+
+
+def test_what_one_loop_took_is_left_for_the_other(job: Job) -> None:
+    """The program waits for some of its training steps alone, which says how long they take."""
+    train, evaluation = job.loop(), job.loop("eval_step")
+    for _ in range(4):
+        train_and_evaluate(job, train, evaluation, every=20)
+
+    of_train, of_evaluation = job.read()
+
+    assert of_train.times.sum_ns == pytest.approx(4 * 75 * STEP_NS, rel=0.02)
+    assert of_evaluation.times.sum_ns == pytest.approx(4 * 40 * EVAL_NS, rel=0.02)
+
+
+def test_one_call_between_two_loops_divides_nothing(job: Job) -> None:
+    """A function that sums up what an evaluation computed, once, is no loop of its own."""
+    evaluation, total = job.loop("eval_step"), job.loop("total")
+    for _ in range(3):
+        for _ in range(40):
+            job.call(evaluation, step_ns=EVAL_NS)
+        job.call(total, step_ns=1_000)
+        job.wait()
+
+    of_evaluation, of_total = job.read()
+
+    assert of_evaluation.times.sum_ns == pytest.approx(120 * EVAL_NS, rel=0.02)
+    assert isinstance(unknown_times(of_total), Missing)
+
+
+def test_a_reader_sees_how_a_wait_was_divided(job: Job) -> None:
+    """Steps far back get their times then, of the loop that nobody waited for, too."""
+    train, evaluation = job.loop(), job.loop("eval_step")
+    train.drained_ns, evaluation.drained_ns = STEP_NS, EVAL_NS
+    reader = StepsReader(job.path)
+    train_and_evaluate(job, train, evaluation)
+    for _ in range(75):
+        job.call(train)
+    for _ in range(40):
+        job.call(evaluation, step_ns=EVAL_NS)
+    job.file.write()
+    reader.read()
+
+    job.wait()
+    job.file.write()
+
+    facts = [(loop.times.sum_ns, loop.gaps.sum_ns) for loop in reader.read().loops]
+    assert facts == [(loop.times.sum_ns, loop.gaps.sum_ns) for loop in read_steps(job.path).loops]
 
 
 def test_a_reader_sees_that_the_latest_step_has_ended(job: Job) -> None:

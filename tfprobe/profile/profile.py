@@ -106,6 +106,8 @@ class StepQueue:
     run spread over its steps. `waits` counts the steps after the first whose results were not there
     when the program asked for them: it waited `wait_ns`, and their calls took `call_ns`. Of the
     time between calls, `exposed_ratio` cost the program time; for the rest, the device was busy.
+    The first `undivided` steps were waited for together with those of another loop, before both had
+    been traced: their times are unknown, too.
     """
 
     unfinished: int
@@ -114,6 +116,7 @@ class StepQueue:
     wait_ns: int
     call_ns: int
     exposed_ratio: float = 1.0
+    undivided: int = 0
 
     @property
     def is_one_by_one(self) -> bool:

@@ -190,9 +190,11 @@ def _compiling_ratio(
 ) -> float | Missing:
     if isinstance(loop, Missing):
         return loop
-    process = profile.processes[loop.process]
+    # What is watched live is a part of a process, without its facts.
+    clocks = {each.index: each.unix_minus_monotonic_ns for each in profile.processes}
+    shift_ns = clocks.get(loop.process, Missing("the process is not known"))
     activities = [activity for activity in profile.activities if activity.kind in COMPILING]
-    return compiling_ratio(loop, process, activities, compiles)
+    return compiling_ratio(loop, activities, compiles, shift_ns)
 
 
 def _gaps_of_divisible(

@@ -21,7 +21,7 @@ from tfprobe.analysis.core.intervals import Intervals, union
 from tfprobe.errors import Missing
 from tfprobe.profile.activities import COMPILING, Activity
 from tfprobe.profile.capture_tables import Executions, Spans
-from tfprobe.profile.profile import Capture, Loop, Process
+from tfprobe.profile.profile import Capture, Loop
 from tfprobe.profile.tables import Int64s, T
 
 # Converting and copying an array runs at some GB/s, at a tenth of the memory's rate where its type
@@ -210,23 +210,23 @@ ALIKE = Missing("all traced steps compile, or none does")
 
 
 def compiling_ratio(
-    loop: Loop, process: Process, activities: Sequence[Activity], traced: Sequence[bool]
+    loop: Loop, activities: Sequence[Activity], traced: Sequence[bool], shift_ns: int | Missing
 ) -> float | Missing:
     """Return the share of all steps of a loop in which a function was traced or compiled.
 
     `activities` are those of compiling, `traced` says of each traced step whether it compiled. The
-    share is only needed if these differ.
+    share is only needed if these differ. `shift_ns` turns monotonic times into unix times.
     """
     if all(traced) or not any(traced):
         return ALIKE
     steps = max(loop.executed, len(traced))
-    counted = max(_recent(loop, process, activities), loop.retraces + 1, sum(traced))
+    counted = max(_recent(loop, activities, shift_ns), loop.retraces + 1, sum(traced))
     return min(counted, steps - traced.count(False)) / steps
 
 
-def _recent(loop: Loop, process: Process, activities: Sequence[Activity]) -> int:
+def _recent(loop: Loop, activities: Sequence[Activity], shift_ns: int | Missing) -> int:
     """Return in how many of the latest steps something was compiled."""
-    shift_ns, recent = process.unix_minus_monotonic_ns, loop.recent
+    recent = loop.recent
     if isinstance(shift_ns, Missing) or not len(recent.start_ns):
         return 0
     own = [activity for activity in activities if activity.process == loop.process]

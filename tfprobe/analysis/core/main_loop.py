@@ -15,6 +15,10 @@ _MOST_UNTIMED_RATIO = 4
 _NO_WAIT = Missing(
     "calls of this loop only queue its steps, and the program was not seen to wait for them"
 )
+_UNDIVIDED = Missing(
+    "calls of this loop only queue its steps, and the program waits for them together with those "
+    "of another loop, so that nothing says how long each took"
+)
 _ENQUEUES = re.compile(r"_enqueue(_?many)?(_\d+)?\Z", re.IGNORECASE)
 
 
@@ -41,7 +45,9 @@ def main_loop_first(loops: Iterable[Loop]) -> tuple[Loop, ...]:
 def unknown_times(loop: Loop) -> Missing | None:
     """Return why the lengths of a loop's steps are unknown, None if they are known."""
     queue = loop.queue
-    return _NO_WAIT if queue is not None and queue.unfinished >= loop.executed else None
+    if queue is None or queue.unfinished < loop.executed:
+        return None
+    return _UNDIVIDED if queue.undivided else _NO_WAIT
 
 
 def unknown_account(main: Sequence[Loop], loops: Iterable[Loop]) -> Missing | None:

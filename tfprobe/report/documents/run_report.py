@@ -298,6 +298,12 @@ def queue_note(loop: Loop, queue: StepQueue) -> str:
     if queue.unfinished:
         last = "the last" if queue.unfinished == 1 else f"the last {queue.unfinished:,}"
         sentence += f". Not waited for: {last}"
+    if queue.undivided:
+        first = "the first" if queue.undivided == 1 else f"the first {queue.undivided:,}"
+        sentence += (
+            f". Without a time, because the program waited for them together with those of "
+            f"another loop: {first}"
+        )
     return sentence + "."
 
 

@@ -14,6 +14,7 @@ from tfprobe.profile.profile import RecentSteps, StepQueue
 from tfprobe.profile.tables import Int64s
 from tfprobe.runs.process_folder.steps_layout import (
     CALL_NS_WORD,
+    QUEUES_WORD,
     WAIT_NS_WORD,
     WAITS_WORD,
     Flags,
@@ -22,6 +23,8 @@ from tfprobe.runs.process_folder.steps_layout import (
 
 # With more of its steps unfinished, the program does not wait for the steps of this loop.
 _MOST_UNFINISHED_RATIO = 0.5
+# So few steps whose times are not known distort aggregates, which contain them, by less than that.
+_MOST_UNDIVIDED_RATIO = 0.02
 # The share of gaps that remains is a multiple of this power of 1/2: integers do not overflow.
 _RATIO_BITS = 16
 
@@ -33,13 +36,24 @@ def finished(
 
     If nothing is known of the times, no step and an empty aggregate remain.
     """
-    executed, last = head[1], np.flatnonzero(steps.waited)
-    end = steps.first_step + int(last[-1]) + 1 if len(last) else 0
+    executed, undivided = head[1], min(max(head[QUEUES_WORD] - 1, 0), head[1])
     folded = min(max(int(slot[0]), 0), executed)
+    is_undivided = undivided > _MOST_UNDIVIDED_RATIO * executed
+    if not folded:
+        steps = steps.since(undivided)
+    last = np.flatnonzero(steps.waited)
+    end = steps.first_step + int(last[-1]) + 1 if len(last) else 0
     unfinished = executed - max(end, folded if len(last) else 0)
-    if not len(last) or unfinished > _MOST_UNFINISHED_RATIO * executed or _only_traces_wait(steps):
+    if (
+        not len(last)
+        or unfinished > _MOST_UNFINISHED_RATIO * executed
+        or _only_traces_wait(steps)
+        or (is_undivided and (folded or undivided == executed))
+    ):
         unfinished, end, slot = executed, steps.first_step, np.zeros_like(slot)
-    steps = _whole_runs(steps.until(max(end, executed - unfinished)))
+    steps = steps.until(max(end, executed - unfinished))
+    if steps.first_step != undivided:
+        steps = _whole_runs(steps)
     spread, exposed = spread_out(steps)
     return (
         StepQueue(
@@ -49,6 +63,7 @@ def finished(
             wait_ns=max(head[WAIT_NS_WORD], 0),
             call_ns=max(head[CALL_NS_WORD], 0),
             exposed_ratio=exposed,
+            undivided=undivided,
         ),
         spread,
         slot,

@@ -180,7 +180,8 @@ def read_loop(
     """
     at = loop_at(index)
     head = _head(file, at)
-    if known is not None and head == known.head and _end(known.steps) == head[1]:
+    is_over = known is not None and (known.loop.queue is None or not known.loop.queue.unfinished)
+    if known is not None and is_over and head == known.head and _end(known.steps) == head[1]:
         return known
     slot = _known_slot(file, at, head, known)
     if slot is None:
@@ -277,9 +278,10 @@ def _steps(
 ) -> RecentSteps:
     """Return the steps from `needed` on, those that are not known from the ring.
 
-    The last known step is read again: its writer may mark it just after it has counted it.
+    The last known step is read again: its writer may mark it just after it has counted it. So are
+    queued steps that were not over, which end with a wait.
     """
-    known_end = 0 if known is None else max(_end(known) - 1, known.first_step)
+    known_end = 0 if known is None else _settled(known)
     if known is None or not known.first_step <= needed <= known_end <= executed:
         return _ring_steps(file, at, executed, needed)
     news = _ring_steps(file, at, executed, known_end)
@@ -296,6 +298,13 @@ def _steps(
         watched=np.concatenate([old.watched, news.watched]),
         waited=np.concatenate([old.waited, news.waited]),
     )
+
+
+def _settled(steps: RecentSteps) -> int:
+    """Return the step from which on steps must be read again."""
+    waited = np.flatnonzero(steps.waited)
+    count = int(waited[-1]) if len(waited) else len(steps.start_ns) - 1
+    return steps.first_step + max(count, 0)
 
 
 def _end(steps: RecentSteps) -> int:
