@@ -110,6 +110,7 @@ OF_KIND: Mapping[str, Category] = {
     "user": Category.PYTHON,
     "epoch": Category.EPOCH_ENDS,
     "calls": Category.PYTHON,
+    "after_wait": Category.PYTHON,
     "work": Category.PYTHON,
     "gc": Category.COLLECTION,
 }

@@ -16,11 +16,13 @@ import numpy.typing as npt
 
 from tfprobe.analysis.core.statistics import OUTLIER_Z, robust_z, spread
 from tfprobe.analysis.steps.slow_step_causes import (
+    AFTER_WAIT,
     FOLDED_STEPS,
     OF_MACHINE,
     UNKNOWN,
     Cause,
     Causes,
+    is_unexplained,
     is_vague,
 )
 from tfprobe.analysis.steps.step_window import StepWindow
@@ -100,6 +102,10 @@ def _outliers(window: StepWindow, causes: Causes, *, is_gap: bool) -> Outliers |
     rhythms = _periods(window.first_step, counts, rows[~is_fold[rows]])
     if is_gap:
         steps = (window.first_step + rows).tolist()
+        explained = tuple(
+            AFTER_WAIT if is_unexplained(known) and causes.follows_wait(step) else known
+            for step, known in zip(steps, explained, strict=True)
+        )
         explained = _by_line(steps, explained, excess_ns.tolist(), causes, rhythms)
     return Outliers(
         looked_at=int(counts.sum()),

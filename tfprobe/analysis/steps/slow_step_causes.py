@@ -82,8 +82,10 @@ class Cause:
 
 # Shuffling, validation, the next iterator: few of these have a name of their own.
 EPOCH = Cause("epoch", "the end of an epoch")
+# A program that waits now and then: only then has the device nothing queued.
+AFTER_WAIT = Cause("after_wait", "after a wait, the device is idle until the next call")
 # A line seen in a watched gap says more than these.
-_VAGUE = frozenset({"epoch", "calls"}) | OF_MACHINE
+_VAGUE = frozenset({"epoch", "calls", "after_wait"}) | OF_MACHINE
 COLLECTION = Cause("gc", "garbage collection")
 # Kinds of loops that a method of Keras runs, and the kind of activity that its call is.
 _METHODS: Mapping[str, str] = {"fit": "train", "evaluate": "evaluate", "predict": "predict"}
@@ -189,6 +191,14 @@ class Causes:
         place = f"{PurePath(longest.file).name}:{longest.line}"
         return Cause("line", f"{longest.what} at {place}", longest.file, longest.line)
 
+    def follows_wait(self, step: int) -> bool:
+        """Return whether the program waited for the step before, which it does now and then."""
+        queue, recent = self._loop.queue, self._loop.recent
+        row = step - 1 - recent.first_step
+        if queue is None or queue.is_one_by_one or not 0 <= row < len(recent.waited):
+            return False
+        return bool(recent.waited[row])
+
     def _covered(self) -> tuple[_Covered, ...]:
         """Return the possible causes with their times, the most specific first."""
         events = _in_order(self._activities, self._loops, self._loop.thread, self._shift_ns)
@@ -208,6 +218,11 @@ def _fold_ns(profile: Profile, loop: Loop) -> float:
     loops = (other for other in profile.loops if other.process == loop.process)
     folds = sum(other.executed // FOLDED_STEPS for other in loops)
     return 0.0 if isinstance(hooks, Missing) or not folds else hooks.fold_ns / folds
+
+
+def is_unexplained(cause: Cause | Missing) -> bool:
+    """Return whether nothing of the job itself is known as a cause."""
+    return isinstance(cause, Missing) or cause.kind in OF_MACHINE
 
 
 def is_vague(cause: Cause | Missing) -> bool:

@@ -6,7 +6,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from tfprobe.analysis.steps.outliers import Outlier, Outliers, gap_outliers, step_outliers
-from tfprobe.analysis.steps.slow_step_causes import BY_OTHERS, Cause, Causes, describe_cause
+from tfprobe.analysis.steps.slow_step_causes import (
+    AFTER_WAIT,
+    BY_OTHERS,
+    Cause,
+    Causes,
+    describe_cause,
+)
 from tfprobe.analysis.steps.step_window import recent_window
 from tfprobe.errors import Missing
 from tfprobe.profile.profile import Loop, Profile
@@ -66,7 +72,13 @@ def unexpected_steps(profile: Profile, loop: Loop) -> UnexpectedSteps | Missing:
     known = [found for found in both if not isinstance(found, Missing)]
     if not known:
         return Missing("there are too few steps to know what is usual")
-    outliers = [outlier for found in known for outlier in found.found]
+    # The gap after a wait is as regular as the wait.
+    outliers = [
+        outlier
+        for found in known
+        for outlier in found.found
+        if isinstance(outlier.cause, Missing) or outlier.cause.kind != AFTER_WAIT.kind
+    ]
     unexpected = [outlier for outlier in outliers if _is_unexpected(outlier)]
     # LoopTiming leaves out the excess of the first step.
     expected = [outlier for outlier in outliers if outlier.step and not _is_unexpected(outlier)]

@@ -13,11 +13,12 @@ from tests.support.profiles import HOOKS, process, profile, timed_loop
 from tests.support.rundir import MONO_NS, UNIX_NS
 from tfprobe.analysis.steps import outliers
 from tfprobe.analysis.steps.outliers import Outliers
-from tfprobe.analysis.steps.slow_step_causes import Cause, Causes
+from tfprobe.analysis.steps.slow_step_causes import Cause, Causes, describe_cause
 from tfprobe.analysis.steps.step_window import recent_window
+from tfprobe.analysis.steps.unexpected_steps import unexpected_steps
 from tfprobe.errors import Missing
 from tfprobe.profile.activities import Activity, Call, Gap, ResourceSample
-from tfprobe.profile.profile import Loop
+from tfprobe.profile.profile import Loop, StepQueue
 
 MS = 1_000_000
 SHIFT_NS = UNIX_NS - MONO_NS
@@ -328,6 +329,41 @@ def test_what_repeats_is_told_with_its_rhythm():
     assert (period.every, period.first, period.times) == (20, 19, 10)
 
 
+def queued(*, steps_per_wait: float, sampled: tuple[int, ...] = ()) -> Loop:
+    """Return a loop of JAX that waits at steps 9, 19 ... and then sleeps for 2 ms."""
+    gaps = [2_000_000 if step % 10 == 0 else 0 for step in range(100)]
+    told = timed_loop([5_000_000] * 100, gaps, kind="jit", sampled=sampled)
+    waited = np.arange(100) % 10 == 9
+    queue = StepQueue(0, steps_per_wait, 10, 0, 0)
+    return replace(told, queue=queue, recent=replace(told.recent, waited=waited))
+
+
+def test_the_gap_after_a_wait_is_called_that():
+    """Between other calls, the device still runs what is queued."""
+    known = found(queued(steps_per_wait=10.0), gaps=True)
+
+    text = "after a wait, the device is idle until the next call"
+    assert [(period.every, period.first) for period in known.periods] == [(10, 10)]
+    assert {describe_cause(outlier.cause) for outlier in known.found} == {text}
+
+
+def test_it_is_nothing_unexpected():
+    """It comes with each wait; the rules about Python between steps have it."""
+    told = queued(steps_per_wait=10.0)
+
+    found = unexpected_steps(profile(loops=[told], processes=[process()]), told)
+
+    assert not isinstance(found, Missing)
+    assert (found.steps, found.known_gap_ns) == ((), 0)
+
+
+def test_where_each_step_is_waited_for_no_gap_is_special():
+    """All gaps follow a wait there."""
+    known = found(queued(steps_per_wait=1.0), gaps=True)
+
+    assert {describe_cause(outlier.cause) for outlier in known.found} == {"not known"}
+
+
 def test_a_rhythm_is_found_among_much_noise():
     """A fifth of the gaps are long on a busy machine; the seven longest are every 50th."""
     chance = np.random.default_rng(8)
@@ -411,6 +447,24 @@ def test_a_long_gap_is_named_by_the_line_that_took_it():
     assert len(long.found) == 7
     assert {each.cause for each in long.found} == {
         Cause("line", "load_shard at data.py:7", "/home/ada/data.py", 7)
+    }
+
+
+def test_the_line_after_a_wait_is_named_with_the_wait():
+    """Of the gap that was watched, and of the others at its distance."""
+    slow = queued(steps_per_wait=10.0)
+    placed = profile(
+        loops=[slow],
+        processes=[process(unix_minus_monotonic_ns=SHIFT_NS)],
+        gaps=(_watched(19, 3 * MS),),
+    )
+
+    long = outliers.gap_outliers(recent_window(slow, placed.loops), Causes(placed, slow))
+
+    assert isinstance(long, Outliers)
+    name = "after a wait, the device is idle until the next call, load_shard at data.py:7"
+    assert {each.cause for each in long.found} == {
+        Cause("after_wait", name, "/home/ada/data.py", 7)
     }
 
 
