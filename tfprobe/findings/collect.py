@@ -12,6 +12,7 @@ from tfprobe.analysis.account.categories import Category
 from tfprobe.analysis.breakdown.cycles import LoopParts, parts_by_loop
 from tfprobe.analysis.breakdown.python_lines import gap_python, tensor_reads, waits_source
 from tfprobe.analysis.core.main_loop import fills_queue
+from tfprobe.analysis.core.names import is_pytorch
 from tfprobe.analysis.core.releases import release_of
 from tfprobe.analysis.core.source_lines import is_of_library
 from tfprobe.analysis.distributed.rank_parts import rank_steps
@@ -22,7 +23,7 @@ from tfprobe.analysis.memory.allocator_levels import DeviceMemory, device_memori
 from tfprobe.analysis.memory.program_memory import kept_twice
 from tfprobe.analysis.ops import graph_costs
 from tfprobe.analysis.ops.device_ops import data_layout, precision
-from tfprobe.analysis.ops.step_ops import is_pytorch, step_ops
+from tfprobe.analysis.ops.step_ops import step_ops
 from tfprobe.analysis.steps.cycle_shares import cycle_shares, save_source
 from tfprobe.analysis.steps.loop_timing import LoopTiming, loop_timings
 from tfprobe.analysis.steps.recent_steps import recording_overhead

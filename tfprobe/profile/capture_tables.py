@@ -184,6 +184,13 @@ class SpanKind(IntEnum):
     # A function that an iterator of tf.data runs, such as a Map's, from its call to its end. The
     # name is the iterator's path, `identity` the run's own number, `parent` the iterator's.
     DATASET_FUNCTION = 8
+    # The loop of the program takes the next batch from a loader, such as PyTorch's DataLoader, and
+    # waits for other processes that prepare it, or prepares it itself. The name is the loader's.
+    LOADER_WAIT = 9
+    LOADER_WORK = 10
+    # A part of the program that it names, or PyTorch: an annotation, the call of a module, the
+    # backward pass. The detail is the phase of training, if it is one.
+    SECTION = 11
 
 
 @dataclass(frozen=True, slots=True)

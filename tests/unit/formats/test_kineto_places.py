@@ -111,8 +111,8 @@ def test_an_update_is_in_the_scope_of_its_optimizer():
 
     assert found == [
         "DataLoader/aten::stack",
-        "AdamW/step/aten::mul_",
-        "AdamW/zero_grad/aten::zero_",
+        "AdamW.step/aten::mul_",
+        "AdamW.zero_grad/aten::zero_",
         "my part\N{DIVISION SLASH}one/aten::add",
     ]
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -21,7 +21,7 @@ from tfprobe.analysis.breakdown.step_parts import (
     PartNames,
     parts_of,
 )
-from tfprobe.analysis.core.intervals import NONE, Intervals, union
+from tfprobe.analysis.core.intervals import NONE, Intervals, innermost, union
 from tfprobe.profile.activities import Activity
 from tfprobe.profile.capture_tables import Executions, Place, SpanKind, Spans
 from tfprobe.profile.profile import Capture
@@ -133,6 +133,8 @@ _SPAN_PARTS: Mapping[SpanKind, Part] = {
     SpanKind.COPY_CALL: Part.KERNEL_LAUNCH,
     SpanKind.SYNC: Part.SYNC_WAIT,
     SpanKind.COMPILE: Part.COMPILE,
+    SpanKind.LOADER_WAIT: Part.INPUT_WAIT,
+    SpanKind.LOADER_WORK: Part.HOST_PREPROCESS,
 }
 _SPAN_NUMBERS = np.full(max(SpanKind) + 1, -1)
 _SPAN_NUMBERS[list(_SPAN_PARTS)] = [_NUMBER[part] for part in _SPAN_PARTS.values()]
@@ -206,7 +208,7 @@ class ChargedSteps:
 
 def charge_steps(steps: StepWindows, known: PartNames) -> ChargedSteps:
     """Charge every moment of all steps."""
-    rows = steps.rows.only(~steps.rows.background)
+    rows = _innermost(steps.rows.only(~steps.rows.background))
     spans = steps.spans.only(~steps.spans.background)
     shift_ns = shifts_ns(steps.captures, rows)
     start_ns = rows.start_ns + shift_ns[rows.capture]
@@ -245,6 +247,23 @@ def charge_steps(steps: StepWindows, known: PartNames) -> ChargedSteps:
     )
     parts = _PARTS[order[intervals.segment], intervals.rank]
     return ChargedSteps(shift_ns, low_ns, high_ns, first_ns, segments, intervals, parts)
+
+
+def _innermost(rows: Executions) -> Executions:
+    """Return rows for the time in which each op of a thread was the innermost, if ops nest."""
+    if not rows.nested_ns.any():
+        return rows
+    host = np.flatnonzero(rows.place == Place.HOST)
+    lanes = rows.capture[host].astype(np.int64) * len(rows.strings.values) + rows.lane[host]
+    ends_ns = rows.start_ns[host] + rows.duration_ns[host]
+    order = np.lexsort((-ends_ns, rows.start_ns[host], lanes))
+    chosen = host[order]
+    at, start_ns, end_ns = innermost(lanes[order], rows.start_ns[chosen], ends_ns[order])
+    others = np.flatnonzero(rows.place != Place.HOST)
+    which = np.concatenate([chosen[at], others])
+    starts = np.concatenate([start_ns, rows.start_ns[others]])
+    ends = np.concatenate([end_ns, rows.start_ns[others] + rows.duration_ns[others]])
+    return replace(rows.at(which), start_ns=starts, duration_ns=ends - starts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -342,7 +361,7 @@ def _extents(
     high_ns: Int64s,
 ) -> tuple[Int64s, Int64s]:
     """Return the start of the first and the end of the last op or driver call in each step."""
-    loop = spans.kind != SpanKind.FUNCTION_CALL
+    loop = ~np.isin(spans.kind, (SpanKind.FUNCTION_CALL, SpanKind.SECTION))
     at = np.concatenate([rows.capture, spans.capture[loop]])
     starts = np.concatenate([start_ns, spans.start_ns[loop]])
     ends = np.concatenate([end_ns, (spans.start_ns + spans.duration_ns)[loop]])

@@ -25,10 +25,13 @@ from tfprobe.analysis.breakdown.step_parts import (
     Part,
     part_names,
 )
+from tfprobe.analysis.breakdown.torch_phases import StepPhases
 from tfprobe.analysis.core.intervals import Intervals
 from tfprobe.analysis.core.main_loop import unknown_times
+from tfprobe.analysis.core.source_lines import innermost
 from tfprobe.errors import Missing
 from tfprobe.profile.activities import COMPILING, Activity
+from tfprobe.profile.graph import Node
 from tfprobe.profile.profile import Capture, Loop, Profile
 
 # Causes below this share of all cycles are dropped; of the others, so many are kept.
@@ -242,7 +245,14 @@ def _of_steps(
     divided = step_breakdown.divide_steps(steps, part_names(profile.executions))
     return tuple(
         (
-            _step(capture, step, own, loop, gaps.get(_key(capture))),
+            _step(
+                capture,
+                step,
+                own,
+                loop,
+                gaps.get(_key(capture)),
+                profile.nodes.get(capture.process, {}),
+            ),
             step.late_ns,
         )
         for capture, step, own, loop in zip(
@@ -261,6 +271,7 @@ def _step(
     traced: Sequence[Activity],
     loop: Loop | None,
     gaps: WatchedGaps | None,
+    nodes: Mapping[str, Node],
 ) -> StepParts:
     undivided = None if loop is None else unknown_times(loop)
     between_ns: int | Missing = undivided or Missing(
@@ -277,7 +288,7 @@ def _step(
         between_ns=between_ns,
         inside=step.parts,
         after=after.parts,
-        causes_inside=tuple(_inside_causes(step, traced)),
+        causes_inside=(*_inside_causes(step, traced), *_of_phases(step.phases, nodes)),
         causes_after=after.causes,
         collectives=step.collectives,
         compiles=bool(traced),
@@ -292,8 +303,11 @@ def _inside_causes(step: StepBreakdown, traced: Iterable[Activity]) -> Iterable[
     before_ns = min(step.idle_before_ns, idle_ns)
     if before_ns:
         yield GapCause(Part.IDLE, "before the first op", "", 0, before_ns)
-    if idle_ns > before_ns:
-        yield GapCause(Part.IDLE, "between ops", "", 0, idle_ns - before_ns)
+    in_phases = step.phases.times_ns.items()
+    in_phases_ns = sum(ns for (part, _), ns in in_phases if part is Part.IDLE)
+    if idle_ns > before_ns + in_phases_ns:
+        between_ns = idle_ns - before_ns - in_phases_ns
+        yield GapCause(Part.IDLE, "between ops", "", 0, between_ns)
     rest_ns = step.parts.get(Part.COMPILE, 0)
     for activity in traced:
         traced_ns = min(activity.end_ns - activity.start_ns, rest_ns)
@@ -301,6 +315,20 @@ def _inside_causes(step: StepBreakdown, traced: Iterable[Activity]) -> Iterable[
         yield GapCause(Part.COMPILE, _DOES[activity.kind].format(activity.name), "", 0, traced_ns)
     if rest_ns:
         yield GapCause(Part.COMPILE, "preparing and compiling graphs", "", 0, rest_ns)
+
+
+def _of_phases(phases: StepPhases, nodes: Mapping[str, Node]) -> Iterable[GapCause]:
+    """Yield what a step of PyTorch computed in, and the ops and lines in which it waited."""
+    for (part, name), ns in phases.times_ns.items():
+        what = f"between ops, {name}" if part is Part.IDLE else name
+        yield GapCause(part, what, "", 0, ns)
+    for name, ns in phases.waits_ns.items():
+        node = nodes.get(name)
+        frame = innermost(node.trace or ()) if node is not None else None
+        what = node.op if node is not None else name
+        file, line = (frame.file, frame.line) if frame is not None else ("", 0)
+        if ns:
+            yield GapCause(Part.SYNC_WAIT, what, file, line, ns)
 
 
 def _summed(rows: Iterable[Mapping[Part, int]]) -> dict[Part, int]:

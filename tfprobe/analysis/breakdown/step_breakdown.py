@@ -17,7 +17,9 @@ from tfprobe.analysis.breakdown.attribution import (
     shifts_ns,
 )
 from tfprobe.analysis.breakdown.step_parts import ORDER, Part, PartNames
+from tfprobe.analysis.breakdown.torch_phases import NO_PHASES, StepPhases, step_phases
 from tfprobe.analysis.core.intervals import Intervals, union
+from tfprobe.analysis.core.names import is_pytorch
 from tfprobe.errors import Missing
 from tfprobe.profile.activities import COMPILING, Activity
 from tfprobe.profile.capture_tables import Executions, Spans
@@ -37,6 +39,7 @@ class StepBreakdown:
     `late_ns` is how long its last kernel ran on after the call returned. `idle_before_ns` of the
     idle time passed before the first op began, the rest between ops. `collectives` are, by device,
     the moments charged to collectives, on the clock of the rows; empty where no device has any.
+    `phases` are those of a step of PyTorch.
     """
 
     duration_ns: int
@@ -44,6 +47,7 @@ class StepBreakdown:
     parts: Mapping[Part, int]
     idle_before_ns: int
     collectives: tuple[Intervals, ...] = ()
+    phases: StepPhases = NO_PHASES
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +71,7 @@ def divide_steps(steps: StepWindows, known: PartNames) -> tuple[StepBreakdown, .
     """
     if not steps.captures:
         return ()
+    no_phases = [NO_PHASES] * len(steps.captures)
     charged = charge_steps(steps, known)
     of_step = charged.segments.step[charged.intervals.segment]
     total = np.zeros((len(steps.captures), len(ORDER)), dtype=np.int64)
@@ -80,6 +85,7 @@ def divide_steps(steps: StepWindows, known: PartNames) -> tuple[StepBreakdown, .
             mean.tolist(),
             _idle_before_ns(charged).tolist(),
             _in_collectives(charged),
+            step_phases(steps, charged) if is_pytorch(steps.rows) else no_phases,
         )
     )
 
@@ -146,6 +152,7 @@ def _inside(
     by_part: Sequence[int],
     idle_before_ns: int,
     collectives: tuple[Intervals, ...],
+    phases: StepPhases,
 ) -> StepBreakdown:
     parts = {part: ns for part, ns in zip(ORDER, by_part, strict=True) if ns}
     parts.pop(Part.IDLE, None)
@@ -160,6 +167,7 @@ def _inside(
         parts={part: ns for part, ns in parts.items() if ns},
         idle_before_ns=min(before_ns, idle_ns),
         collectives=collectives,
+        phases=phases,
     )
 
 

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tfprobe.analysis.core.collective_ops import names_collective
+from tfprobe.analysis.core.names import is_of_loader, is_pytorch
 from tfprobe.profile.capture_tables import Executions, Place
 from tfprobe.profile.tables import Flags, Int8s, Int32s, used
 
@@ -159,6 +160,8 @@ _WAITS = frozenset({"_Recv", "_HostRecv", "_Send", "_HostSend", "RecvTensor", "B
 # Queues of tokens, not of data: SyncReplicasOptimizer takes a token when all gradients of a step
 # are in, and a parameter server waits for one from each worker at its end.
 _TOKENS = re.compile(r"(?<![^/])(sync_token_q|dummy_queue|done_queue|shutdown_queue|sync_queue)")
+# PyTorch's calls of collectives, which a library then runs.
+_CALLS_COLLECTIVE = "c10d::"
 _PYTHON = frozenset({"PyFunc", "EagerPyFunc", "PyFuncStateless", "NumpyFunction"})
 _SUMMARY = re.compile(r".*Summary(V2)?\Z|(Create|Flush|Close)SummaryWriter|SummaryWriter")
 _CHECKPOINT = re.compile(
@@ -186,6 +189,7 @@ class PartNames(NamedTuple):
     is_collective: Flags
     kernel: Int8s
     is_token: Flags
+    is_of_loader: Flags
 
 
 def part_names(rows: Executions) -> PartNames:
@@ -203,7 +207,10 @@ def part_names(rows: Executions) -> PartNames:
         is_token[index] = takes_token(texts[index])
     for index in used(_kernel_names(rows)[rows.place == Place.ACCELERATOR]):
         kernel[index] = _NUMBER[_precision(texts[index])]
-    return PartNames(host, is_collective, kernel, is_token)
+    loader = np.zeros(len(texts), dtype=np.bool_)
+    for index in used(rows.name) if is_pytorch(rows) else ():
+        loader[index] = is_of_loader(texts[index])
+    return PartNames(host, is_collective, kernel, is_token, loader)
 
 
 def takes_token(name: str) -> bool:
@@ -215,6 +222,7 @@ def parts_of(rows: Executions, known: PartNames) -> Int8s:
     """Return the part of each row, as a position in ORDER."""
     part: Int8s = known.host[rows.op_type]
     part[known.is_token[rows.name] & is_part(part, Part.INPUT_WAIT)] = _NUMBER[Part.SYNC_WAIT]
+    part[known.is_of_loader[rows.name]] = _NUMBER[Part.HOST_PREPROCESS]
     part[_schedules_kernels(rows)] = _NUMBER[Part.KERNEL_LAUNCH]
     on_device = rows.place == Place.ACCELERATOR
     part[on_device] = known.kernel[_kernel_names(rows)[on_device]]
@@ -265,6 +273,7 @@ def _host_part(text: str) -> Part:
     tests: tuple[tuple[Part, Callable[[str], object]], ...] = (
         (Part.INPUT_WAIT, lambda name: name.startswith(_INPUT)),
         (Part.SYNC_WAIT, _WAITS.__contains__),
+        (Part.COLLECTIVES, lambda name: name.startswith(_CALLS_COLLECTIVE)),
         (Part.HOST_PREPROCESS, _PYTHON.__contains__),
         (Part.SUMMARIES, _SUMMARY.match),
         (Part.CHECKPOINTS, _CHECKPOINT.match),

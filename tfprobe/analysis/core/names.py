@@ -1,4 +1,4 @@
-"""Parse the names of ops: scopes, layers, gradients; and match them by regular expressions."""
+"""Parse the names of ops: scopes, layers, gradients, phases; and match them by regexes."""
 
 from __future__ import annotations
 
@@ -7,9 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 import re2
 
+from tfprobe.profile.capture_tables import Executions
 from tfprobe.profile.graph import Graph, Node
+from tfprobe.profile.tables import Int8s, having, used
 
 BACKWARD = "(backward)"
 # Nodes that move tensors and signals between devices, or begin or end a step, belong to no layer.
@@ -127,3 +130,49 @@ def compile_patterns(texts: Sequence[str]) -> Patterns:
 def _message(error: Exception) -> str:
     text = error.args[0] if error.args else ""
     return text.decode("utf-8", "replace") if isinstance(text, bytes) else str(text)
+
+
+# Namespaces of PyTorch's ops.
+_NAMESPACES = ("aten::", "autograd::", "torch::", "c10d::", "gloo:", "nccl:")
+LOADER = "DataLoader"
+_UPDATE = re.compile(r"(?:.*/)?\w+\.(?P<call>step|zero_grad)/")
+_LOADER = re.compile(rf"(?:.*/)?{LOADER}/")
+PHASES = ("outside the model", "forward", "backward", "optimizer", "zero_grad", LOADER)
+_OUTSIDE, _FORWARD, _BACKWARD, _OPTIMIZER, _ZERO_GRAD, _IN_LOADER = range(len(PHASES))
+
+
+def is_pytorch(rows: Executions) -> bool:
+    """Say whether ops are PyTorch's."""
+    return bool(having(rows.strings, rows.op_type, lambda op: op.startswith(_NAMESPACES)).any())
+
+
+def is_of_loader(name: str) -> bool:
+    """Return whether an op of this name prepares a batch for the program's loop."""
+    return _LOADER.match(name) is not None
+
+
+def phases(rows: Executions) -> Int8s:
+    """Return what each row is part of, as a position in PHASES.
+
+    If nothing is in a module, because the trace has no stacks, what is in no other part is forward.
+    """
+    known = np.zeros(len(rows.strings.values), dtype=np.int8)
+    positions = used(rows.name)
+    for position in positions:
+        known[position] = _phase(rows.strings[position])
+    if not (known[positions] == _FORWARD).any():
+        outside = np.array(positions)[known[positions] == _OUTSIDE]
+        known[outside] = _FORWARD
+    found: Int8s = known[rows.name]
+    return found
+
+
+def _phase(name: str) -> int:
+    if name.startswith("gradients/"):
+        return _BACKWARD
+    update = _UPDATE.match(name)
+    if update is not None:
+        return _OPTIMIZER if update["call"] == "step" else _ZERO_GRAD
+    if is_of_loader(name):
+        return _IN_LOADER
+    return _FORWARD if "/" in name else _OUTSIDE

@@ -24,7 +24,10 @@ _OPTIMIZERS = (
 # scope: "adam/dense/kernel/momentum".
 _SLOT = re.compile(rf"/(?:{_OPTIMIZERS})(?:_\d+)?\Z|(?:\A|/)beta[12]_power\Z", re.IGNORECASE)
 _SCOPE = re.compile(
-    rf"(?:\A|/)(?:training/)?(?:{_OPTIMIZERS}|loss_scale_optimizer)(?:_\d+)?/", re.IGNORECASE
+    rf"(?:\A|/)(?:training/)?(?:{_OPTIMIZERS}|loss_scale_optimizer)(?:_\d+)?/"
+    # PyTorch's annotations.
+    r"|(?:\A|/)\w+\.(?:step|zero_grad)/",
+    re.IGNORECASE,
 )
 GRADIENT = re.compile(r"(?:\A|/)(?:gradient_tape|gradients(?:_\d+)?)/|_grad/")
 _APPLY = re.compile(r"(?:Resource)?(?:Sparse)?Apply")

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tfprobe.analysis.core.intervals import busy_ns_by_group, innermost
+from tfprobe.analysis.core.names import is_pytorch
 from tfprobe.analysis.ops.op_stats import OpStats, by_type
 from tfprobe.errors import Missing
 from tfprobe.profile.capture_tables import Executions, Place
@@ -54,8 +55,6 @@ _UPDATES = (
 )
 # The op type of copies that timelines of older TensorFlows show on a lane of the host.
 _COPY = "MEMCPY"
-# Namespaces of PyTorch's ops.
-_PYTORCH = ("aten::", "autograd::", "torch::", "c10d::", "gloo:", "nccl:")
 # Ops that run a function, whose ops are rows of their own.
 CALLS = (
     "PartitionedCall",
@@ -200,11 +199,6 @@ def _is_concurrent(rows: Executions) -> Flags:
 def waits_or_calls(rows: Executions) -> Flags:
     """Say which rows are ops that only wait or run a function."""
     return _starting(rows, WAITS) | _of_types(rows, CALLS)
-
-
-def is_pytorch(rows: Executions) -> bool:
-    """Say whether ops are PyTorch's."""
-    return bool(_starting(rows, _PYTORCH).any())
 
 
 def _starting(rows: Executions, prefixes: tuple[str, ...]) -> Flags:

@@ -45,6 +45,8 @@ _OF_SPAN = {
     SpanKind.COMPILE: Part.COMPILE,
     SpanKind.PYTHON: Part.HOST_PREPROCESS,
     SpanKind.DATASET_FUNCTION: Part.INPUT_WAIT,
+    SpanKind.LOADER_WAIT: Part.INPUT_WAIT,
+    SpanKind.LOADER_WORK: Part.HOST_PREPROCESS,
 }
 
 

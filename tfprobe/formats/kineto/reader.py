@@ -21,6 +21,7 @@ from tfprobe.formats.kineto.nodes import (
     parameters_of_sums,
 )
 from tfprobe.formats.kineto.scopes import Module, Places
+from tfprobe.formats.kineto.sections import add_sections
 from tfprobe.formats.trace import Marker, Trace
 from tfprobe.formats.xspace import HOST
 from tfprobe.profile.capture_tables import Allocations, Executions, Place, Spans
@@ -74,6 +75,7 @@ class KinetoReader:
         devices.add_rows(rows, interner, nodes)
         if self._with_spans:
             devices.add_spans(spans, interner)
+            add_sections(spans, interner, events, nesting)
         parameters = tuple(parameters_of_modules(modules)) or parameters_of_sums(
             events, nesting, places
         )

@@ -162,7 +162,7 @@ def _annotation(text: str) -> str:
     """Return the scope that an annotation stands for."""
     optimizer = _OPTIMIZER.match(text)
     if optimizer is not None:
-        return f"{optimizer['name']}/{optimizer['call']}"
+        return f"{optimizer['name']}.{optimizer['call']}"
     if _LOADER.match(text):
         return LOADER
     if text.startswith(("nccl:", "gloo:")):

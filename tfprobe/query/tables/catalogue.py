@@ -75,18 +75,18 @@ EXECUTIONS = TableShape(
 )
 SPANS = TableShape(
     "spans",
-    "Other events of an XSpace: driver calls, iterators, tracing.",
+    "Other events of a trace: driver calls, iterators, tracing, sections of PyTorch.",
     TableSource.CAPTURES,
     (
         *CAPTURE_KEY,
         text(
             "kind",
             "runtime, launch, copy_call, sync, iterator, compile, function_call, python, "
-            "dataset_function",
+            "dataset_function, loader_wait, loader_work, section",
         ),
         text("lane", "thread"),
         text("name", "name of the call"),
-        text("detail", "details from TensorFlow"),
+        text("detail", "details from the framework"),
         truth("background", "on a thread that prepares later steps"),
         whole("start_ns", "unix ns"),
         whole("duration_ns", "duration"),
