@@ -20,6 +20,18 @@ class Marker:
 
 
 @dataclass(frozen=True, slots=True)
+class TraceOrigin:
+    """The process that a trace says it is of: its rank among `world`, and its host, "" unknown."""
+
+    rank: int | None = None
+    world: int | None = None
+    host: str = ""
+
+
+UNKNOWN_ORIGIN = TraceOrigin()
+
+
+@dataclass(frozen=True, slots=True)
 class Trace:
     """The rows of one capture. Without `is_unix`, times count from some moment at its start.
 
@@ -39,6 +51,7 @@ class Trace:
     programs: tuple[tuple[str, int], ...] = ()
     has_untraced_programs: bool = False
     nodes: Mapping[str, Node] = field(default_factory=dict)
+    origin: TraceOrigin = UNKNOWN_ORIGIN
 
     @property
     def why_empty(self) -> str:

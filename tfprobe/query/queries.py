@@ -209,6 +209,20 @@ def compare_ranks(
     return ProcessParts(rank_comparison.compare_parts(parts, named=named), lost)
 
 
+def compare_profiles(
+    profiles: Sequence[Profile],
+    problems: tuple[Problem, ...],
+    *,
+    named: str = "",
+    steps: tuple[int, int] | None = None,
+) -> ProcessParts:
+    """Compare processes that were read from files, each of which is one profile."""
+    parts = [rank_parts.rank_part(profile) for profile in profiles]
+    if steps is not None:
+        parts = [rank_parts.limit_to_steps(part, *steps) for part in parts]
+    return ProcessParts(rank_comparison.compare_parts(parts, named=named), problems)
+
+
 def _across_part(profile: Profile, _: Shard) -> RankPart:
     return rank_parts.rank_part(profile)
 

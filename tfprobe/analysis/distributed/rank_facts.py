@@ -73,7 +73,9 @@ def _missing(processes: Sequence[Process], places: Sequence[RankSlot]) -> Iterat
         yield f"A process says that there are {expected:,} ranks, which no job has."
         return
     lost = [str(rank) for rank in range(expected) if rank not in seen]
-    if lost:
+    if lost and not any(process.folder for process in processes):
+        yield f"Of {expected} ranks {len(lost)} {_are(lost)} not among these files: {some(lost)}."
+    elif lost:
         yield (
             f"Of {expected} ranks {len(lost)} {_are(lost)} not in this run: {some(lost)}. Was each "
             "started through tfprobe, with an output directory that all share? Else "

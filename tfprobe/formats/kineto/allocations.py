@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 
 from tfprobe.formats.kineto.events import KinetoEvents
-from tfprobe.formats.kineto.nesting import NONE, OpsAt
+from tfprobe.formats.kineto.nesting import NONE, OpNesting, OpsAt
 from tfprobe.formats.kineto.nodes import OpNodes
 from tfprobe.formats.xspace import HOST
 from tfprobe.profile.capture_tables import Allocations
@@ -15,18 +17,24 @@ from tfprobe.profile.tables import Columns, Int64s, Interner
 _CPU = 0
 _DEVICES = {1: ("cuda", "GPU"), 6: ("hip", "GPU"), 9: ("xla", "TPU"), 12: ("xpu", "XPU")}
 _UNTOLD = -1
+_ALLOCATES = re.compile(
+    r"aten::(?:(?:new_)?(?:empty|zeros|ones|full)(?:_like|_strided|_quantized)?|resize_|_resize_output_"
+    r"|clone|contiguous|to|_to_copy|copy_|zero_|fill_|set_|scalar_tensor)\Z"
+)
 
 
 def add_allocations(
     columns: Columns[Allocations],
     interner: Interner,
     events: KinetoEvents,
+    nesting: OpNesting,
     ops_at: OpsAt,
     nodes: OpNodes,
 ) -> Int64s:
     """Add the events of allocators; return the op that each is of, -1 for none."""
     at_ns, lane, address, sizes, allocated, reserved, kind, device = events.memory
     op = ops_at.at(lane, at_ns, at_ns)
+    op = _beyond_allocating(events, nesting, op)
     position = interner.position
     nodes_of = [nodes.names[nodes.of_op[each]] if each != NONE else "" for each in op.tolist()]
     names = [_names(*each) for each in zip(kind.tolist(), device.tolist(), strict=True)]
@@ -49,6 +57,19 @@ def add_allocations(
         peak_bytes=_UNTOLD,
         largest_free_bytes=_UNTOLD,
     )
+    return op
+
+
+def _beyond_allocating(events: KinetoEvents, nesting: OpNesting, op: Int64s) -> Int64s:
+    """Return the ops that wanted pieces: not those that only allocate, but what called them."""
+    only = np.array([_ALLOCATES.match(text) is not None for text in events.texts], dtype=np.bool_)
+    while only.any():
+        caller = np.where(op != NONE, nesting.parent[op], NONE)
+        is_called = (op != NONE) & (caller != NONE)
+        is_called[is_called] = only[events.name[op[is_called]]]
+        if not is_called.any():
+            break
+        op = np.where(is_called, caller, op)
     return op
 
 

@@ -89,9 +89,17 @@ class Devices:
             start_ns=events.start_ns[ran],
             duration_ns=events.duration_ns[ran],
             bytes=sizes,
+            output_bytes=np.where(events.message[ran] > 0, events.message[ran], self._messages()),
             detail=details,
             correlation=events.correlation[ran],
         )
+
+    def _messages(self) -> Int64s:
+        """Return the bytes that the collective around each launch moves."""
+        around = self._op != NONE
+        found = np.zeros(len(self._ran), dtype=np.int64)
+        found[around] = self._events.message[self._op[around]]
+        return found
 
     def add_spans(self, columns: Columns[Spans], interner: Interner) -> None:
         """Add a span for each call of the runtime or the driver."""

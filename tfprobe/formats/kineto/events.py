@@ -13,6 +13,7 @@ from array import array
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -66,6 +67,7 @@ _PART_BYTES = 2**24
 # The standard parser takes ten times as long, and more memory.
 _MOST_PLAIN_BYTES = 2**28
 _UNKNOWN = -1
+_MOST_ELEMENTS = 2**48
 # The year 2116: half of what fits, so that two can be added.
 _LATEST_NS = 2**62
 _NS_PER_US = 1000
@@ -83,7 +85,8 @@ class KinetoEvents:
     `lane` is a position in `lanes`. `correlation` of a kernel or copy is that of its call.
     `external` is the number of the op, which its kernels have, too. `size` is in bytes, that of a
     copy or memset. `sequence` and `forward` are the number that an op of the backward pass shares
-    with the op that it differentiates, and that op's thread, -1 and 0 if unknown. `signature` are
+    with the op that it differentiates, and that op's thread, -1 and 0 if unknown. `message` are the
+    bytes that a collective moves, `group` is the name of its group, -1 if unknown. `signature` are
     the shapes and types of arguments, a position in `signatures`, -1 if unknown.
     """
 
@@ -103,6 +106,8 @@ class KinetoEvents:
     size: Int64s = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     sequence: Int64s = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     forward: Int64s = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    message: Int64s = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    group: Int64s = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     signature: Int64s = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     # Allocations: time, lane, address, bytes, and what was allocated and reserved then; the type
     # and the number of the device.
@@ -273,6 +278,11 @@ class _Reader:
         columns["size"].append(_integer(get("bytes")) or _integer(get("size")))
         columns["sequence"].append(_integer(get("Sequence number"), _UNKNOWN))
         columns["forward"].append(_integer(get("Fwd thread id")))
+        is_collective = "Collective name" in args
+        message = _message(args) if is_collective or name.startswith(_ON_HOST) else 0
+        columns["message"].append(message)
+        group = get("Process Group Name") if is_collective else None
+        columns["group"].append(self._text(group) if isinstance(group, str) else _UNKNOWN)
         columns["signature"].append(self._signature(name, args) if kind is Kind.OP else _UNKNOWN)
 
     def _add_memory(self, event: dict[str, Any]) -> None:
@@ -361,7 +371,7 @@ class _Reader:
 
 _INTEGERS = (
     *("kind", "name", "lane", "correlation", "external", "device", "size"),
-    *("sequence", "forward", "signature"),
+    *("sequence", "forward", "message", "group", "signature"),
 )
 _OF_MEMORY = (
     *("Addr", "Bytes", "Total Allocated", "Total Reserved"),
@@ -392,6 +402,38 @@ def _times_ns(values: array[float], base_ns: int) -> Int64s:
 def _args(event: Mapping[str, Any]) -> Mapping[str, Any]:
     found = event.get("args")
     return found if isinstance(found, dict) else {}
+
+
+# Bytes of an element, as C++ and c10d call the types.
+_BYTES: Mapping[object, int] = {
+    **dict.fromkeys(("bool", "Bool", "Byte", "Char", "signed char", "unsigned char"), 1),
+    **dict.fromkeys(("Float8_e4m3fn", "Float8_e5m2"), 1),
+    **dict.fromkeys(("BFloat16", "Half", "Short", "c10::BFloat16", "c10::Half", "short int"), 2),
+    **dict.fromkeys(("Float", "Int", "float", "int"), 4),
+    **dict.fromkeys(("Double", "Long", "double", "long int", "ComplexFloat"), 8),
+}
+
+
+def _message(args: Mapping[str, Any]) -> int:
+    """Return the bytes that a collective moves, the larger of what goes in and comes out."""
+    element = _BYTES.get(args.get("dtype"))
+    counts = [_integer(args.get(name)) for name in ("In msg nelems", "Out msg nelems")]
+    if element is not None and any(counts):
+        return max(counts) * element
+    shapes, types = args.get("Input Dims"), args.get("Input type")
+    if not isinstance(shapes, list) or not isinstance(types, list):
+        return 0
+    sizes = [_elements(shape) for shape in shapes]
+    known = [_BYTES.get(name, 0) if isinstance(name, str) else 0 for name in types]
+    return sum(size * each for size, each in zip(sizes, known, strict=False))
+
+
+def _elements(shape: Any) -> int:
+    """Return the elements of a tensor, 0 where these are no sizes or more than memory has."""
+    if not isinstance(shape, list) or not all(type(size) is int and size >= 0 for size in shape):
+        return 0
+    found = prod(shape)
+    return found if found < _MOST_ELEMENTS else 0
 
 
 def _integer(value: object, default: int = 0) -> int:

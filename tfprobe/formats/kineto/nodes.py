@@ -41,19 +41,22 @@ class NodeNames:
 
     def __init__(self) -> None:
         """Start with nothing named."""
-        self._names: dict[_Key, str] = {}
+        self._names: dict[tuple[_Key, str], str] = {}
         self._counts: dict[str, int] = {}
 
-    def name(self, key: _Key) -> str:
-        """Return the name of a node; of several of one scope and op, later ones are numbered."""
-        known = self._names.get(key)
+    def name(self, key: _Key, of_group: str = "") -> str:
+        """Return the name of a node; of several of one scope and op, later ones are numbered.
+
+        Collectives of several groups have these in their names, which are then those of all ranks.
+        """
+        known = self._names.get((key, of_group))
         if known is None:
             scope, is_backward, op = key[:3]
-            own = op.replace("/", _NO_SCOPE)
+            own = f"{op}{of_group}".replace("/", _NO_SCOPE)
             plain = "/".join(filter(None, (_GRADIENTS if is_backward else "", scope, own)))
             number = self._counts.get(plain, 0)
             self._counts[plain] = number + 1
-            known = self._names[key] = f"{plain}_{number}" if number else plain
+            known = self._names[key, of_group] = f"{plain}_{number}" if number else plain
         return known
 
 
@@ -75,6 +78,7 @@ class OpNodes:
                 events.name[ops],
                 events.signature[ops],
                 nesting.stack[ops],
+                events.group[ops],
             )
         )
         kinds, first, number = _distinct(columns)
@@ -86,9 +90,12 @@ class OpNodes:
         called = _called(nesting, self.of_op)
         # In the order in which they ran first, which later captures mostly share.
         order = np.argsort(events.start_ns[ops[first]], kind="stable").tolist()
+        several = len(np.unique(events.group[events.group != NONE])) > 1
         keys = [self._key(events, places, kinds[:, at].tolist()) for at in range(len(first))]
         for at in order:
-            self.names[at] = known.name(keys[at])
+            group = int(kinds[5, at])
+            of_group = f" of group {events.texts[group]}" if several and group != NONE else ""
+            self.names[at] = known.name(keys[at], of_group)
         for at in order:
             _, is_backward, op, _, frames = keys[at]
             signature = int(kinds[3, at])
@@ -105,7 +112,7 @@ class OpNodes:
 
     @staticmethod
     def _key(events: KinetoEvents, places: Places, kind: list[int]) -> _Key:
-        scope, is_backward, name, signature, stack = kind
+        scope, is_backward, name, signature, stack = kind[:5]
         arguments = events.signatures[signature] if signature != NONE else None
         encoded = orjson.dumps(arguments) if arguments is not None else b""
         op, frames = events.texts[name], places.stack(stack)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 
@@ -22,13 +23,14 @@ from tfprobe.formats.kineto.nodes import (
 )
 from tfprobe.formats.kineto.scopes import Module, Places
 from tfprobe.formats.kineto.sections import add_sections
-from tfprobe.formats.trace import Marker, Trace
+from tfprobe.formats.trace import Marker, Trace, TraceOrigin
 from tfprobe.formats.xspace import HOST
 from tfprobe.profile.capture_tables import Allocations, Executions, Place, Spans
 from tfprobe.profile.tables import Columns, Int64s, Interner
 
 _STEP = re.compile(r"ProfilerStep\s*#(\d{1,18})\Z")
 _UPDATE = re.compile(r"Optimizer\.step#")
+_MOST_RANKS = 10**7
 # A single one tells nothing of where a step begins.
 _LEAST_UPDATES = _LEAST_CALLS = 2
 NO_MODULES: Mapping[str, Module] = MappingProxyType({})
@@ -70,7 +72,7 @@ class KinetoReader:
         rows, spans, allocations = Columns(Executions), Columns(Spans), Columns(Allocations)
         of_piece = np.zeros(0, dtype=np.int64)
         if self._with_memory and events.memory:
-            of_piece = add_allocations(allocations, interner, events, ops_at, nodes)
+            of_piece = add_allocations(allocations, interner, events, nesting, ops_at, nodes)
         _add_ops(rows, interner, events, nesting, nodes, of_piece)
         devices.add_rows(rows, interner, nodes)
         if self._with_spans:
@@ -84,6 +86,7 @@ class KinetoReader:
             spans.rows(interner).by("start_ns"),
             allocations.rows(interner).by("at_ns"),
             markers=tuple(_markers(events) or _updates(events) or _forwards(events, nesting)),
+            origin=_origin(events.head),
             nodes={**nodes.nodes, **{node.name: node for node in parameters}},
         )
 
@@ -97,6 +100,19 @@ def read(content: bytes) -> Trace:
     if not len(trace.rows):
         raise UnreadableInput("a trace of PyTorch in which nothing ran on a device or a host")
     return trace
+
+
+def _origin(head: Mapping[str, Any]) -> TraceOrigin:
+    """Return the process that wrote a trace, by its head. Any: JSON."""
+    info = head.get("distributedInfo")
+    known = info if isinstance(info, dict) else {}
+    rank, world = known.get("rank"), known.get("world_size")
+    host = head.get("host_name")
+    return TraceOrigin(
+        rank if type(rank) is int and 0 <= rank < _MOST_RANKS else None,
+        world if type(world) is int and 0 < world < _MOST_RANKS else None,
+        host if isinstance(host, str) else "",
+    )
 
 
 def _markers(events: KinetoEvents) -> list[Marker]:
@@ -186,6 +202,7 @@ def _add_ops(
         duration_ns=events.duration_ns[ops],
         nested_ns=np.minimum(nesting.nested_ns[ops], events.duration_ns[ops]),
         bytes=allocated[ops],
+        output_bytes=events.message[ops],
     )
 
 

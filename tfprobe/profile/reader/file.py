@@ -16,7 +16,7 @@ from tfprobe.formats.chrome_trace import parse_trace_events
 from tfprobe.formats.graph_profile import graph_nodes
 from tfprobe.formats.gzipped import unpacked
 from tfprobe.formats.schema import parse, parse_either
-from tfprobe.formats.trace import Trace
+from tfprobe.formats.trace import UNKNOWN_ORIGIN, Trace, TraceOrigin
 from tfprobe.profile.capture_tables import Executions, Place
 from tfprobe.profile.graph import Node, TracedLoop
 from tfprobe.profile.profile import Capture, Loop, Process, Profile, Run
@@ -130,24 +130,30 @@ def _profile(path: Path, kind: FileKind, content: bytes) -> Profile:
         )
         for index, step in enumerate(steps)
     ]
-    profile = _alone(path, captures, trace.rows)
+    profile = _alone(path, captures, trace.rows, trace.origin)
     nodes = {0: trace.nodes} if trace.nodes else {}
     return replace(profile, spans=trace.spans, allocations=trace.allocations, nodes=nodes)
 
 
-def _alone(path: Path, captures: Sequence[Capture], rows: Executions) -> Profile:
+def _alone(
+    path: Path,
+    captures: Sequence[Capture],
+    rows: Executions,
+    origin: TraceOrigin = UNKNOWN_ORIGIN,
+) -> Profile:
     """Return a profile that contains nothing but captures."""
     untold = Missing("a single file does not contain it")
     process = Process(
         index=0,
         folder="",
-        host="",
+        host=origin.host,
         pid=0,
         state="unknown",
         argv=(),
         python=untold,
         tensorflow=untold,
-        rank=None,
+        rank=origin.rank,
+        world=origin.world,
         role=None,
         started_unix_ns=0,
         devices=untold,

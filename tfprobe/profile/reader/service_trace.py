@@ -174,6 +174,7 @@ def _divided(trace: Trace, windows: list[Marker]) -> tuple[list[Marker], Trace] 
         has_calls=trace.has_calls,
         programs=trace.programs,
         nodes=trace.nodes,
+        origin=trace.origin,
     )
     return [windows[at] for at in ran.tolist()], divided
 

@@ -11,7 +11,7 @@ from tfprobe.analysis.distributed import rank_facts
 from tfprobe.profile.reader import rank_check
 
 WORLD = 10**9
-described = partial(SimpleNamespace, serves=())
+described = partial(SimpleNamespace, serves=(), folder="7-1")
 
 
 @pytest.mark.parametrize(
