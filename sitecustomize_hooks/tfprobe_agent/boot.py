@@ -76,10 +76,12 @@ _JAX = (
     "jax._src.profiler",
     "jax._src.stages",
 )
+_TORCH = ("torch", "torch._dynamo.eval_frame")
 # The modules to patch, and the folder of `frameworks/` that knows each.
 TARGETS = dict.fromkeys(_TENSORFLOW, "tensorflow")
 TARGETS.update(dict.fromkeys(_KERAS, "keras"))
 TARGETS.update(dict.fromkeys(_JAX, "jax"))
+TARGETS.update(dict.fromkeys(_TORCH, "torch"))
 TARGETS.update((home + "." + part, "keras") for home in _KERAS_HOMES for part in _KERAS_PARTS)
 # What a program imports to name its activities; supplied where tfprobe is not installed.
 MARKS = "tfprobe"

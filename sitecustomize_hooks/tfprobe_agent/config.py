@@ -16,18 +16,26 @@ _FOREIGN_PROFILER_VARIABLES = (
 )
 
 
-# Variables that affect the speed of TensorFlow, and no others: TF_TOKEN_x and TF_VAR_x belong to Terraform and are
+# Variables that affect the speed of a framework, and no others: TF_TOKEN_x and TF_VAR_x belong to Terraform and are
 # secret.
 _SPEED_VARIABLES = (
+    "CUBLAS_WORKSPACE_CONFIG",
+    "CUDA_DEVICE_MAX_CONNECTIONS",
     "CUDA_LAUNCH_BLOCKING",
     "CUDA_VISIBLE_DEVICES",
     "KMP_AFFINITY",
     "KMP_BLOCKTIME",
     "MKL_NUM_THREADS",
+    "NCCL_DEBUG",
+    "NCCL_IB_DISABLE",
+    "NCCL_P2P_DISABLE",
     "NVIDIA_TF32_OVERRIDE",
     "OMP_NUM_THREADS",
     "OMP_PROC_BIND",
     "OMP_WAIT_POLICY",
+    "PYTORCH_ALLOC_CONF",
+    "PYTORCH_CUDA_ALLOC_CONF",
+    "PYTORCH_NO_CUDA_MEMORY_CACHING",
     "TF_CUDNN_DETERMINISTIC",
     "TF_CUDNN_USE_AUTOTUNE",
     "TF_DETERMINISTIC_OPS",
@@ -42,6 +50,10 @@ _SPEED_VARIABLES = (
     "TF_NUM_INTEROP_THREADS",
     "TF_NUM_INTRAOP_THREADS",
     "TF_USE_LEGACY_KERAS",
+    "TORCHDYNAMO_DISABLE",
+    "TORCH_ALLOW_TF32_CUBLAS_OVERRIDE",
+    "TORCH_CUDNN_V8_API_DISABLED",
+    "TORCH_NCCL_BLOCKING_WAIT",
     "TF_XLA_FLAGS",
     "XLA_FLAGS",
 )
@@ -120,6 +132,16 @@ def foreign_profiler():
         if os.environ.get(name):
             return name
     return None
+
+
+def kineto_daemon():
+    """Return whether PyTorch's profiler takes requests of a daemon, at any time."""
+    return "KINETO_USE_DAEMON" in os.environ
+
+
+def kineto_log_level():
+    """Return what the job has set PyTorch's profiler to write to stderr, or None."""
+    return os.environ.get("KINETO_LOG_LEVEL")
 
 
 def rank_variables():

@@ -12,7 +12,7 @@ from os.path import basename, dirname, join
 from .unpatched import UNPATCHED
 
 # Packages whose import is always recorded, however short and wherever they are installed.
-ALWAYS = frozenset(("tensorflow", "keras", "tf_keras", "jax"))
+ALWAYS = frozenset(("tensorflow", "keras", "tf_keras", "jax", "torch"))
 # Imports of other packages are recorded from this duration on: a program imports hundreds that take less.
 LEAST_NS = 5 * 1000 * 1000
 # Imports that wait to be recorded: a process may never import TensorFlow.

@@ -41,6 +41,7 @@ class _Unpatched:
     rmdir = staticmethod(os.rmdir)
     chmod = staticmethod(os.chmod)
     isdir = staticmethod(os.path.isdir)
+    isfile = staticmethod(os.path.isfile)
     listdir = staticmethod(os.listdir)
     readlink = staticmethod(os.readlink)
     stat = staticmethod(os.stat)

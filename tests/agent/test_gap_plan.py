@@ -133,6 +133,7 @@ def test_gaps_that_recur_at_one_distance_are_foreseen(
 class Loop:
     """A loop that only takes time."""
 
+    kind = "fit"
     index, n, foreseen, watch_cost_ns, next_watch, long_gaps = 0, 100, 0, 0, NEVER, ()
 
 

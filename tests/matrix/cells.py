@@ -155,4 +155,12 @@ CELLS = (
         tests="tests/keras",
         packages=("keras",),
     ),
+    Cell(
+        "torch2.13-py3.11",
+        "3.11",
+        ("torch==2.13.0+cpu", "numpy"),
+        required=True,
+        tests="tests/torch",
+        packages=("torch",),
+    ),
 )

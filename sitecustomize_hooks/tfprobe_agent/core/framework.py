@@ -25,6 +25,10 @@ class Framework:
         """Return whether the job has a session of the framework's profiler."""
         return False
 
+    def compiles_frames(self):
+        """Return whether the framework looks at each Python function that begins, to compile it: ours as well."""
+        return False
+
     def name_sources(self, calls, functions):
         """Replace lines of generated code by lines of the program, in calls and functions of gaps.jsonl, in place."""
 

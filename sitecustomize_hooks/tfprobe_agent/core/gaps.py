@@ -67,7 +67,7 @@ class GapPlan:
 
         The gap right after a long one is not typical, and would be chosen too often.
         """
-        if loop.n < FIRST_STEP or self.schedule.config.trace_level == "off" or STATE.leaving:
+        if loop.kind in SEAMLESS or loop.n < FIRST_STEP or self.schedule.config.trace_level == "off" or STATE.leaving:
             return None
         if loop.n >= loop.next_watch:
             is_next = loop.n == loop.next_watch
@@ -116,7 +116,7 @@ class GapPlan:
 @never_raise_noting
 def observe(current, loop, now_ns):
     """Return whether a long gap of the calling thread ends now; gaps that recur at its distance are foreseen."""
-    if now_ns - loop.latest_end_ns() < LONG_NS or len(current.loops) > MOST_LOOPS:
+    if loop.kind in SEAMLESS or now_ns - loop.latest_end_ns() < LONG_NS or len(current.loops) > MOST_LOOPS:
         return False
     loops = [own.shared or own for own in current.loops.values()]
     latest = max((own for own in loops if own.n), key=_latest_end_ns, default=None)
@@ -173,6 +173,8 @@ _UNSEEN_PROFILERS = ("yappi",)
 
 # Code whose call begins a step without `start_trace`, and a function that tells whether it does: see optimizers.
 STEP_CODES = []
+# Kinds of steps that follow one another without a gap: what a program does between two is in their traces.
+SEAMLESS = frozenset(("optimizer_step",))
 
 
 class Allowance:
@@ -220,11 +222,14 @@ class Watch:
 @never_raise_noting
 def begin(current, recorder, loop, step, why):
     """Watch the calling thread until its next step, unless another tool watches it; `why` is written."""
+    if loop.kind in SEAMLESS:
+        return
     began_ns = UNPATCHED.monotonic_ns()
     frame = sys._getframe(1)  # not this frame: it would refer to itself and live on, and all its callers with it
     if current.watch is not None:
         end(current)
-    if somebody_watches() or not _has_code_of_the_job(frame) or _slows_others(current, recorder, began_ns):
+    is_alone = not somebody_watches() and not any(known.compiles_frames() for known in list(framework.LOADED))
+    if not is_alone or not _has_code_of_the_job(frame) or _slows_others(current, recorder, began_ns):
         return
     watch = Watch(recorder, loop, step, why)
     if recorder.event_ns is None:

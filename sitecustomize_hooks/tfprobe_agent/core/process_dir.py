@@ -127,7 +127,7 @@ class ProcessDir:
         """Write process.json; again when devices become known, and possibly a cluster with them."""
         self.rank_variables.update(rank_variables())
         self.rank = ranks.rank(self.rank_variables, [device["name"] for device in self.devices or ()])
-        arguments = _arguments()
+        arguments = command_line()
         ticks = _pid_started_ticks()
         document = {
             "schema": "tfprobe.process/1",
@@ -220,7 +220,7 @@ def _version_of(package):
     return version if isinstance(version, str) else None
 
 
-def _arguments():
+def command_line():
     """Return the command line; sys.argv does not exist yet while a module named by -m is being found."""
     original = getattr(sys, "orig_argv", None)
     if original:

@@ -37,7 +37,7 @@ from .threads import ENDED, THREAD, this_thread
 
 MAX_REQUEST = 1000000
 # The last loops of the file, one for each of KINDS, are reserved for jobs of very many threads or kinds of step.
-OVERFLOW_LOOPS = 12
+OVERFLOW_LOOPS = 15
 # How long the exit waits for a traced step of another thread, in seconds. A step that waits itself, for a queue, is
 # left.
 EXIT_WAIT_S = 0.2

@@ -13,6 +13,9 @@ KINDS = (
     "eager",
     "jit",
     "compiled",
+    "optimizer_step",
+    "forward",
+    "compiled_step",
 )
 
 WORD = 8

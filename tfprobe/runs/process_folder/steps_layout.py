@@ -64,6 +64,9 @@ KINDS: tuple[str, ...] = (
     "eager",
     "jit",
     "compiled",
+    "optimizer_step",
+    "forward",
+    "compiled_step",
 )
 
 

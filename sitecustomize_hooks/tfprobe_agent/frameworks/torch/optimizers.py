@@ -1,0 +1,196 @@
+"""Optimizer steps: in a training loop, the end of each outermost `Optimizer.step` ends a step, and the next begins.
+
+PyTorch calls two global hooks around each step of any optimizer. An update that a GradScaler skips, because a gradient
+is infinite, is an iteration as well.
+"""
+
+import sys
+
+from tfprobe_agent import patching
+from tfprobe_agent.core.guard import STATE, failed
+from tfprobe_agent.core.recorder import current_recorder, find_named
+from tfprobe_agent.core.step_wrapper import abandon, finish_trace, start_trace
+from tfprobe_agent.core.steps_layout import RING_MASK
+from tfprobe_agent.core.threads import THREAD, cache_loop
+from tfprobe_agent.interruptions import leave_traceback
+from tfprobe_agent.unpatched import UNPATCHED
+
+from . import callables, profiler
+
+KIND = "optimizer_step"
+_OPTIMIZERS = "torch.optim.optimizer"
+# Where the releases define GradScaler: from 2.3 on in the first one.
+_SCALERS = ("torch.amp.grad_scaler", "torch.cuda.amp.grad_scaler")
+# Optimizers of one class that step in one thread and live at the same time have a loop each, up to this many.
+_MOST_OF_A_CLASS = 8
+_NO_CALLS = []
+
+
+def patch(module):
+    """Register the hooks in PyTorch, which has just been imported; before 2.0 it has none."""
+    optimizers = sys.modules.get(_OPTIMIZERS)
+    before, after = _hooks(module)
+    if hasattr(optimizers, "register_optimizer_step_post_hook"):
+        optimizers.register_optimizer_step_pre_hook(before)
+        optimizers.register_optimizer_step_post_hook(after)
+    for name in _SCALERS:
+        scaler = vars(sys.modules.get(name, object)).get("GradScaler")
+        if scaler is not None and scaler.__module__ == name:
+            patching.patch_call(scaler, "step", _around_scaler)
+
+
+def _hooks(torch):
+    """Return the functions to call before and after each step of an optimizer.
+
+    torch.compile traces them if it compiles a whole training step, and folds them away: it knows what `is_compiling`
+    returns. Anything else here would change the compiled program.
+    """
+    is_compiling = getattr(getattr(torch, "compiler", None), "is_compiling", None)
+    if is_compiling is None:
+        is_compiling = sys.modules["torch._utils"].is_compiling
+
+    def before_step(optimizer, args, kwargs):
+        if not is_compiling():
+            _begin(sys._getframe(1))
+
+    def after_step(optimizer, args, kwargs):
+        if not is_compiling():
+            _end(optimizer)
+
+    return before_step, after_step
+
+
+def _begin(frame):
+    """Note that a step begins in `frame`, which is the same code for all optimizers: one may call another's."""
+    try:
+        current = THREAD.current
+        if current.depth or STATE.disabled:
+            return
+        # The hook after a step that raised was never called: the frames tell.
+        if current.updating and _is_inside(frame):
+            current.updating += 1
+        else:
+            current.updating = 1
+            current.update_ns = UNPATCHED.monotonic_ns()
+    except Exception:
+        failed("before an optimizer step")
+
+
+def _is_inside(frame):
+    """Return whether another step of an optimizer is under way around the one in this frame."""
+    code, outer = frame.f_code, frame.f_back
+    while outer is not None and outer.f_code is not code:
+        outer = outer.f_back
+    return outer is not None
+
+
+def _end(optimizer):
+    """Note that a step of an optimizer has ended; if it was an outermost one, it ends a step of the program."""
+    try:
+        current = THREAD.current
+        if current.depth or STATE.disabled:
+            return
+        current.updating -= 1
+        if current.updating <= 0:
+            current.updating = 0
+            _mark(current, optimizer, current.update_ns)
+    except Exception:
+        abandon(None)
+        failed("after an optimizer step")
+
+
+def _mark(current, optimizer, began_ns):
+    """Record the step that ends now; it began where the thread's latest step ended, that of any optimizer."""
+    loop = current.loop_cache.get(id(optimizer)) or _new_loop(current, optimizer)
+    if loop is None:
+        return
+    start_ns, end_ns = current.mark_ns or began_ns, UNPATCHED.monotonic_ns()
+    window, current.window = current.window, None
+    current.whole_steps = False
+    if current.lone_calls != _NO_CALLS:
+        start_ns = max(start_ns, callables.ended_ns(current))
+        current.lone_calls = []
+    if window is None and loop.shared is None:
+        step = loop.n
+        offset = (step & RING_MASK) * 2
+        loop.ring[offset] = start_ns
+        loop.ring[offset + 1] = end_ns
+        loop.n = step = step + 1
+        loop.words[loop.count_at] = step
+        if step >= loop.next_fold:
+            loop.stored()
+    else:
+        end_ns = _end_traced(loop, window, start_ns, end_ns)
+    current.mark_ns = end_ns
+    loop.follows, current.marked = current.marked, loop
+    if loop.n >= loop.next_check or end_ns >= loop.words[loop.poll_at]:
+        current.due = loop
+    if current.due is not None and current.due.follows is loop and window is None:
+        _open(current)
+
+
+def _new_loop(current, optimizer):
+    """Return the loop of an optimizer; a second one of its class that steps in the same thread has its own."""
+    name = type(optimizer).__name__
+    for number in range(1, _MOST_OF_A_CLASS + 1):
+        loop = find_named(KIND, name if number == 1 else "%s %d" % (name, number))
+        owner = None if loop is None or loop.owner is None else loop.owner()
+        if owner is None or owner is optimizer:
+            break
+    cache_loop(id(optimizer), optimizer, loop)
+    if loop is not None:
+        entry = current.cache_references.get(id(optimizer))
+        loop.owner = None if entry is None else entry[0]
+    return loop
+
+
+def _open(current):
+    """Open a window for the step that begins now, if it is to be traced; the next one begins after that.
+
+    Not where another one has just ended: PyTorch's own annotation of the optimizer's step began in that one, and is
+    still open. Its end would be written to memory that the session has freed, if there were another session by then.
+    """
+    loop, current.due = current.due, None
+    current.window = start_trace(loop, profiler.trace_marked, None, (), {})
+    if current.window is not None:
+        current.window_end = profiler.end_with_thread(current.window)
+    current.mark_ns = UNPATCHED.monotonic_ns()
+
+
+def _end_traced(loop, window, start_ns, end_ns):
+    """Record a step for which a window is open, its own or another's; return when the next one begins."""
+    if window is not None and window.loop is loop:
+        finish_trace(loop, window, None, start_ns, end_ns)
+        return UNPATCHED.monotonic_ns()
+    loop.record(start_ns, end_ns)
+    if window is None:
+        return end_ns
+    window.abandon()
+    current_recorder().declined(window.loop, "another optimizer's step came first")
+    return UNPATCHED.monotonic_ns()
+
+
+def _around_scaler(original):
+    """Return `GradScaler.step` that ends a step, too, where it skips the optimizer's."""
+
+    def step(self, optimizer, *args, **kwargs):
+        before_ns = began_ns = None
+        try:
+            current = THREAD.current
+            before_ns, began_ns = current.mark_ns, UNPATCHED.monotonic_ns()
+        except Exception:
+            failed("before GradScaler.step")
+        try:
+            result = original(self, optimizer, *args, **kwargs)
+        except BaseException as error:
+            leave_traceback(error)
+            raise
+        try:
+            if began_ns is not None and not current.depth and not STATE.disabled and current.mark_ns == before_ns:
+                _mark(current, optimizer, began_ns)
+        except Exception:
+            abandon(None)
+            failed("after GradScaler.step")
+        return result
+
+    return step

@@ -1,0 +1,411 @@
+"""Windows of PyTorch's profiler: one step recorded as a Kineto trace, given up when the job wants the profiler.
+
+A step between two marks of an optimizer has no call around it: its window opens at the first mark and ends at the
+second. None may come, after the last step of a loop, so a window that has become too old is given up where the program
+next begins an evaluation, takes a batch or collects garbage.
+"""
+
+import gc
+import os
+import sys
+import threading
+
+from tfprobe_agent import patching
+from tfprobe_agent.config import foreign_profiler, kineto_daemon, kineto_log_level
+from tfprobe_agent.core import gaps, tracing
+from tfprobe_agent.core.guard import failed
+from tfprobe_agent.core.recorder import current_recorder
+from tfprobe_agent.core.step_wrapper import open_window
+from tfprobe_agent.core.threads import THREAD
+from tfprobe_agent.frameworks.job_profiler import around_start
+from tfprobe_agent.interruptions import leave_traceback, let_through
+from tfprobe_agent.unpatched import UNPATCHED
+
+from . import annotations, module_paths, settings
+
+_PROFILER = "torch.autograd.profiler"
+_LEGACY_PROFILER = "torch.autograd.profiler_legacy"
+_PROTON = "triton.profiler"
+# The classes by which a job opens a session of the profiler, and their methods.
+_SESSIONS = (
+    (_PROFILER, "profile", ("_prepare_trace", "__enter__")),
+    (_PROFILER, "emit_itt", ("__enter__",)),
+    (_PROFILER, "emit_nvtx", ("__enter__",)),
+    (_LEGACY_PROFILER, "profile", ("__enter__",)),
+)
+# The log level of libkineto, a static member of a C++ class, and a level at which it writes nothing.
+_KINETO, _KINETO_LEVEL, _KINETO_SILENT = "libtorch_cpu.so", "_ZN9libkineto6Logger14severityLevel_E", 99
+# The log level of PyTorch's core, and the one of errors: while a session records memory, each thousandth tensor that is
+# older and is freed makes a warning.
+_C10, _C10_LEVEL, _C10_SILENT = "libc10.so", "FLAGS_caffe2_log_level", 2
+# A window between two marks is too old after this time and this many usual steps.
+STALE_NS = 100 * 1000 * 1000
+STALE_STEPS = 4
+
+
+class _Sessions:
+    """The sessions of the job that are prepared or open, by the ids of their objects; created anew after a fork."""
+
+    def __init__(self):
+        self.open = set()
+
+
+SESSIONS = _Sessions()
+
+
+def reset():
+    """Forget everything, in a forked child."""
+    SESSIONS.__init__()
+
+
+def patch(_module):
+    """Give precedence to the job's own profiler in PyTorch, which has just been imported."""
+    for name, cls, methods in _SESSIONS:
+        cls = getattr(sys.modules.get(name), cls, None)
+        for method in methods:
+            if cls is not None:
+                patching.patch_call(cls, method, _around_begin)
+        if cls is not None:
+            patching.patch_call(cls, "__exit__", _around_end)
+
+
+def _around_begin(original):
+    """Return what prepares or opens a session of the job, with the agent's window ended before it.
+
+    From the preparation on, libkineto belongs to the job: a window opened then would end the process.
+    """
+    starting = around_start(original)
+
+    def begin(self, *args, **kwargs):
+        try:
+            is_first = id(self) not in SESSIONS.open and vars(self).get("enabled", True)
+            if is_first:
+                SESSIONS.open.add(id(self))
+        except Exception:
+            is_first = False
+            failed("before the job's profiler")
+        try:
+            return (starting if is_first else original)(self, *args, **kwargs)
+        except BaseException as error:
+            leave_traceback(error)
+            raise
+
+    return begin
+
+
+def _around_end(original):
+    """Return what ends a session of the job."""
+
+    def end(self, *args, **kwargs):
+        try:
+            return original(self, *args, **kwargs)
+        except BaseException as error:
+            leave_traceback(error)
+            raise
+        finally:
+            SESSIONS.open.discard(id(self))
+
+    return end
+
+
+def job_holds_profiler():
+    """Return whether the job has prepared or opened a session, in this thread or in another."""
+    is_enabled = getattr(sys.modules["torch"]._C._autograd, "_profiler_enabled", None)
+    return len(SESSIONS.open) > 0 or (is_enabled is not None and is_enabled())
+
+
+def trace(loop, why, original, args, kwargs):
+    """Open a window around a call, or decline."""
+    return open_window(loop, Window(original, args, kwargs))
+
+
+def trace_marked(loop, why, original, args, kwargs):
+    """Open a window that no call surrounds (a step lies between two marks), or decline."""
+    return open_window(loop, MarkedWindow(loop))
+
+
+class Window(tracing.Window):
+    """A window of PyTorch's profiler around a call."""
+
+    spared = ()  # how the names of annotations begin that may be open when it ends
+
+    def __init__(self, call, args, kwargs):
+        tracing.Window.__init__(self, call, args, kwargs)
+        self._warnings = _Level(_C10, _C10_LEVEL, _C10_SILENT)
+
+    def open(self):
+        if current_recorder().config.trace_level == "software":
+            return "trace level software"
+        if foreign_profiler() or _PROTON in sys.modules:
+            return "another profiler is attached to this process"
+        if kineto_daemon():
+            return "KINETO_USE_DAEMON is set: a daemon may start a trace at any time"
+        if not tracing.take(self) and not self._reclaims():
+            return "another step is being traced"
+        declined = "an error"
+        try:
+            declined = self._start()
+        finally:
+            if declined is not None:
+                self.abandon()
+        return declined
+
+    def _reclaims(self):
+        """Take the profiler from a window of this thread that is stale; return whether that succeeded."""
+        window = tracing.TRACING.window
+        if window is None or window.thread != self.thread or not window.is_stale():
+            return False
+        window.abandon()
+        return tracing.take(self)
+
+    def _start(self):
+        if tracing.job_holds_profiler():
+            return "the job is profiling"
+        options = _options()
+        if options is None:
+            return "no profiler that is known in this version of PyTorch"
+        session = sys.modules[_PROFILER].profile(**options)
+        wait_for_accelerators()
+        with _Silence() as silence:
+            _original(session, "_prepare_trace")(session)
+            silence.go_on()  # the first preparation sets up libkineto, and its log level
+            _original(session, "_start_trace")(session)
+        self._warnings.stop()
+        self.session = session
+        tracing.TRACING.window = self
+        return None
+
+    def close(self):
+        self._warnings.go_on()
+        tracing.Window.close(self)
+
+    def surrender(self):
+        """End the window for the job's sake; only the thread that has opened it can."""
+        return self.thread == threading.get_ident() and tracing.Window.surrender(self)
+
+    def discard(self, session):
+        found = _ended(session)
+        if found is not None:
+            self.spared = ()  # some session of the job may be open when an optimizer's step ends
+            self._save(found, None)
+
+    def _save(self, found, name):
+        """Let libkineto write a capture, under a temporary name first; return its size in bytes.
+
+        Without a name it is removed again: it was only written to learn which annotations are open.
+        """
+        captures = current_recorder().process_dir.path("captures")
+        temporary = os.path.join(captures, ".tmp-%d.kineto.json" % threading.get_ident())
+        try:
+            with _Silence():
+                found.save(temporary)
+            size = UNPATCHED.stat(temporary).st_size
+            UNPATCHED.chmod(temporary, 0o600)
+            annotations.let_go_of_open(temporary, self.spared)
+            if name is not None:
+                UNPATCHED.rename(temporary, os.path.join(captures, name))
+        finally:
+            if UNPATCHED.isfile(temporary):
+                UNPATCHED.unlink(temporary)
+        return size
+
+    def finish(self, loop, step, result):
+        try:
+            began_ns = UNPATCHED.monotonic_ns()
+            wait_for_accelerators()
+            self.waited_ns += UNPATCHED.monotonic_ns() - began_ns
+            session = self.take_session()
+            if session is None:
+                return None
+            found = _ended(session)
+            if found is None:
+                return None
+            name = "%06d-%s-%d.kineto.json" % (step, loop.kind, loop.index)
+            size = self._save(found, name)
+        finally:
+            self.close()
+        return name, size, module_paths.write(current_recorder(), found)
+
+    def write_settings(self):
+        settings.write()
+
+
+class MarkedWindow(Window):
+    """A window between two marks: whoever finds it stale ends it, because no mark may follow.
+
+    The second mark lies in PyTorch's own annotation of the optimizer's step, which ends while no session is open.
+    """
+
+    spared = (annotations.OF_OPTIMIZERS,)
+
+    def __init__(self, loop):
+        Window.__init__(self, None, (), {})
+        self.loop = loop
+        self.stale_ns = 0
+
+    def open(self):
+        declined = Window.open(self)
+        if declined is None:
+            self.stale_ns = UNPATCHED.monotonic_ns() + STALE_NS + STALE_STEPS * (self.loop.pace_ns() or 0)
+            gc.callbacks.append(self.look)
+        return declined
+
+    def is_stale(self):
+        return UNPATCHED.monotonic_ns() > self.stale_ns
+
+    def look(self, phase, _info):
+        """End this window if it is stale; called when a garbage collection begins and ends."""
+        if phase == "stop" and THREAD.current.window is self:
+            end_stale(THREAD.current)
+
+    def close(self):
+        if self.look in gc.callbacks:
+            gc.callbacks.remove(self.look)
+        Window.close(self)
+
+
+class _ThreadEnd:
+    """Referenced by the state of a thread alone, so it is freed when the thread ends, and ends the window then.
+
+    A session that is left open in a thread that has ended would end the process at its exit.
+    """
+
+    __slots__ = ("_window",)
+
+    def __init__(self, window):
+        self._window = window
+
+    def __del__(self):
+        try:
+            self._window.abandon()
+        except Exception:
+            failed("ending a window with its thread", tracing_only=True)
+
+
+def end_with_thread(window):
+    """Return what ends an open window when the calling thread ends; the exit hooks do that for the main thread."""
+    return _ThreadEnd(window) if threading.get_ident() != threading.main_thread().ident else None
+
+
+def end_stale(current, why=None):
+    """End the window between marks of the calling thread if it is stale, or because `why` has come before the mark."""
+    window = current.window
+    try:
+        if why is not None or window.is_stale():
+            current.window = None
+            window.abandon()
+            current_recorder().declined(window.loop, why or "the step took too long, or was the last of its loop")
+            current.mark_ns = UNPATCHED.monotonic_ns() if why is None else current.mark_ns
+    except Exception:
+        failed("ending a stale window", tracing_only=True)
+
+
+def before_fork():
+    """End the window of the calling thread: a forked child would go on recording, and never stop."""
+    try:
+        window = tracing.TRACING.window
+        if isinstance(window, Window) and window.surrender():
+            current = THREAD.current
+            if current.window is window:
+                current.window = None
+                window.close()
+    except Exception:
+        failed("before a fork", tracing_only=True)
+
+
+def _options():
+    """Return the arguments of a session; None if this version of PyTorch does not take them."""
+    profiler = sys.modules.get(_PROFILER)
+    if not hasattr(profiler, "profile") or not hasattr(profiler, "kineto_available"):
+        return None
+    options = {"use_kineto": True, "record_shapes": True, "profile_memory": True}
+    # The profiler's own way to see Python replaces the profile function of the thread.
+    options["with_stack"] = not gaps.somebody_watches()
+    if is_cuda_in_use():
+        options["use_device"] = "cuda"
+    return options
+
+
+def is_cuda_in_use():
+    """Return whether the job has initialized CUDA, or ROCm, which goes by the same name."""
+    cuda = getattr(sys.modules["torch"], "cuda", None)
+    return cuda is not None and bool(cuda.is_initialized())
+
+
+def wait_for_accelerators():
+    """Wait until accelerators have finished what is queued: calls return before kernels end. Does nothing on a CPU."""
+    if is_cuda_in_use():
+        sys.modules["torch"].cuda.synchronize()
+
+
+def _original(session, name):
+    """Return a method of the profiler as PyTorch defines it."""
+    method = getattr(type(session), name)
+    return method.__wrapped__ if patching.is_patched(method) else method
+
+
+def _ended(session):
+    """End a session and return what it has recorded; None if somebody else has ended it."""
+    with _Silence():
+        try:
+            _original(session, "__exit__")(session, None, None, None)
+        except Exception:
+            let_through()
+            return None
+    return session.kineto_results
+
+
+# The numbers that were looked for, by name.
+_NUMBERS = {}
+
+
+class _Level:
+    """The level from which on a library of PyTorch writes to stderr, a number of C, and what to set it to meanwhile.
+
+    It is put back afterwards, so that what the job itself calls writes what it would have written.
+    """
+
+    def __init__(self, library, name, silent):
+        if name not in _NUMBERS:
+            _NUMBERS[name] = _number(library, name)
+        self._number = _NUMBERS[name]
+        self._silent = silent
+        self._before = None
+
+    def stop(self):
+        """Let the library write nothing from now on."""
+        if self._number is not None and self._number.value != self._silent:
+            self._before, self._number.value = self._number.value, self._silent
+
+    def go_on(self):
+        """Let the library write again what it would write otherwise."""
+        if self._before is not None and self._number.value == self._silent:
+            self._number.value, self._before = self._before, None
+
+
+class _Silence:
+    """Keeps libkineto from writing to stderr: from 2.13 on it writes two lines for each session."""
+
+    def __init__(self):
+        self._level = _Level(_KINETO, _KINETO_LEVEL, _KINETO_SILENT)
+
+    def __enter__(self):
+        if kineto_log_level() is None:  # else the job has chosen
+            self._level.stop()
+        return self
+
+    go_on = __enter__
+
+    def __exit__(self, *_error):
+        self._level.go_on()
+
+
+def _number(library, name):
+    """Return a number of a library that is loaded, by the name of its symbol; None where it has none."""
+    ctypes = sys.modules.get("ctypes")
+    path = os.path.join(os.path.dirname(sys.modules["torch"].__file__), "lib", library)
+    try:
+        return ctypes.c_int.in_dll(ctypes.CDLL(path, mode=os.RTLD_NOLOAD | os.RTLD_LAZY), name)
+    except (OSError, ValueError, AttributeError):
+        let_through()
+        return None
