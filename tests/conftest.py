@@ -23,7 +23,13 @@ MAY_BE_SKIPPED = re.compile(
 )
 # Here a skip means another version; `python -m tests.matrix` sees to it that each test runs in
 # one of them.
-_OF_THE_MATRIX = ("tests/tf/", "tests/jax/", "tests/keras/", "tests/torch/")
+_OF_THE_MATRIX = (
+    "tests/tf/",
+    "tests/jax/",
+    "tests/keras/",
+    "tests/notebooks/",
+    "tests/torch/",
+)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

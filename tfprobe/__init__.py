@@ -1,6 +1,7 @@
 """Record any training job without changing it, and read the recording back.
 
 `tfprobe.open_run()` opens a recording from Python; `tfprobe.activity(name)` names a part of a job.
+`%load_ext tfprobe` adds the commands that read to a notebook.
 """
 
 from __future__ import annotations
@@ -28,6 +29,13 @@ def open_run(path: str | Path = "latest", *, output: str | Path | None = None) -
     from tfprobe import recording
 
     return recording.open_run(path, output=output)
+
+
+def load_ipython_extension(shell: Any) -> None:  # Any: IPython, which nothing here imports
+    """Add `%tfprobe` to a notebook: `%load_ext tfprobe`."""
+    from tfprobe import notebook
+
+    notebook.add_magic(shell)
 
 
 def __getattr__(name: str) -> Any:

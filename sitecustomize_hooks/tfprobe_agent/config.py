@@ -81,6 +81,8 @@ _RANK_VARIABLES = (
     "MASTER_ADDR",
     "JOB_COMPLETION_INDEX",
 )
+# Variables in which Jupyter servers and papermill pass a kernel the path of its notebook.
+_NOTEBOOK_VARIABLES = ("JPY_SESSION_NAME", "PAPERMILL_INPUT_PATH")
 
 
 class Config:
@@ -147,6 +149,11 @@ def kineto_log_level():
 def rank_variables():
     """Return the variables in which launchers pass a process its rank."""
     return {name: os.environ[name] for name in _RANK_VARIABLES if name in os.environ}
+
+
+def notebook_path():
+    """Return the path of the notebook that a front end names in the environment, or ""."""
+    return next((os.environ[name] for name in _NOTEBOOK_VARIABLES if os.environ.get(name)), "")
 
 
 def speed_variables():

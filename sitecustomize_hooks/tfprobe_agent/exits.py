@@ -30,6 +30,8 @@ _WITH_STACK = ("in converted code:", "in user code:", "Graph execution error:")
 _FRAME = re.compile(r'^[ \t]+(?:File ".*", line \d+, in |\S.*\.py:\d+ ).*\n(?: {6,}.*\n)?(?:Node: .*\n)?', re.MULTILINE)
 # What Keras writes to make a part of a message bold.
 _STYLE = re.compile(r"\x1b\[[0-9;]*m")
+# Flags of the code of generators, coroutines and asynchronous generators: somebody called them.
+_SUSPENDING = 0x20 | 0x80 | 0x200
 # None of a program's own files is in such a directory.
 _INSTALLED = ("site-packages", "dist-packages")
 
@@ -187,6 +189,8 @@ def _last_exception():
     traceback = getattr(sys, "last_traceback", None)
     if traceback is None or traceback.tb_frame.f_back is not None:
         return None
+    if traceback.tb_frame.f_code.co_flags & _SUSPENDING:
+        return None  # IPython runs cells in a coroutine, whose frame has no caller once it is done
     return getattr(sys, "last_value", None)
 
 

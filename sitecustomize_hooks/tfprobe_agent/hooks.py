@@ -5,7 +5,7 @@ import os
 import sys
 import threading
 
-from . import activities, config, exits, patching
+from . import activities, cells, config, exits, patching
 from .boot import GREENLETS, TARGETS
 from .core import framework, recorder, resource_samples, threads, tracing
 from .core.guard import STATE, failed, never_raise
@@ -47,6 +47,7 @@ def _arm(boot):
     if GREENLETS in sys.modules:
         threads.follow_greenlets(sys.modules[GREENLETS])
     PAUSES.follow()
+    cells.follow()
     _allow_ptracer()
     exits.patch()
     exits.watch_multiprocessing()
@@ -74,6 +75,7 @@ def _after_fork():
     try:
         tracing.reset()
         activities.reset()
+        cells.reset()
         resource_samples.reset()
         for known in list(framework.LOADED):
             known.forget_parent()

@@ -206,6 +206,22 @@ cell()
     assert (_ends(laboratory), _exceptions(laboratory)) == ([("finished", 0)], [])
 
 
+def test_an_exception_of_a_cell_is_not_the_end(laboratory: Laboratory) -> None:
+    """IPython runs cells in a coroutine, whose frame has no caller once it is done."""
+    job = """
+async def run_code():
+    1 / 0
+try: run_code().send(None)
+except ZeroDivisionError as error:
+    trace = error.__traceback__.tb_next
+    sys.last_type, sys.last_value, sys.last_traceback = type(error), error, trace
+"""
+
+    _end(laboratory, job)
+
+    assert (_ends(laboratory), _exceptions(laboratory)) == ([("finished", 0)], [])
+
+
 def test_ctrl_c_is_a_failure_with_its_exception(laboratory: Laboratory, python: str) -> None:
     """The user sees that somebody interrupted it."""
     _end(

@@ -67,10 +67,11 @@ EVERYTHING = frozenset(DOORS)
 DOORS["cli"] = EVERYTHING
 # Modules beside the rooms: what a person runs and what a program imports.
 FRONT = {
-    "__init__": frozenset({"marks", "recording"}),
+    "__init__": frozenset({"marks", "notebook", "recording"}),
     "__main__": frozenset({"cli"}),
     "errors": frozenset(),
     "marks": frozenset(),
+    "notebook": frozenset(),
     "printable": frozenset(),
     "recording": EVERYTHING,
 }

@@ -7,10 +7,12 @@ from pathlib import Path
 
 from tests.architecture.source import HOOKS, PACKAGE, modules, tree
 
-# Who may read the environment. The doctor's probe and the agent live in another process.
+# Who may read the environment. The doctor's probe, the agent and the extension of notebooks live in
+# another process.
 ENVIRONMENT_READERS = {
     "launch/environ.py",
     "launch/doctor/probe.py",
+    "notebook.py",
     "sitecustomize.py",
     "tfprobe_agent/config.py",
 }

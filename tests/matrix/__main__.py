@@ -1,4 +1,4 @@
-"""Run the tests of each framework in the cells of the matrix, and print one table.
+"""Run the tests of the matrix, such as tests/jax, in its cells, and print one table.
 
 `python -m tests.matrix [CELL...]` runs the named cells, or all.
 

@@ -96,7 +96,8 @@ def test_the_boot_directory_holds_only_the_agent(launcher: Launcher) -> None:
     ended = launcher.run("--", "true")
 
     names = {path.name for path in ended.run.joinpath("boot").iterdir()}
-    assert names == {"config.json", "sitecustomize.py", "usercustomize.py", "tfprobe_agent"}
+    modules = {"sitecustomize.py", "usercustomize.py", "tfprobe_agent"}
+    assert names == {"config.json", "launcher.json", *modules}
     assert not list(ended.run.rglob("__pycache__"))
     assert not list(ended.run.rglob(".tmp-*"))
 

@@ -67,9 +67,14 @@ markdown_option = click.option(
 )
 
 
+def default_run() -> str:
+    """Return what RUN is where it is not given: TFPROBE_RUN, or the newest run."""
+    return environ.default_run(LATEST)
+
+
 def run_argument(function: Callable[..., Any]) -> Callable[..., Any]:
     """Give a command RUN, -o and --json; Callable[..., Any] is click's own type for commands."""
-    return click.argument("run", default=LATEST, metavar="[RUN]")(
+    return click.argument("run", default=default_run, metavar="[RUN]")(
         output_option(json_option(function))
     )
 

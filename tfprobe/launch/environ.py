@@ -36,6 +36,11 @@ def cache_home() -> Path:
     return Path(given) if os.path.isabs(given) else Path(os.path.expanduser("~"), ".cache")
 
 
+def default_run(fallback: str) -> str:
+    """Return the RUN of commands that are given none: TFPROBE_RUN, or else the fallback."""
+    return os.environ.get("TFPROBE_RUN") or fallback
+
+
 def absolute(path: Path) -> Path:
     """Return where a path leads from here."""
     return Path(working_directory(), path)

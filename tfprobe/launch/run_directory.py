@@ -10,6 +10,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+import tfprobe
 from tfprobe.runs.agent_files import AGENT, ENTRY, hooks_dir
 from tfprobe.runs.layout import TEMPORARY_PREFIX, RunFolder
 
@@ -46,6 +47,8 @@ def _write_in_place(path: Path) -> None:
 
 # The agent's entry again: what `site` looks for after it, where another sitecustomize was first.
 _SECOND_ENTRY = "usercustomize.py"
+# Where tfprobe is installed that records the run.
+LAUNCHER = "launcher.json"
 
 
 def write_boot(run: RunFolder, config: Mapping[str, object]) -> None:
@@ -54,8 +57,18 @@ def write_boot(run: RunFolder, config: Mapping[str, object]) -> None:
     run.boot.mkdir(0o700)
     _copy_tree(hooks / AGENT, run.boot / AGENT)
     write_file(run.config, (json.dumps(config) + "\n").encode())
+    write_file(run.boot / LAUNCHER, (json.dumps(_launcher()) + "\n").encode())
     _copy_file(hooks / ENTRY, run.boot / _SECOND_ENTRY)
     _copy_file(hooks / ENTRY, run.boot / ENTRY)
+
+
+def _launcher() -> dict[str, str]:
+    """Return where tfprobe is, for notebooks in whose environment it is not installed."""
+    return {
+        "schema": "tfprobe.launcher/1",
+        "python": sys.executable,
+        "extension": str(Path(tfprobe.__file__).with_name("notebook.py")),
+    }
 
 
 def write_file(path: Path, content: bytes) -> None:

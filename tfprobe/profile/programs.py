@@ -17,6 +17,8 @@ LONGEST_TITLE = 40
 _WITH_VALUE, _PROGRAM = "WXQ", "cm"
 # How multiprocessing and joblib start an interpreter for a function of the program.
 _SPAWNED = ("from multiprocessing.", "from joblib.", "joblib.externals.loky.")
+# The module of Jupyter's kernels, and what one is called whose notebook is not known.
+_KERNEL, _KERNEL_NAME = "ipykernel_launcher", "kernel"
 # Less of the shorter life in common is a hand-over, not work side by side.
 _LEAST_COMMON_RATIO = 0.5
 
@@ -26,7 +28,7 @@ class ProgramFacts:
     """What a process says of itself. `end_unix_ns` is its last sign of life, None while it lives;
     0 as start is not known. `argv` is its command line, `program` that of the program whose
     function it runs, where it was started for one. `is_fork` says that another process's
-    interpreter runs on in it.
+    interpreter runs on in it. `notebook` is the notebook that it is the kernel of, where known.
     """
 
     argv: tuple[str, ...]
@@ -39,6 +41,7 @@ class ProgramFacts:
     started_unix_ns: int
     end_unix_ns: int | None
     program: tuple[str, ...] = ()
+    notebook: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +49,8 @@ class Program:
     """What a process runs. `name` is its script or module, "" where nobody knows.
 
     `title` tells it from other programs of the run: the name, and what differs in the arguments.
-    It is "" where there is one program alone. Programs that followed each other in one process, by
-    os.exec, are numbered. Processes of one `group` work in parallel on one job.
+    It is "" where there is one program alone that is no notebook. Programs that followed each other
+    in one process, by os.exec, are numbered. Processes of one `group` work in parallel on one job.
     """
 
     name: str
@@ -68,13 +71,16 @@ def programs(processes: Sequence[ProgramFacts]) -> tuple[Program, ...]:
 class _Command:
     script: str
     arguments: tuple[str, ...]
-    is_spawned: bool = False
+    # Has tasks of its own, whatever else runs the same command.
+    is_alone: bool = False
 
 
 def _command(facts: ProgramFacts) -> _Command:
     found = _of_argv(facts.argv)
+    if facts.notebook or found.script == _KERNEL:
+        return _Command(facts.notebook or _KERNEL_NAME, (), is_alone=True)
     if facts.program:
-        return _Command(facts.program[0], facts.program[1:], found.is_spawned)
+        return _Command(facts.program[0], facts.program[1:], found.is_alone)
     return found
 
 
@@ -103,7 +109,7 @@ def _of_argv(argv: tuple[str, ...]) -> _Command:
 def _of_option(letter: str, value: str, arguments: tuple[str, ...]) -> _Command:
     if value.startswith(_SPAWNED):
         # Its arguments are descriptors.
-        return _Command(value.split()[-1 if letter == "m" else 1], (), is_spawned=True)
+        return _Command(value.split()[-1 if letter == "m" else 1], (), is_alone=True)
     return _Command(value if letter == "m" else "-c", (value, *arguments)[letter == "m" :])
 
 
@@ -135,7 +141,9 @@ def _titles(
         for at, own in zip(members, options, strict=True):
             differing = [each for each in own if each not in common]
             titles[at] = _cut(" ".join(filter(None, (names[at], *differing))))
-    return titles if len(set(titles)) > 1 else [""] * len(titles)
+    # A notebook's name says more than the command of its run, which is that of a server.
+    has_notebook = any(process.notebook for process in processes)
+    return titles if has_notebook or len(set(titles)) > 1 else [""] * len(titles)
 
 
 def _numbered(
@@ -213,7 +221,7 @@ def _job(at: int, facts: ProgramFacts, command: _Command, *, is_heir: bool) -> H
         return at
     if facts.rank is not None:
         return "ranks", team(facts.role)
-    if facts.is_fork or command.is_spawned:
+    if facts.is_fork or command.is_alone:
         return at
     return "command", command.script, command.arguments
 

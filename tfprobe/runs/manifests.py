@@ -89,7 +89,8 @@ class ProcessManifest:
     """What the agent, or `tfprobe capture`, wrote about a process.
 
     `program` is told where multiprocessing started the process: the command that it belongs to.
-    `interpreter_pid` is the process in which its interpreter began.
+    `interpreter_pid` is the process in which its interpreter began. `notebook` is the file name of
+    the notebook that it is the kernel of, None where that is not known.
     """
 
     host: str
@@ -113,6 +114,7 @@ class ProcessManifest:
     interpreter_pid: int | None = None
     pgid: int | None = None
     pid_started_mono_ns: int | None = None
+    notebook: str | None = None
 
     @property
     def is_fork(self) -> bool:
@@ -190,6 +192,7 @@ def read_process(path: Path) -> ProcessManifest:
         interpreter_pid=take.optional_integer("interpreter_pid"),
         pgid=take.optional_integer("pgid"),
         pid_started_mono_ns=take.optional_integer("pid_started_mono_ns"),
+        notebook=take.optional_text("notebook"),
     )
 
 

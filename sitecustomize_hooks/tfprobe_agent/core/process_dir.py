@@ -10,8 +10,9 @@ from json import dumps
 
 from tfprobe_agent import ranks, redact
 from tfprobe_agent.boot import INTERPRETER_PID
-from tfprobe_agent.config import rank_variables
+from tfprobe_agent.config import notebook_path, rank_variables
 from tfprobe_agent.interruptions import let_through
+from tfprobe_agent.notebooks import notebook
 from tfprobe_agent.unpatched import UNPATCHED, OpenFile, read_file, write_all
 
 from . import framework
@@ -145,6 +146,7 @@ class ProcessDir:
             "pid_started_mono_ns": _monotonic_ns(ticks),
             "argv": redact.arguments(arguments),
             "program": redact.arguments(_program(arguments)),
+            "notebook": notebook(notebook_path()),
             "interpreter_pid": INTERPRETER_PID,
             "executable": sys.executable,
             "prefix": sys.prefix,

@@ -14,6 +14,7 @@ from functools import partial
 from itertools import accumulate, cycle, repeat, starmap, tee
 from operator import mul
 
+from tfprobe_agent import cells
 from tfprobe_agent.interruptions import let_through
 from tfprobe_agent.unpatched import UNPATCHED, read_file
 
@@ -121,6 +122,7 @@ def take_sample(now_ns, at_exit=False):
         samples.cgroup = Cgroup()
     record.update(samples.cgroup.read())
     recorder.process_dir.append(FILE, record)
+    cells.note_cells()
     recorder.spent_once(UNPATCHED.monotonic_ns() - now_ns)
 
 

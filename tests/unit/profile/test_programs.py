@@ -210,3 +210,22 @@ def test_processes_that_live_are_compared() -> None:
     """Their end is not known yet."""
     alive = [process("python t.py", pid, end_s=None, start_s=pid * 100) for pid in (1, 2)]
     assert compared(*alive) == {frozenset({0, 1})}
+
+
+def kernel(pid: int, notebook: str | None) -> ProgramFacts:
+    command = f"python -m ipykernel_launcher -f /run/kernel-{pid}.json"
+    return replace(process(command, pid), notebook=notebook)
+
+
+def test_a_kernel_is_called_by_its_notebook() -> None:
+    """Also where it is the only one: its run is called by the command of the server."""
+    (one,) = programs([kernel(1, "train.ipynb")])
+    (first, other) = programs([kernel(1, "train.ipynb"), kernel(2, None)])
+
+    assert one.title == "train.ipynb"
+    assert (first.title, other.title) == ("train.ipynb", "kernel")
+
+
+def test_kernels_are_not_compared() -> None:
+    """Not even of one notebook, of which one was restarted: each does what its user asks for."""
+    assert compared(kernel(1, "train.ipynb"), kernel(2, "train.ipynb"), kernel(3, None)) == set()

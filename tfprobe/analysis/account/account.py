@@ -248,6 +248,7 @@ _OF_LAYER: Mapping[TimelineLayer, Category] = {
     TimelineLayer.CALLBACKS: Category.CALLBACKS,
     TimelineLayer.BUILD: Category.PREPARATION,
     TimelineLayer.USER: Category.PYTHON,
+    TimelineLayer.BETWEEN_CELLS: Category.IDLE,
     TimelineLayer.SETUP: Category.PREPARATION,
     TimelineLayer.WARM_GAP: Category.WARM_UP,
     TimelineLayer.USUAL_GAP: Category.PYTHON,

@@ -113,6 +113,7 @@ OF_KIND: Mapping[str, Category] = {
     "after_wait": Category.PYTHON,
     "work": Category.PYTHON,
     "gc": Category.COLLECTION,
+    "between_cells": Category.IDLE,
 }
 
 

@@ -45,6 +45,7 @@ _KINDS: Mapping[TimelineLayer, tuple[Category, tuple[str, ...]]] = {
     TimelineLayer.IMPORT: (Category.IMPORTS, ("import",)),
     TimelineLayer.CALLBACKS: (Category.CALLBACKS, ("callbacks",)),
     TimelineLayer.BUILD: (Category.PREPARATION, ("build", "compile", "data")),
+    TimelineLayer.BETWEEN_CELLS: (Category.IDLE, ("between_cells",)),
 }
 # Layers whose time is one item.
 _WHOLE: Mapping[TimelineLayer, tuple[Category, str]] = {

@@ -50,18 +50,19 @@ class TimelineLayer(IntEnum):
     CALLBACKS = 10
     BUILD = 11
     USER = 12
-    SETUP = 13
-    WARM_GAP = 14
-    USUAL_GAP = 15
-    TRACED_GAP = 16
-    LONG_GAP = 17
-    EPOCH_END = 18
-    BETWEEN_CALLS = 19
-    FORGOTTEN = 20
-    INTERPRETER = 21
-    LAST_CALL = 22
-    BEFORE = 23
-    AFTER = 24
+    BETWEEN_CELLS = 13
+    SETUP = 14
+    WARM_GAP = 15
+    USUAL_GAP = 16
+    TRACED_GAP = 17
+    LONG_GAP = 18
+    EPOCH_END = 19
+    BETWEEN_CALLS = 20
+    FORGOTTEN = 21
+    INTERPRETER = 22
+    LAST_CALL = 23
+    BEFORE = 24
+    AFTER = 25
 
 
 # Kind and name of a call that starts with a new graph and a new session.
@@ -89,6 +90,7 @@ _OF_KIND: Mapping[str, TimelineLayer] = {
     "compile": TimelineLayer.BUILD,
     "data": TimelineLayer.BUILD,
     "user": TimelineLayer.USER,
+    "between_cells": TimelineLayer.BETWEEN_CELLS,
 }
 _OF_GAP: Mapping[GapKind, TimelineLayer] = {
     GapKind.WARM_UP: TimelineLayer.WARM_GAP,

@@ -39,6 +39,7 @@ _KINDS: tuple[str, ...] = (
     "import",
     "user",
     "callbacks",
+    "between_cells",
 )
 _LAST_OF_LOOPS = "build"
 _EVALUATING = ("evaluate", "test_on_batch")

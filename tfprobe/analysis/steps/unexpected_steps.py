@@ -36,6 +36,7 @@ _EXPECTED = frozenset(
         "calls",
         "work",
         "recording",
+        "between_cells",
     }
 )
 # What other processes of the machine cause.

@@ -29,7 +29,7 @@ _ENDED_HINT = "`tfprobe ls --state running` lists running jobs."
 
 
 @click.command("trace")
-@click.argument("run", default=LATEST, metavar="[RUN[/PID]]")
+@click.argument("run", default=common.default_run, metavar="[RUN[/PID]]")
 @click.option(
     "--steps",
     type=int,

@@ -18,7 +18,6 @@ from tfprobe.errors import UsageError
 from tfprobe.launch import environ
 from tfprobe.printable import printable
 from tfprobe.runs import safe_files
-from tfprobe.runs.layout import LATEST
 
 if TYPE_CHECKING:
     from tfprobe.query.tables.loader import TableLoader
@@ -85,7 +84,7 @@ def _run_and_query(arguments: tuple[str, ...]) -> tuple[str, str]:
             hint=f"Quote the query, as in `tfprobe sql {_EXAMPLE}`.",
         )
     *runs, query = arguments
-    return runs[0] if runs else LATEST, _from_stdin() if query == _STDIN else query
+    return runs[0] if runs else common.default_run(), _from_stdin() if query == _STDIN else query
 
 
 def _from_stdin() -> str:

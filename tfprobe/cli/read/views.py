@@ -13,7 +13,6 @@ import click
 
 from tfprobe.cli import common, view_output
 from tfprobe.errors import Missing, NoAnswer, UsageError
-from tfprobe.runs.layout import LATEST
 
 if TYPE_CHECKING:
     from tfprobe.analysis.ops.cost_tree import TreeNode, ViewOptions
@@ -63,7 +62,7 @@ def view_command(view: str, summary: str, details: str) -> click.Command:
 class _Request:
     """What the command line says."""
 
-    run: str = LATEST
+    run: str = field(default_factory=common.default_run)
     output: str | None = None
     loop: str = ""
     rank: int | None = None

@@ -15,7 +15,7 @@ from tfprobe.cli.share import export_output
 from tfprobe.cli.share.export_output import write_tables
 from tfprobe.errors import NoAnswer, UnreadableInput, UsageError
 from tfprobe.printable import printable
-from tfprobe.runs.layout import LATEST, RUN_METADATA_SUFFIX
+from tfprobe.runs.layout import RUN_METADATA_SUFFIX
 
 if TYPE_CHECKING:
     from tfprobe.analysis.system.stack_samples import ProcessTrees
@@ -61,7 +61,7 @@ class _Kind:
 
 
 @click.command("export")
-@click.argument("run", default=LATEST, metavar="[RUN]")
+@click.argument("run", default=common.default_run, metavar="[RUN]")
 @click.option(
     "--to",
     "kind",

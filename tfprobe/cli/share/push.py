@@ -7,7 +7,6 @@ import click
 from tfprobe.cli import common
 from tfprobe.errors import NoAnswer, UsageError
 from tfprobe.printable import printable
-from tfprobe.runs.layout import LATEST
 
 
 @click.command("push")
@@ -56,4 +55,4 @@ def _run_and_url(words: tuple[str, ...]) -> tuple[str, str]:
 
         said = " ".join(map(shown, words))
         raise UsageError(f"Expected a local run and a URL, but got {said}.", hint=hint)
-    return (runs[0] if runs else LATEST), url
+    return (runs[0] if runs else common.default_run()), url

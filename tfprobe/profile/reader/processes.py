@@ -180,6 +180,7 @@ def _facts(entry: ProcessEntry) -> ProgramFacts:
         started_unix_ns=0 if facts.service else facts.started_unix_ns,
         end_unix_ns=_end_unix_ns(entry.header, entry.state),
         program=facts.program,
+        notebook=facts.notebook,
     )
 
 

@@ -33,12 +33,14 @@ from tfprobe.profile.reader import shapes
 from tfprobe.profile.tables import Int32s
 from tfprobe.runs.layout import RUN_METADATA_SUFFIX, XSPACE_SUFFIX, ProcessFolder, RunFolder
 from tfprobe.runs.process_folder.events import read_events
+from tfprobe.runs.process_folder.jsonl import CELL_MARKS
 from tfprobe.runs.safe_files import content_of
 
 # An op that runs a whole function, such as one compiled by XLA.
 _CALLED = re.compile(r"__inference_(?P<name>.+)_\d+\Z")
 # Nodes that stand for no execution.
 _NOT_RUN = frozenset({"parameter"})
+_CELL_MARKS = tuple(mark.decode() for mark in CELL_MARKS)
 # The nodes that represent copies between host and device.
 COPIES: Mapping[Place, str] = {
     Place.HOST_TO_DEVICE: "copies/CopyHostToDevice",
@@ -72,6 +74,11 @@ def sampled(
         instructions = {**instructions, **read}
     found = join(loop, captures, rows, nodes, callers, instructions)
     found = replace(found, shared_names=shared)
+    if process is not None and any(map(_is_of_cell, found.graph.nodes)):
+        # Imported here: few runs are of notebooks.
+        from tfprobe.profile.reader.notebook_cells import with_cell_names
+
+        found = with_cell_names(found, process.root)
     if process is not None and any(capture.programs for capture in captures):
         ran_in = _programs(found, lambda file: content_of(process.capture(file)))
         found = replace(found, programs=ran_in)
@@ -269,6 +276,11 @@ def instructions_of(
 def _without_agent(node: Node) -> Node:
     trace = tuple(frame for frame in node.trace or () if _AGENT not in frame.file)
     return replace(node, trace=trace or None)
+
+
+def _is_of_cell(node: Node) -> bool:
+    """Return whether a cell of a notebook made a node."""
+    return any(mark in frame.file for frame in node.trace or () for mark in _CELL_MARKS)
 
 
 def process_folder(folder: RunFolder, profile: Profile, loop: Loop) -> ProcessFolder | None:

@@ -17,6 +17,9 @@ _KNOWN_BY_BYTES = 256
 # Of a file that grew by more since it was read, the last: a week of the busiest job writes less.
 _MOST_BYTES = 1 << 28
 
+# Parts of the names under which IPython compiles the cells of notebooks.
+CELL_MARKS = (b"/ipykernel_", b"<ipython-input-")
+
 
 class NewLines(NamedTuple):
     """Lines that are new in a file, and whether the file begins with them: forget older ones."""
@@ -28,6 +31,7 @@ class NewLines(NamedTuple):
 class Tail:
     """Read a file of lines again and again: each time the whole lines that are new in it.
 
+    Cells of notebooks have their names in them instead of those of their files.
     A file that became shorter, or is another one, is read from its start, and one that is gone has
     no lines. `last_bytes` bounds what is read at once: of more, the last.
     """
@@ -83,7 +87,7 @@ class Tail:
             return None  # one line longer than a part
         self._at = begin + len(whole)
         self._known_by = whole[-_KNOWN_BY_BYTES:]
-        return NewLines(_lines(whole), not begun)
+        return NewLines(_lines(self._with_cell_names(whole)), not begun)
 
     def _gone(self) -> NewLines:
         was_there = bool(self._seen)
@@ -105,7 +109,15 @@ class Tail:
             self._at, self._known_by = 0, b""
         if skipped:
             whole = whole[whole.find(b"\n") + 1 :]
-        return NewLines(_lines(whole), not begun)
+        return NewLines(_lines(self._with_cell_names(whole)), not begun)
+
+    def _with_cell_names(self, whole: bytes) -> bytes:
+        if not any(mark in whole for mark in CELL_MARKS):
+            return whole
+        # Imported here: few runs are of notebooks.
+        from tfprobe.runs.process_folder.cells import CellNames
+
+        return CellNames(self._path.parent).renamed(whole)
 
     def _is_known(self, descriptor: int) -> bool:
         """Say whether what was read last is still there: the file grew, and is no other."""

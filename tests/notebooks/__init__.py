@@ -1,0 +1,1 @@
+"""Real kernels of Jupyter, recorded by their front ends."""
