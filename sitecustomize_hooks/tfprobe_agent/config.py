@@ -79,6 +79,8 @@ _RANK_VARIABLES = (
     "RANK",
     "WORLD_SIZE",
     "MASTER_ADDR",
+    "TORCHELASTIC_RUN_ID",
+    "TORCHELASTIC_RESTART_COUNT",
     "JOB_COMPLETION_INDEX",
 )
 # Variables in which Jupyter servers and papermill pass a kernel the path of its notebook.

@@ -15,6 +15,7 @@ _CONTEXT = "tensorflow.python.eager.context"
 _JAX = "jax._src.distributed"
 # A number with more digits is no rank, and some Pythons refuse to parse one of thousands.
 _MOST_DIGITS = 9
+_TORCHRUN = "torchrun"
 _LONGEST_ROLE = 64
 _CHIEFS = ("chief", "master")
 _TASK = re.compile(r"/job:([^/]+)/replica:\d+/task:(\d+)/")
@@ -53,7 +54,7 @@ def forget_servers():
 
 
 def rank(variables=None, devices=()):
-    """Return {"source", "index", "world", "role"}, or None for a job of one process.
+    """Return {"source", "index", "world", "role"}, or None for a job of one process; "restarts" if torchrun made any.
 
     `variables` are those of `rank_variables`, if they were read before; `devices` are the names of the process's
     devices. If the process has other tasks of its cluster as well, "serves" lists their {"index", "role"}.
@@ -181,7 +182,9 @@ def _launcher(variables):
         index, world = _number(index), _number(world)
         if index is None or world == 1 or (world is not None and index >= world):
             continue  # a launcher of one process says nothing: `srun -n1` may be around anything
-        return {"source": source, "index": index, "world": world, "role": "worker"}
+        place = {"source": source, "index": index, "world": world, "role": "worker"}
+        restarts = _number(variables.get("TORCHELASTIC_RESTART_COUNT")) if source == _TORCHRUN else None
+        return dict(place, restarts=restarts) if restarts else place
     return None
 
 
@@ -189,6 +192,9 @@ def _numbered(variables):
     """Yield (source, index, world) of each launcher from its variables, the innermost kind first."""
     get = variables.get
     yield "Horovod", get("HOROVOD_RANK"), get("HOROVOD_SIZE")
+    by_torchrun = _TORCHRUN, get("RANK"), get("WORLD_SIZE")
+    if get("TORCHELASTIC_RUN_ID"):
+        yield by_torchrun  # started once a node by srun or mpirun, it starts the workers of that node
     yield "OpenMPI", get("OMPI_COMM_WORLD_RANK"), get("OMPI_COMM_WORLD_SIZE")
     yield "MVAPICH", get("MV2_COMM_WORLD_RANK"), get("MV2_COMM_WORLD_SIZE")
     yield "PMI", get("PMI_RANK"), get("PMI_SIZE")
@@ -199,7 +205,7 @@ def _numbered(variables):
     if in_step:
         yield "SLURM", get("SLURM_PROCID"), tasks
     if get("MASTER_ADDR") and _number(get("WORLD_SIZE")):
-        yield "torchrun", get("RANK"), get("WORLD_SIZE")
+        yield by_torchrun
     yield "Kubernetes", get("JOB_COMPLETION_INDEX"), None
 
 

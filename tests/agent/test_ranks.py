@@ -98,14 +98,16 @@ def test_a_broken_tf_config_is_no_error_of_the_agent(monkeypatch, text) -> None:
     assert ranks.rank() == {"source": "PMI", "index": 2, "world": None, "role": "worker"}
 
 
+TORCHRUN = {"RANK": "3", "WORLD_SIZE": "8", "MASTER_ADDR": "node1"}
 LAUNCHERS = [
     ("Horovod", {"HOROVOD_RANK": "3", "HOROVOD_SIZE": "8"}),
+    ("torchrun", {**TORCHRUN, "TORCHELASTIC_RUN_ID": "none"}),
     ("OpenMPI", {"OMPI_COMM_WORLD_RANK": "3", "OMPI_COMM_WORLD_SIZE": "8"}),
     ("MVAPICH", {"MV2_COMM_WORLD_RANK": "3", "MV2_COMM_WORLD_SIZE": "8"}),
     ("PMI", {"PMI_RANK": "3", "PMI_SIZE": "8"}),
     ("SLURM", {"SLURM_PROCID": "3", "SLURM_NTASKS": "8", "SLURM_STEP_ID": "0"}),
     ("SLURM", {"SLURM_PROCID": "3", "SLURM_STEP_NUM_TASKS": "8", "SLURM_STEPID": "12"}),
-    ("torchrun", {"RANK": "3", "WORLD_SIZE": "8", "MASTER_ADDR": "node1"}),
+    ("torchrun", TORCHRUN),
 ]
 
 
@@ -138,6 +140,23 @@ def test_the_launcher_that_knows_the_job_best_is_believed(monkeypatch, outer) ->
 
     assert ranks.rank()["index"] == 3
     assert ranks.rank()["source"] == source
+
+
+def test_srun_around_torchrun_numbers_nodes(monkeypatch) -> None:
+    """One task a node, each with several workers: the rank is the one of torchrun."""
+    slurm = {"SLURM_PROCID": "1", "SLURM_NTASKS": "2", "SLURM_STEP_ID": "0"}
+    _set(monkeypatch, slurm, TORCHRUN, {"TORCHELASTIC_RUN_ID": "17"})
+
+    assert ranks.rank() == {"source": "torchrun", "index": 3, "world": 8, "role": "worker"}
+
+
+@pytest.mark.parametrize(("count", "restarts"), [("0", None), ("2", 2), ("-1", None)])
+def test_a_worker_that_torchrun_started_again_says_so(monkeypatch, count, restarts) -> None:
+    """It has the rank of the worker that ended."""
+    elastic = {"TORCHELASTIC_RUN_ID": "17", "TORCHELASTIC_RESTART_COUNT": count}
+    _set(monkeypatch, TORCHRUN, elastic)
+
+    assert ranks.rank().get("restarts") == restarts
 
 
 def test_the_cluster_of_a_job_takes_precedence_over_its_launcher(monkeypatch) -> None:

@@ -147,6 +147,37 @@ def test_the_tasks_of_an_sbatch_script_make_one_run(launcher: Launcher, place, o
     assert _ranks(run) == [("SLURM", index, 4) for index in range(4)]
 
 
+# What torchrun does, of which one runs on each node: it starts its workers with variables.
+TORCHRUN = """#!/bin/bash
+while [ "$1" != --no-python ]; do case "$1" in --rdzv-id=*) id=${1#*=};; esac; shift; done
+shift
+for local in 0 1 2 3; do
+  TORCHELASTIC_RUN_ID=$id TORCHELASTIC_RESTART_COUNT=0 MASTER_ADDR=node1 GROUP_WORLD_SIZE=2 \\
+    RANK=$((4 * SLURM_PROCID + local)) WORLD_SIZE=8 "$@" &
+done
+wait
+"""
+
+
+@pytest.mark.slow
+def test_the_workers_of_torchrun_below_srun_make_one_run(launcher: Launcher, place) -> None:
+    """Four on each of two nodes, which srun numbers and torchrun does not."""
+    script = (ROOT / "examples" / "slurm" / "torchrun.sbatch").read_text()
+    launcher.write("torchrun.sbatch", script, mode=0o755)
+    launcher.write("srun", SRUN, mode=0o755)
+    launcher.write("torchrun", TORCHRUN, mode=0o755)
+    launcher.write("scontrol", "#!/bin/sh\necho node1\necho node2\n", mode=0o755)
+    path = f"{launcher.work}:{place['PATH']}"
+    slurm = {**SBATCH, "SLURM_NTASKS": "2", "SLURM_JOB_NODELIST": "node[1-2]"}
+    submitted = {"PATH": path, "SLURM_SUBMIT_DIR": str(launcher.work)}
+
+    ended = launcher.bare("bash", "torchrun.sbatch", env={**place, **slurm, **submitted})
+
+    assert ended.status == 0, ended.stderr.decode()
+    (run,) = (launcher.work / "tfprobe-runs").iterdir()
+    assert _ranks(run) == [("torchrun", index, 8) for index in range(8)]
+
+
 @pytest.mark.slow
 def test_ranks_of_horovodrun_make_one_run(launcher: Launcher, place) -> None:
     """By where they meet their launcher, which horovodrun tells each of them."""

@@ -211,6 +211,9 @@ def agree(join: str | None, environment: Variables, command: Sequence[str]) -> A
 def rank_of(environment: Variables) -> tuple[str, ...]:
     """Return what differs between the ranks of a job, as it is stored; empty without a rank."""
     parts = [f"{name}={environment[name]}" for name in _RANKS if name in environment]
+    if environment.get(_ELASTIC_ID):
+        # A worker that torchrun starts again has the same rank, and is of the same job.
+        parts += [f"{name}={environment[name]}" for name in _ELASTIC_RANK if name in environment]
     if _step(environment) is not None and "SLURM_PROCID" in environment:
         parts.append(f"SLURM_PROCID={environment['SLURM_PROCID']}")
     return tuple(parts)
@@ -221,6 +224,8 @@ def _job_name(environment: Variables) -> str | None:
     get = environment.get
     if get("HOROVOD_GLOO_RENDEZVOUS_PORT") and _many(get("HOROVOD_SIZE")):
         return _name("horovod", environment, _HOROVOD)
+    if get(_ELASTIC_ID) and _many(get("WORLD_SIZE")):
+        return _elastic_name(environment)
     if _many(get("OMPI_COMM_WORLD_SIZE")):
         by = _OPEN_MPI if get(_OPEN_MPI[0]) else _PMIX
         return _name("mpi", environment, by)
@@ -244,6 +249,24 @@ _SLURM = (
     "SLURM_JOB_START_TIME",
     "SLURM_CLUSTER_NAME",
 )
+
+
+_ELASTIC_ID = "TORCHELASTIC_RUN_ID"
+_ELASTIC_RANK = ("RANK", "TORCHELASTIC_RESTART_COUNT")
+# The id of a job that was given none.
+_NO_ID = "none"
+
+
+def _elastic_name(environment: Variables) -> str | None:
+    """Name a job of torchrun: by its id, by the place where its nodes meet, or on its one node."""
+    by = [_ELASTIC_ID] if environment[_ELASTIC_ID] != _NO_ID else ["MASTER_ADDR", "MASTER_PORT"]
+    # Ids and ports come again. On one node, torchrun makes a directory of a new name; below it are
+    # those of attempts and ranks.
+    logs = environment.get("TORCHELASTIC_ERROR_FILE", "").rsplit("/", 3)[0]
+    is_one_node = environment.get("GROUP_WORLD_SIZE") == "1"
+    if is_one_node and logs:
+        return _name("torchrun", {**environment, "directory": logs}, [*by, "directory"])
+    return _name("torchrun", environment, by)
 
 
 def _name(kind: str, environment: Variables, by: Sequence[str]) -> str | None:

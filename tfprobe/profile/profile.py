@@ -249,6 +249,7 @@ class Process:
       `started_unix_ns` is the time that Python took before any code of the job.
     - `jax` is the version of JAX, None where it was not imported, or nobody noted that.
     - `own_profiler` is the profiler session of the job itself that was open for longest.
+    - `restarts` is how often torchrun had started the workers again before it started this one.
     """
 
     index: int
@@ -280,6 +281,7 @@ class Process:
     untimed_steps: int = 0
     exec_ns: int | Missing = UNTOLD
     own_profiler: OwnProfiler | None = None
+    restarts: int = 0
     jax: str | None = None
 
     @property
@@ -294,7 +296,8 @@ class Process:
         if self.rank is None:
             return self.label
         role = "rank" if team(self.role) == WORKERS else self.role
-        return titled(f"{role} {self.rank}", self.title)
+        again = f", restart {self.restarts}" if self.restarts else ""
+        return titled(f"{role} {self.rank}{again}", self.title)
 
     @property
     def shown_program(self) -> str | None:

@@ -19,6 +19,8 @@ _WITH_VALUE, _PROGRAM = "WXQ", "cm"
 _SPAWNED = ("from multiprocessing.", "from joblib.", "joblib.externals.loky.")
 # The module of Jupyter's kernels, and what one is called whose notebook is not known.
 _KERNEL, _KERNEL_NAME = "ipykernel_launcher", "kernel"
+# The script of all actors and tasks of Ray, and what they are called.
+_OF_RAY, _RAY_NAME = "/ray/_private/workers/default_worker.py", "ray worker"
 # Less of the shorter life in common is a hand-over, not work side by side.
 _LEAST_COMMON_RATIO = 0.5
 
@@ -79,6 +81,8 @@ def _command(facts: ProgramFacts) -> _Command:
     found = _of_argv(facts.argv)
     if facts.notebook or found.script == _KERNEL:
         return _Command(facts.notebook or _KERNEL_NAME, (), is_alone=True)
+    if found.script.endswith(_OF_RAY):
+        return _Command(_RAY_NAME, (), is_alone=True)
     if facts.program:
         return _Command(facts.program[0], facts.program[1:], found.is_alone)
     return found

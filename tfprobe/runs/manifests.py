@@ -62,7 +62,7 @@ class RunManifest:
 @dataclass(frozen=True, slots=True)
 class RankRecord:
     """A place in a distributed job. `serves` are others of it that the process has as well, each a
-    role and a number.
+    role and a number. `restarts` is how often torchrun had started the workers again.
     """
 
     source: str
@@ -70,6 +70,7 @@ class RankRecord:
     world: int | None
     role: str | None
     serves: tuple[tuple[str, int], ...] = ()
+    restarts: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -322,13 +323,14 @@ def _devices(value: object) -> tuple[Json, ...] | Missing:
 def _rank(value: object) -> RankRecord | None:
     if not isinstance(value, dict) or not isinstance(value.get("index"), int):
         return None
-    world, role = value.get("world"), value.get("role")
+    world, role, restarts = value.get("world"), value.get("role"), value.get("restarts")
     return RankRecord(
         source=str(value.get("source", "")),
         index=value["index"],
         world=world if isinstance(world, int) else None,
         role=role if isinstance(role, str) else None,
         serves=tuple(_served(value.get("serves"))),
+        restarts=restarts if isinstance(restarts, int) and restarts > 0 else 0,
     )
 
 

@@ -15,7 +15,15 @@ HOROVOD = {
 }
 SLURM = {"SLURM_JOB_ID": "17", "SLURM_STEP_ID": "0", "SLURM_STEP_NUM_TASKS": "2"}
 CRAY = {"PALS_APID": "3f2a", "PMI_SIZE": "2"}
+TORCHRUN = {"WORLD_SIZE": "2", "TORCHELASTIC_RUN_ID": "17", "TORCHELASTIC_RESTART_COUNT": "0"}
+# An id that is not given is none: then nodes meet at an address, and one node has a directory.
+MEETING = {"TORCHELASTIC_RUN_ID": "none", "MASTER_ADDR": "node1", "MASTER_PORT": "29500"}
+ONE_NODE = {"GROUP_WORLD_SIZE": "1", "TORCHELASTIC_ERROR_FILE": "/tmp/a/attempt_0/0/error.json"}
 JOBS = {
+    "torchrun": (TORCHRUN, "RANK", "TORCHELASTIC_RUN_ID"),
+    "nodes of torchrun": ({**TORCHRUN, **MEETING}, "RANK", "MASTER_PORT"),
+    "restarts": ({**TORCHRUN, "RANK": "0"}, "TORCHELASTIC_RESTART_COUNT", "TORCHELASTIC_RUN_ID"),
+    "srun torchrun": ({**SLURM, **TORCHRUN, "SLURM_PROCID": "0"}, "RANK", "TORCHELASTIC_RUN_ID"),
     "mpi": (OPEN_MPI, "OMPI_COMM_WORLD_RANK", "OMPI_MCA_orte_precondition_transports"),
     "prte": (PRTE, "OMPI_COMM_WORLD_RANK", "PMIX_NAMESPACE"),
     "horovod": (HOROVOD, "HOROVOD_RANK", "HOROVOD_GLOO_RENDEZVOUS_PORT"),
@@ -98,3 +106,15 @@ def test_a_rank_may_start_two_commands_of_one_name() -> None:
 
     server, worker, again = (launch and launch.rank for launch in launches)
     assert server != worker == again
+
+
+def test_two_jobs_of_torchrun_on_one_port_are_two_runs() -> None:
+    """On one node: the directory that it makes for its workers is new in each job."""
+    first = {**TORCHRUN, **MEETING, **ONE_NODE, "RANK": "0"}
+    again = {"RANK": "1", "TORCHELASTIC_ERROR_FILE": "/tmp/a/attempt_1/1/error.json"}
+    later = {"TORCHELASTIC_ERROR_FILE": "/tmp/b/attempt_0/0/error.json"}
+
+    found = [agree(None, {**first, **other}, ["job"]) for other in ({}, again, later)]
+
+    names = [agreed.name for agreed in found if agreed is not None]
+    assert names[0] == names[1] != names[2]

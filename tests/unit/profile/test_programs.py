@@ -229,3 +229,17 @@ def test_a_kernel_is_called_by_its_notebook() -> None:
 def test_kernels_are_not_compared() -> None:
     """Not even of one notebook, of which one was restarted: each does what its user asks for."""
     assert compared(kernel(1, "train.ipynb"), kernel(2, "train.ipynb"), kernel(3, None)) == set()
+
+
+def test_workers_of_ray_are_called_so_and_are_not_compared() -> None:
+    """All have one script, and arguments that say nothing of what they do."""
+    script = "/venv/lib/python3.11/site-packages/ray/_private/workers/default_worker.py"
+    workers = [process(f"python {script} --worker-id={pid}", pid) for pid in (1, 2)]
+    driver = process("python train.py", 3)
+
+    assert [each.title for each in programs([*workers, driver])] == [
+        "ray worker",
+        "ray worker",
+        "train.py",
+    ]
+    assert compared(*workers) == set()

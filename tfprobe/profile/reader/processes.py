@@ -124,6 +124,7 @@ def process_of(
         ppid=known.ppid if known else None,
         is_fork=known is not None and known.is_fork,
         serves=rank.serves if rank else (),
+        restarts=rank.restarts if rank else 0,
         ending=_ending(entry),
         untimed_steps=header.untimed_steps if isinstance(header, Header) else 0,
         exec_ns=_exec_ns(known, header),

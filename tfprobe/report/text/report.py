@@ -117,6 +117,8 @@ def _process(item: ProcessReport, width: int) -> Iterator[RenderableType]:
     facts = [f"{process.host} · {process.label}"]
     if process.rank is not None:
         facts.append(f"{process.role or 'rank'} {process.rank}")
+    if process.restarts:
+        facts.append(f"restart {process.restarts}")
     if not isinstance(process.tensorflow, Missing):
         facts.append(f"TensorFlow {process.tensorflow}")
     if process.jax is not None:
