@@ -60,6 +60,7 @@ _KERAS = (
     "tensorflow.python.keras.engine.training_v2_utils",
     "keras.src.backend.tensorflow.trainer",
     "keras.src.backend.jax.trainer",
+    "keras.src.backend.torch.trainer",
     "keras.src.optimizers.base_optimizer",
     "keras.src.trainers.trainer",
     "keras.src.models.functional",

@@ -158,7 +158,7 @@ CELLS = (
     Cell(
         "torch2.13-py3.11",
         "3.11",
-        ("torch==2.13.0+cpu", "numpy"),
+        ("torch==2.13.0+cpu", "numpy", "keras==3.*"),
         required=True,
         tests="tests/torch",
         packages=("torch",),

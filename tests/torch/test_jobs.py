@@ -11,8 +11,15 @@ import pytest
 from tests.tf.laboratory import WAYS, Laboratory, Outcome, as_bare
 
 JOBS = Path(__file__).parent / "jobs"
-NAMES = ("compiling.py", "inference.py", "profiling.py", "training.py", "whole_steps.py")
-BY_BUDGET = ("inference.py", "profiling.py", "training.py")
+NAMES = (
+    "compiling.py",
+    "inference.py",
+    "keras_models.py",
+    "profiling.py",
+    "training.py",
+    "whole_steps.py",
+)
+BY_BUDGET = ("inference.py", "keras_models.py", "profiling.py", "training.py")
 RECORDED = [(name, "every") for name in NAMES] + [(name, "budget") for name in BY_BUDGET]
 # Time, process and place of a line that PyTorch logs.
 _LOGGED = re.compile(r"^(USDT:|[EWI]\d{4} )[^\]]*\]", re.MULTILINE)

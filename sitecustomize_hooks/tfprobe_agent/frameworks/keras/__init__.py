@@ -11,6 +11,8 @@ from . import models
 # Keras runs its steps with TensorFlow where this module is loaded, unless Keras 3 says something else in the other.
 _TENSORFLOW = "tensorflow.python.client.session"
 _CONFIG = "keras.src.backend.config"
+# The other backends that are recorded.
+_OTHERS = ("jax", "torch")
 
 
 class Keras(Framework):
@@ -19,9 +21,10 @@ class Keras(Framework):
     name = "keras"
 
     def patch(self, name, module):
-        if _runs_on_jax(name):
-            if framework.is_loaded("jax"):
-                _patch_on_jax(name, module)
+        backend = _backend_of(name)
+        if backend in _OTHERS:
+            if framework.is_loaded(backend):
+                _patch_on_other(backend, name, module)
         elif _TENSORFLOW in sys.modules or name.startswith("tensorflow."):
             _patch_on_tensorflow(name, module)
 
@@ -30,17 +33,21 @@ class Keras(Framework):
         return next((version for version in versions if isinstance(version, str)), None)
 
 
-def _runs_on_jax(name):
-    """Return whether this module belongs to a Keras 3 whose backend is JAX. TensorFlow may be loaded as well."""
+def _backend_of(name):
+    """Return the backend of the Keras 3 that this module belongs to, else None. TensorFlow may be loaded as well."""
     backend = getattr(sys.modules.get(_CONFIG), "backend", None)
-    return name.startswith("keras.src.") and callable(backend) and backend() == "jax"
+    return backend() if name.startswith("keras.src.") and callable(backend) else None
 
 
-def _patch_on_jax(name, module):
-    from . import on_jax
-
+def _patch_on_other(backend, name, module):
     if name == "keras.src.backend.jax.trainer":
+        from . import on_jax
+
         models.patch_model(module, on_jax)
+    elif name == "keras.src.backend.torch.trainer":
+        from . import on_torch
+
+        models.patch_model(module, on_torch)
     activity_hooks.patch(module)
 
 

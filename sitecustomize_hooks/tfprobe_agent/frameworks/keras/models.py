@@ -1,6 +1,6 @@
 """The Keras wrappers: train, test and predict functions inside fit, evaluate and predict, and *_on_batch methods.
 
-`runtime` is `on_tensorflow` or `on_jax`: the module that knows the framework that Keras runs its steps with.
+`runtime` is `on_tensorflow`, `on_jax` or `on_torch`: the module that knows the framework that runs the steps.
 """
 
 import functools
