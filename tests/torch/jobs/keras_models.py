@@ -82,7 +82,7 @@ class Custom(keras.Model):
         self.zero_grad()
         loss = self.compute_loss(y=y, y_pred=self(x, training=True))
         loss.backward()
-        weights = [v for v in self.trainable_weights]
+        weights = list(self.trainable_weights)
         with torch.no_grad():
             self.optimizer.apply([v.value.grad for v in weights], weights)
         return {"loss": loss.detach()}
