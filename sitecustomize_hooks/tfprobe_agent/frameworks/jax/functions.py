@@ -165,19 +165,29 @@ def _around_eval_shape(original):
     return eval_shape
 
 
-def _step_wrapper(called, function, owner):
+def count_as(compiled, kind, name):
+    """Have the calls of a function that jit made counted as steps of a loop of another library."""
+    made, place = compiled._make_call, (kind, name)
+    if made.keywords.get("place") != place:
+        compiled._make_call = functools.partial(made.func, *made.args, place=place)
+        compiled.__call__ = compiled._make_call(stood_for(compiled), compiled)
+
+
+def _step_wrapper(called, function, owner, place=None):
     """Return what calls the function as a step; it keeps neither `owner` nor an argument alive.
 
-    `called` has the function's name, and the options of the maker.
+    `called` has the function's name, and the options of the maker; `place` the kind and the name of the loop, if that
+    is not one of jit.
     """
     reference = weakref.ref(owner)
     name, options = called
+    kind, loop_name = place or ("jit", name)
 
     def find(current, _args, _kwargs):
         instance = reference()
         if instance is None or not executes():
             return None
-        loop = find_named("jit", name)
+        loop = find_named(kind, loop_name)
         cache_loop(id(instance), instance, loop)
         if loop is not None:
             queued_steps.enroll(current, loop)

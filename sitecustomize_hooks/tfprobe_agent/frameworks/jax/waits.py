@@ -1,6 +1,7 @@
 """Where a job waits for what JAX computes: the methods of its arrays through which a value reaches Python.
 
-On a CPU, numpy reads an array as a buffer, which passes none of them: `numpy.asarray` is not seen there.
+On a CPU, numpy reads an array as a buffer, which passes none of them: `numpy.asarray` is not seen there. What a library
+converts with it, such as Keras, is seen where that library does.
 """
 
 import functools
@@ -42,6 +43,11 @@ def _like(original, replacement):
     return functools.update_wrapper(replacement, original, assigned)
 
 
+def patch_conversion(module, name):
+    """Note the waits of a function of a module that converts an array, its first argument, to one of numpy."""
+    patching.patch_call(module, name, lambda original: _around(original, _is_array_there))
+
+
 def wait_for(values):
     """Wait for arrays without noting that the job did."""
     function = sys.modules["jax"].block_until_ready
@@ -61,12 +67,20 @@ def _are_there(args):
     return are_ready(args[:1])
 
 
+def _is_array_there(args):
+    """Return whether an array of JAX is there; None for anything else, which nobody waits for."""
+    return are_ready(args[:1]) if args and hasattr(args[0], "is_ready") else None
+
+
 def _is_there(args):
     return any(map(methodcaller("__call__", args[0]), _QUESTIONS))
 
 
 def _around(original, is_ready):
-    """Return what waits as the original does, and notes it; `is_ready` tells of its arguments if it need not."""
+    """Return what waits as the original does, and notes it.
+
+    `is_ready` says of its arguments whether it need not, None if there is nothing to wait for.
+    """
 
     def wait(*args, **kwargs):
         began_ns = was_ready = None
@@ -74,7 +88,8 @@ def _around(original, is_ready):
             current = THREAD.current
             if current.queued and not current.depth and not STATE.disabled:
                 was_ready = is_ready(args)
-                began_ns = UNPATCHED.monotonic_ns()
+                if was_ready is not None:
+                    began_ns = UNPATCHED.monotonic_ns()
         except Exception:
             failed("before a wait")
         try:

@@ -44,6 +44,7 @@ def _patch_on_other(backend, name, module):
         from . import on_jax
 
         models.patch_model(module, on_jax)
+        on_jax.patch()
     elif name == "keras.src.backend.torch.trainer":
         from . import on_torch
 
