@@ -80,7 +80,7 @@ def sampled(
 
         found = with_cell_names(found, process.root)
     if process is not None and any(capture.programs for capture in captures):
-        ran_in = _programs(found, lambda file: content_of(process.capture(file)))
+        ran_in = programs_of(captures, lambda file: content_of(process.capture(file)))
         found = replace(found, programs=ran_in)
     return with_shapes_of(folder, profile, found) if with_shapes else found
 
@@ -140,17 +140,19 @@ def with_what_ran(
 
 def with_programs(found: TracedLoop, content_of_file: Callable[[str], bytes]) -> TracedLoop:
     """Return traced steps with the programs of XLA that ran in them, and the shapes of these."""
-    ran = found.programs or _programs(found, content_of_file)
+    ran = found.programs or programs_of(found.captures, content_of_file)
     return replace(found, graph=_with_shapes(found.graph, ran), programs=ran)
 
 
-def _programs(found: TracedLoop, content_of_file: Callable[[str], bytes]) -> tuple[RanProgram, ...]:
+def programs_of(
+    captures: Sequence[Capture], content_of_file: Callable[[str], bytes]
+) -> tuple[RanProgram, ...]:
     """Return the programs of XLA that ran in traced steps.
 
     Files are read until all programs are known. Unreadable files are skipped.
     """
     programs: dict[tuple[str, int], RanProgram] = {}
-    for capture in found.captures:
+    for capture in captures:
         wanted = [key for key in capture.programs if key not in programs]
         if not wanted:
             continue

@@ -22,12 +22,13 @@ from tfprobe.query.shards import Shard, load_shard
 from tfprobe.query.tables import captured
 from tfprobe.query.tables.captured import SIDE_TABLES, CaptureFiles, read_contents
 from tfprobe.query.tables.database import can_name, files, writer
+from tfprobe.query.tables.program_rows import program_rows
 from tfprobe.runs import safe_files
 from tfprobe.runs.layout import ProcessFolder, RunFolder
 from tfprobe.runs.liveness import LIVE
 
 # Increase it whenever the contents of the files change.
-_VERSION = 1
+_VERSION = 2
 
 
 # Chooses the runner by the number of processes and the bytes of their captures.
@@ -156,7 +157,8 @@ def _write_to(directory: Path, profile: Profile, item: _Item) -> Kept:
         root = Path(item.shard.run)
     with safe_files.directory(root, files["executions"].parent, make=True) as place:
         reached = {table: place / path.name for table, path in files.items()}
-        contents = captured.write(profile, item.fingerprint, reached)
+        programs = program_rows(profile, item.shard.process)
+        contents = captured.write(profile, item.fingerprint, reached, programs)
     return _kept(item.shard, contents, directory)
 
 

@@ -36,6 +36,7 @@ SIDE_TABLES = ("allocations", "spans")
 # The key of the file's description in its key-value metadata.
 _KEY = "tfprobe"
 _OF_CAPTURE = BY_NAME["captures"].columns[len(PROCESS_KEY) :]
+_OF_PROGRAM = BY_NAME["programs"].columns[len(PROCESS_KEY) :]
 # Readers load one row group at a time; 120,000 rows are 10 MB.
 _ROWS_AT_ONCE = 122_880
 # Numbers that stand for "not known", by column.
@@ -63,10 +64,18 @@ class CaptureFiles:
     counts: Mapping[str, int]
     captures: tuple[tuple[Any, ...], ...]
     problems: tuple[tuple[str, str], ...]
+    programs: tuple[tuple[Any, ...], ...] = ()
 
 
-def write(profile: Profile, fingerprint: str, files: Mapping[str, Path]) -> CaptureFiles:
+def write(
+    profile: Profile,
+    fingerprint: str,
+    files: Mapping[str, Path],
+    programs: tuple[tuple[Any, ...], ...] = (),
+) -> CaptureFiles:
     """Write the tables of a process, each to its file; skip empty ones other than executions.
+
+    `programs` are rows of that table, which the description has, as it has those of `captures`.
 
     Their directories must exist. Raises OSError if one cannot be written.
     """
@@ -75,7 +84,8 @@ def write(profile: Profile, fingerprint: str, files: Mapping[str, Path]) -> Capt
         "spans": profile.spans,
         "allocations": profile.allocations,
     }
-    contents = _contents(profile, fingerprint, {table: len(each) for table, each in rows.items()})
+    counts = {table: len(each) for table, each in rows.items()}
+    contents = replace(_contents(profile, fingerprint, counts), programs=programs)
     # The executions last: if they exist, so do the others.
     for table in (*SIDE_TABLES, "executions"):
         if len(rows[table]) or table == "executions":
@@ -236,6 +246,7 @@ def _as_json(contents: CaptureFiles) -> str:
         "counts": contents.counts,
         "captures": contents.captures,
         "problems": contents.problems,
+        "programs": contents.programs,
     }
     return json.dumps(document, separators=(",", ":"))
 
@@ -253,20 +264,21 @@ def read_contents(key: bytes, value: bytes) -> CaptureFiles | None:
             str(document["host"]),
             _cell(document["rank"], int),
             {table: int(document["counts"][table]) for table in ("executions", *SIDE_TABLES)},
-            tuple(map(_captured_row, document["captures"])),
+            tuple(_row(values, _OF_CAPTURE) for values in document["captures"]),
             tuple((str(where), str(what)) for where, what in document["problems"]),
+            tuple(_row(values, _OF_PROGRAM) for values in document["programs"]),
         )
     except (ValueError, KeyError, OverflowError, RecursionError, TypeError):
         return None
 
 
 # Any, here and below: what another program may have written there.
-def _captured_row(values: Any) -> tuple[Any, ...]:
-    """Return a row of the table `captures`, without the columns of its process, as `_capture` does.
+def _row(values: Any, columns: Sequence[TableColumn]) -> tuple[Any, ...]:
+    """Return a row of a table, without the columns of its process, as it was written.
 
     Raises ValueError if it is not one.
     """
-    kinds = (str if column.type == "VARCHAR" else int for column in _OF_CAPTURE)
+    kinds = (str if column.type == "VARCHAR" else int for column in columns)
     return tuple(_cell(value, kind) for value, kind in zip(values, kinds, strict=True))
 
 

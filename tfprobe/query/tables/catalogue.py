@@ -14,6 +14,7 @@ from tfprobe.query.tables.run_tables import (
     INTERPRETERS,
     LOOPS,
     PROBLEMS,
+    PROCESS_KEY,
     PROCESSES,
     RESOURCE_SAMPLES,
     RUN_KEY,
@@ -43,6 +44,26 @@ CAPTURES = TableShape(
         whole("fed_bytes", "bytes of the arrays fed to the step; NULL: not known"),
         whole("result_bytes", "bytes of the tensors the step returned; NULL: not known"),
         whole("executions", "number of node executions"),
+    ),
+)
+PROGRAMS = TableShape(
+    "programs",
+    "The programs of XLA that ran in captures of JAX, one row for each loop that ran one.",
+    TableSource.CAPTURES,
+    (
+        *PROCESS_KEY,
+        whole("work", "number of the loop in its process; NULL: not recorded"),
+        text("name", "name of the program, such as jit_train_step"),
+        whole("number", "number that tells it from others of its name"),
+        whole("captures", "number of captures of the loop in which it ran"),
+        whole("flops", "float operations of one run; NULL: not known"),
+        whole("bytes", "memory that XLA planned for it; NULL: not known, as are all below"),
+        whole("argument_bytes", "of these, arguments"),
+        whole("output_bytes", "of these, results"),
+        whole("donated_bytes", "bytes that are in arguments and in results"),
+        whole("temporary_bytes", "of these, temporary values"),
+        whole("constant_bytes", "of these, constants"),
+        text("peak_instruction", "instruction during which most temporary bytes are live"),
     ),
 )
 EXECUTIONS = TableShape(
@@ -175,6 +196,7 @@ SHAPES: tuple[TableShape, ...] = (
     LOOPS,
     STEPS,
     CAPTURES,
+    PROGRAMS,
     EXECUTIONS,
     SPANS,
     ALLOCATIONS,

@@ -242,6 +242,11 @@ class TableLoader:
                 row for each, at in zip(found, places, strict=True) for row in _captures(each, at)
             ]
             self._insert("captures", rows)
+        if "programs" in names:
+            rows = [
+                row for each, at in zip(found, places, strict=True) for row in _programs(each, at)
+            ]
+            self._insert("programs", rows)
         if "problems" in names:
             self._insert("problems", self._problem_rows())
 
@@ -323,6 +328,12 @@ def _captures(found: Kept, place: RowPlace) -> Iterator[tuple[Any, ...]]:
     contents = found.contents
     for capture in contents.captures:
         yield (place.run, place.process, contents.host, contents.rank, *capture)
+
+
+def _programs(found: Kept, place: RowPlace) -> Iterator[tuple[Any, ...]]:
+    contents = found.contents
+    for program in contents.programs:
+        yield (place.run, place.process, contents.host, contents.rank, *program)
 
 
 def _declared(shape: TableShape) -> str:

@@ -8,6 +8,7 @@ import os
 import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import pytest
@@ -251,10 +252,12 @@ def test_a_full_disk_costs_no_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     run = write_run(tmp_path / "run", [sampled_process()])
     write = captured.write
 
-    def full(profile: Profile, fingerprint: str, files: Mapping[str, Path]) -> CaptureFiles:
+    def full(
+        profile: Profile, fingerprint: str, files: Mapping[str, Path], programs: Any
+    ) -> CaptureFiles:
         if run in files["executions"].parents:
             raise OSError(errno.ENOSPC, "No space left on device")
-        return write(profile, fingerprint, files)
+        return write(profile, fingerprint, files, programs)
 
     monkeypatch.setattr(captured, "write", full)
 
