@@ -21,7 +21,7 @@ from tfprobe_agent.core.threads import THREAD, cache_loop
 from tfprobe_agent.interruptions import leave_traceback
 from tfprobe_agent.unpatched import UNPATCHED
 
-from . import profiler
+from . import optimizers, profiler
 
 FORWARD, COMPILED = "forward", "compiled_step"
 _MODULES = "torch.nn.modules.module"
@@ -68,17 +68,9 @@ def is_inference():
     return THREAD.current.lone_calls is None and not torch.is_grad_enabled() and not torch._C._is_tracing()
 
 
-def ended_ns(current):
-    """Return when the latest call that was a step ended in this thread, if an evaluation has just run; else 0."""
-    if current.lone_calls is not None:
-        return 0
-    return max([loop.latest_end_ns() for loop in current.loops.values() if loop.kind != "optimizer_step"], default=0)
-
-
 def _around_train(torch, original):
     """Return `Module.train`, which `eval` calls, too, and which calls itself for each module inside."""
-    compiler = getattr(torch, "compiler", None)
-    is_compiling = getattr(compiler, "is_compiling", None) or sys.modules["torch._utils"].is_compiling
+    is_compiling = optimizers.compiling_test(torch)
 
     def train(self, *args, **kwargs):
         if is_compiling():
@@ -143,6 +135,10 @@ def _around_compiler(original):
         except BaseException as error:
             leave_traceback(error)
             raise
+        try:
+            optimizers.hook_again()
+        except Exception:
+            failed("after the set-up of a compilation")
 
     return init
 
@@ -160,7 +156,7 @@ def _around_compile(original):
             if model is None or made is model:
                 return made
             if _is_compiled(made):
-                if not made.training:
+                if not made._orig_mod.training:
                     _wrap(made)
             elif callable(made) and not isinstance(made, type):
                 return _compiled_step(made, _name_of(model))

@@ -4,6 +4,8 @@ PyTorch calls two global hooks around each step of any optimizer. An update that
 is infinite, is an iteration as well.
 """
 
+import functools
+import inspect
 import sys
 
 from tfprobe_agent import patching
@@ -15,7 +17,7 @@ from tfprobe_agent.core.threads import THREAD, cache_loop
 from tfprobe_agent.interruptions import leave_traceback
 from tfprobe_agent.unpatched import UNPATCHED
 
-from . import callables, profiler
+from . import profiler
 
 KIND = "optimizer_step"
 _OPTIMIZERS = "torch.optim.optimizer"
@@ -24,6 +26,8 @@ _SCALERS = ("torch.amp.grad_scaler", "torch.cuda.amp.grad_scaler")
 # Optimizers of one class that step in one thread and live at the same time have a loop each, up to this many.
 _MOST_OF_A_CLASS = 8
 _NO_CALLS = []
+# The name of the function that calls hooks around a step.
+_HOOKED = "wrapper"
 
 
 def patch(module):
@@ -39,15 +43,44 @@ def patch(module):
             patching.patch_call(scaler, "step", _around_scaler)
 
 
+def compiling_test(torch):
+    """Return the function by which code asks whether torch.compile traces it; its value there is a constant."""
+    test = getattr(getattr(torch, "compiler", None), "is_compiling", None)
+    return test if test is not None else sys.modules["torch._utils"].is_compiling
+
+
+def hook_again():
+    """Have the steps of PyTorch's own optimizers end steps, where the first compilation has removed all hooks (2.1)."""
+    torch = sys.modules["torch"]
+    for cls in list(vars(torch.optim).values()):
+        step = vars(cls).get("step") if isinstance(cls, type) and issubclass(cls, torch.optim.Optimizer) else None
+        if inspect.isfunction(step) and getattr(step, "hooked", False) and step.__code__.co_name != _HOOKED:
+            patching.patch_call(cls, "step", functools.partial(_around_step, compiling_test(torch)))
+
+
+def _around_step(is_compiling, original):
+    def step(self, *args, **kwargs):
+        if is_compiling():
+            return original(self, *args, **kwargs)
+        _begin(sys._getframe(0))
+        try:
+            result = original(self, *args, **kwargs)
+        except BaseException as error:
+            leave_traceback(error)
+            raise
+        _end(self)
+        return result
+
+    return step
+
+
 def _hooks(torch):
     """Return the functions to call before and after each step of an optimizer.
 
     torch.compile traces them if it compiles a whole training step, and folds them away: it knows what `is_compiling`
     returns. Anything else here would change the compiled program.
     """
-    is_compiling = getattr(getattr(torch, "compiler", None), "is_compiling", None)
-    if is_compiling is None:
-        is_compiling = sys.modules["torch._utils"].is_compiling
+    is_compiling = compiling_test(torch)
 
     def before_step(optimizer, args, kwargs):
         if not is_compiling():
@@ -108,7 +141,7 @@ def _mark(current, optimizer, began_ns):
     window, current.window = current.window, None
     current.whole_steps = False
     if current.lone_calls != _NO_CALLS:
-        start_ns = max(start_ns, callables.ended_ns(current))
+        start_ns = max(start_ns, _calls_ended_ns(current))
         current.lone_calls = []
     if window is None and loop.shared is None:
         step = loop.n
@@ -127,6 +160,13 @@ def _mark(current, optimizer, began_ns):
         current.due = loop
     if current.due is not None and current.due.follows is loop and window is None:
         _open(current)
+
+
+def _calls_ended_ns(current):
+    """Return when the latest call that was a step ended in this thread, if an evaluation has just run; else 0."""
+    if current.lone_calls is not None:
+        return 0
+    return max([loop.latest_end_ns() for loop in current.loops.values() if loop.kind != KIND], default=0)
 
 
 def _new_loop(current, optimizer):
