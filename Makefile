@@ -13,9 +13,11 @@ DEMO := .venv/demo
 BIOME := tools/js/node_modules/.bin/biome
 PIP_QUIET := --quiet --disable-pip-version-check --no-input
 
-# What `make demo` records: tensorflow or jax.
+# What `make demo` records: tensorflow, jax or torch.
 FRAMEWORK ?= tensorflow
-DEMO_SCRIPT := $(if $(filter jax,$(FRAMEWORK)),jax_fit.py,keras_fit.py)
+SCRIPT_jax := jax_fit.py
+SCRIPT_tensorflow := keras_fit.py
+SCRIPT_torch := torch_train.py
 
 # The frameworks' own start-up notices, which say nothing about the demo.
 QUIET_jax := JAX_PLATFORMS=cpu
@@ -26,10 +28,10 @@ help: ## show this list
 	@sed -n 's/^\([a-z-]*\):[^#]*## /\1\t/p' $(MAKEFILE_LIST) | while IFS="$$(printf '\t')" read -r name text; do \
 		printf '  make %-8s %s\n' "$$name" "$$text"; done
 
-demo: $(DEMO)/.installed-$(FRAMEWORK) ## record a real training script and print its report; FRAMEWORK=jax for JAX
-	@echo '$$ tfprobe run --report -- python examples/$(DEMO_SCRIPT)'
+demo: $(DEMO)/.installed-$(FRAMEWORK) ## record a real training script and print its report; FRAMEWORK=jax or torch for another
+	@echo '$$ tfprobe run --report -- python examples/$(SCRIPT_$(FRAMEWORK))'
 	@PATH="$(CURDIR)/$(DEMO)/bin:$$PATH" $(QUIET_$(FRAMEWORK)) \
-		$(DEMO)/bin/tfprobe run --report -- python examples/$(DEMO_SCRIPT)
+		$(DEMO)/bin/tfprobe run --report -- python examples/$(SCRIPT_$(FRAMEWORK))
 
 test: lint mpirun ## lint, types and the quick tests; needs no TensorFlow
 	$(TEST)/bin/python -m pytest --numprocesses=auto $(wildcard tests/architecture tests/unit tests/agent tests/process tests/planted tests/approval)
@@ -114,6 +116,14 @@ $(DEMO)/.installed: pyproject.toml
 $(DEMO)/.installed-jax: $(DEMO)/.installed
 	@echo 'Installing JAX into $(DEMO), once.'
 	$(DEMO)/bin/python -m pip install $(PIP_QUIET) jax optax
+	@touch $@
+
+# Not from the package index alone, whose PyTorch brings gigabytes of CUDA. Its own index has one
+# without, which is the newer version of the two by its name; where it cannot be reached, pip goes on.
+$(DEMO)/.installed-torch: $(DEMO)/.installed
+	@echo 'Installing PyTorch into $(DEMO), once.'
+	$(DEMO)/bin/python -m pip install $(PIP_QUIET) --retries 1 \
+		--extra-index-url https://download.pytorch.org/whl/cpu torch numpy
 	@touch $@
 
 $(DEMO)/.installed-tensorflow: $(DEMO)/.installed
