@@ -108,6 +108,17 @@ def xprof_python() -> str:
     return python
 
 
+def hta_python() -> str:
+    """Return an interpreter that has HolisticTraceAnalysis, in an environment of its own."""
+    folder = cache() / "hta"
+    python = str(folder / "bin" / "python")
+    if not any(folder.glob("lib/python*/site-packages/hta")):
+        subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
+        install = [python, "-m", "pip", "install", "-q", "--no-input", "HolisticTraceAnalysis"]
+        subprocess.run(install, check=True)
+    return python
+
+
 def _repeated(content: bytes, copies: int) -> bytes:
     message = message_class("tfprobe.xplane.XSpace")()
     message.ParseFromString(content)

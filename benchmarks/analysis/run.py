@@ -25,6 +25,7 @@ HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(ROOT), str(HERE)]
 
 import hlo_events  # noqa: E402
+import kineto_events  # noqa: E402
 import recordings  # noqa: E402
 from measure import MIB, Once, Pair, pairs, process  # noqa: E402
 from op_tables import compared  # noqa: E402
@@ -44,6 +45,8 @@ LONG_S = 20
 LONG_BYTES = 2 * 2**30
 GROWTH = 11
 HLO_EVENTS = 1_000_000
+KINETO_BYTES = 100_000_000
+KINETO_S = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,6 +200,29 @@ def decoding(count: int) -> list[Row]:
     return rows
 
 
+def kineto_beside_hta(count: int) -> list[Row]:
+    """A trace of PyTorch of 100 MB beside HolisticTraceAnalysis, which reads it into a table."""
+    with tempfile.TemporaryDirectory() as folder:
+        trace = Path(folder) / "rank-0.json"
+        kineto_events.write(trace, KINETO_BYTES)
+        job = [recordings.hta_python(), str(JOBS / "hta_trace.py"), str(trace)]
+        found = pairs(
+            functools.partial(process, job),
+            functools.partial(process, [*_TFPROBE, "op", str(trace)], _OURS),
+            count,
+        )
+    what = "`tfprobe op` beside HTA, a trace of PyTorch of 100 MB"
+    peaks = (f"{each.peak_bytes / MIB:,.0f} MiB" for each in (found.first, found.second))
+    ours = found.second
+    is_small = ours.peak_bytes <= LONG_BYTES
+    return [
+        _compared(what, found, 1),
+        Row("seconds of it", "", f"{ours.wall_s:.1f} s", "", f"{KINETO_S} s",
+            ours.wall_s <= KINETO_S),
+        Row("memory of it", *peaks, "", "2 GiB", is_small),
+    ]  # fmt: skip
+
+
 BENCHMARKS: dict[str, Callable[[int], list[Row]]] = {
     "profile": profile_report,
     "recorded": recorded_report,
@@ -204,6 +230,7 @@ BENCHMARKS: dict[str, Callable[[int], list[Row]]] = {
     "decode": decoding,
     "xprof": beside_xprof,
     "hlo": hlo_beside_xprof,
+    "kineto": kineto_beside_hta,
     "long": long_runs,
 }
 _TFPROBE = [sys.executable, "-m", "tfprobe"]

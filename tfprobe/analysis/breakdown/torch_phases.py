@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -17,11 +17,12 @@ from tfprobe.analysis.core.intervals import (
     difference,
     intersection,
     joined,
+    one,
     union,
 )
 from tfprobe.analysis.core.names import PHASES, phases
-from tfprobe.profile.capture_tables import Place, SpanKind
-from tfprobe.profile.tables import Flags, Int32s, Int64s
+from tfprobe.profile.capture_tables import Executions, Place, SpanKind, Spans
+from tfprobe.profile.tables import Int8s, Int64s, T
 
 _DIVIDED = (Part.HOST_COMPUTE, *DEVICE_COMPUTE)
 
@@ -39,61 +40,135 @@ NO_PHASES = StepPhases()
 
 def step_phases(steps: StepWindows, charged: ChargedSteps) -> list[StepPhases]:
     """Return the phases of each step; all ops are PyTorch's."""
-    rows = steps.rows
-    count = len(steps.captures)
-    phase = phases(rows)
-    start_ns = rows.start_ns + charged.shift_ns[rows.capture]
-    end_ns = start_ns + rows.duration_ns
-    on_host = rows.place == Place.HOST
+    phase = phases(steps.rows)
+    numbers = np.arange(len(steps.captures) + 1)
+    # The rows of a step stand together, and so do its spans, segments and intervals.
+    edges = [
+        np.searchsorted(column, numbers).tolist()
+        for column in (steps.rows.capture, steps.spans.capture, charged.segments.step)
+    ]
+    of_segments = np.searchsorted(
+        charged.intervals.segment, np.arange(len(charged.segments.step) + 1)
+    ).tolist()
     found = []
-    for step in range(count):
-        mine = (rows.capture == step) & ~rows.background
-        segments = np.flatnonzero(charged.segments.step == step).tolist()
-        times_ns: dict[tuple[Part, str], int] = defaultdict(int)
-        for segment in segments:
-            for part in _DIVIDED:
-                moments = _moments(charged, segment, part)
-                chosen = mine & (on_host if part is Part.HOST_COMPUTE else ~on_host)
-                for number, ns in _shares(moments, phase[chosen], start_ns[chosen], end_ns[chosen]):
-                    times_ns[part, PHASES[number]] += ns // len(segments)
-            for name, ns in _idle(steps, charged, step, segment):
-                times_ns[Part.IDLE, name] += ns // len(segments)
-        several = len({name for _, name in times_ns}) > 1
-        waits_ns = _waits(steps, charged, step, mine & on_host, segments[0])
-        found.append(StepPhases(dict(times_ns) if several else {}, waits_ns))
+    for step in range(len(steps.captures)):
+        rows, spans, segments = (slice(edge[step], edge[step + 1]) for edge in edges)
+        own = range(segments.start, segments.stop)
+        found.append(
+            _Step(
+                rows=_between(steps.rows, rows),
+                spans=_between(steps.spans, spans),
+                phase=phase[rows],
+                shift_ns=int(charged.shift_ns[step]),
+                first_ns=int(charged.first_ns[step]),
+                high_ns=int(charged.high_ns[step]),
+                moments=[
+                    _moments(charged, step, slice(of_segments[at], of_segments[at + 1]))
+                    for at in own
+                ],
+            ).phases()
+        )
     return found
 
 
-def _idle(
-    steps: StepWindows, charged: ChargedSteps, step: int, segment: int
-) -> Iterator[tuple[str, int]]:
-    """Yield how much of the idle time between ops passed in each phase, by its sections."""
-    spans = steps.spans
-    idle = _moments(charged, segment, Part.IDLE)
-    first_ns, last_ns = int(charged.first_ns[step]), int(charged.high_ns[step])
-    idle = clipped(idle, first_ns, last_ns)
-    sections = np.flatnonzero((spans.capture == step) & (spans.kind == SpanKind.SECTION))
-    for name in PHASES:
-        chosen = [at for at in sections.tolist() if spans.strings[spans.detail[at]] == name]
-        if not chosen or not len(idle.start_ns):
-            continue
-        start_ns = spans.start_ns[chosen] + charged.shift_ns[step]
-        taken = intersection(idle, union(start_ns, start_ns + spans.duration_ns[chosen]))
-        if taken.length_ns:
-            yield name, taken.length_ns
-            idle = difference(idle, taken)
+def _between(table: T, chosen: slice) -> T:
+    columns = {name: getattr(table, name)[chosen] for name in table.DTYPES}
+    return type(table)(strings=table.strings, **columns)
 
 
-def _moments(charged: ChargedSteps, segment: int, part: Part) -> Intervals:
-    own = (charged.intervals.segment == segment) & (charged.part == ORDER.index(part))
-    if not own.any():
-        return NONE
-    low_ns = charged.low_ns[charged.segments.step[segment]]
-    return union(low_ns + charged.intervals.start_ns[own], low_ns + charged.intervals.end_ns[own])
+def _moments(charged: ChargedSteps, step: int, chosen: slice) -> dict[Part, Intervals]:
+    """Return the moments of a segment by part."""
+    low_ns = charged.low_ns[step]
+    part = charged.part[chosen]
+    start_ns = low_ns + charged.intervals.start_ns[chosen]
+    end_ns = low_ns + charged.intervals.end_ns[chosen]
+    return {
+        ORDER[number]: union(start_ns[part == number], end_ns[part == number])
+        for number in np.unique(part).tolist()
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """One step: its rows and spans, and what each moment is charged to on each device."""
+
+    rows: Executions
+    spans: Spans
+    phase: Int8s
+    shift_ns: int
+    first_ns: int
+    high_ns: int
+    moments: list[dict[Part, Intervals]]
+
+    def phases(self) -> StepPhases:
+        """Return its phases, none if there is only one."""
+        start_ns = self.rows.start_ns + self.shift_ns
+        end_ns = start_ns + self.rows.duration_ns
+        on_host = self.rows.place == Place.HOST
+        of_step = ~self.rows.background
+        times_ns: dict[tuple[Part, str], int] = defaultdict(int)
+        count = len(self.moments)
+        for by_part in self.moments:
+            for part in _DIVIDED:
+                if part not in by_part:
+                    continue
+                chosen = of_step & (on_host if part is Part.HOST_COMPUTE else ~on_host)
+                times = (self.phase[chosen], start_ns[chosen], end_ns[chosen])
+                for number, ns in _shares(by_part[part], *times):
+                    times_ns[part, PHASES[number]] += ns // count
+            for name, ns in self._idle(by_part.get(Part.IDLE, NONE)):
+                times_ns[Part.IDLE, name] += ns // count
+        several = len({name for _, name in times_ns}) > 1
+        waits = self.moments[0].get(Part.SYNC_WAIT, NONE) if count else NONE
+        return StepPhases(dict(times_ns) if several else {}, self._waits(waits))
+
+    def _idle(self, idle: Intervals) -> Iterator[tuple[str, int]]:
+        """Yield how much of the idle time between ops passed in each phase, by its sections."""
+        spans = self.spans
+        idle = clipped(idle, self.first_ns, self.high_ns)
+        sections = np.flatnonzero(spans.kind == SpanKind.SECTION)
+        details = spans.detail[sections]
+        known = {spans.strings[at]: at for at in np.unique(details).tolist()}
+        for name in PHASES:
+            if name not in known or not len(idle.start_ns):
+                continue
+            chosen = sections[details == known[name]]
+            start_ns = spans.start_ns[chosen] + self.shift_ns
+            taken = intersection(idle, union(start_ns, start_ns + spans.duration_ns[chosen]))
+            if taken.length_ns:
+                yield name, taken.length_ns
+                idle = difference(idle, taken)
+
+    def _waits(self, moments: Intervals) -> dict[str, int]:
+        """Return how long the host waited for a device in each op, by the name of its row."""
+        spans, rows = self.spans, self.rows
+        waiting = np.flatnonzero(spans.kind == SpanKind.SYNC)
+        if not len(waiting) or not len(moments.start_ns):
+            return {}
+        found: dict[str, list[Intervals]] = defaultdict(list)
+        hosts = np.flatnonzero((rows.place == Place.HOST) & ~rows.background)
+        ends_ns = rows.start_ns[hosts] + rows.duration_ns[hosts]
+        for span in waiting.tolist():
+            begin_ns = int(spans.start_ns[span])
+            until_ns = begin_ns + int(spans.duration_ns[span])
+            around = hosts[
+                (rows.start_ns[hosts] <= begin_ns)
+                & (ends_ns >= until_ns)
+                & (rows.lane[hosts] == spans.lane[span])
+            ]
+            # The one that an op like `item` calls in the end says less than the outermost.
+            outer = around[np.argmax(rows.duration_ns[around])] if len(around) else None
+            name = "" if outer is None else rows.strings[int(rows.name[outer])]
+            found[name or spans.strings[int(spans.name[span])]].append(
+                one(begin_ns + self.shift_ns, until_ns + self.shift_ns)
+            )
+        return {
+            name: intersection(joined(*sets), moments).length_ns for name, sets in found.items()
+        }
 
 
 def _shares(
-    moments: Intervals, phase: Int64s, start_ns: Int64s, end_ns: Int64s
+    moments: Intervals, phase: Int8s, start_ns: Int64s, end_ns: Int64s
 ) -> Iterator[tuple[int, int]]:
     """Yield how much of these moments rows of each phase take; of several at once, the first."""
     for number in np.unique(phase).tolist() if len(moments.start_ns) else ():
@@ -102,40 +177,3 @@ def _shares(
         if taken.length_ns:
             yield number, taken.length_ns
             moments = difference(moments, taken)
-
-
-def _waits(
-    steps: StepWindows, charged: ChargedSteps, step: int, on_host: Flags, segment: int
-) -> dict[str, int]:
-    """Return how long the host waited for a device in each op, by the name of its row."""
-    spans, rows = steps.spans, steps.rows
-    waiting = np.flatnonzero((spans.capture == step) & (spans.kind == SpanKind.SYNC))
-    moments = _moments(charged, segment, Part.SYNC_WAIT)
-    if not len(waiting) or not len(moments.start_ns):
-        return {}
-    shift_ns = charged.shift_ns[step]
-    found: dict[str, list[Intervals]] = defaultdict(list)
-    hosts = np.flatnonzero(on_host)
-    ends_ns = rows.start_ns[hosts] + rows.duration_ns[hosts]
-    for span in waiting.tolist():
-        begin_ns, until_ns = int(spans.start_ns[span]), int(spans.start_ns[span])
-        until_ns += int(spans.duration_ns[span])
-        around = hosts[
-            (rows.start_ns[hosts] <= begin_ns)
-            & (ends_ns >= until_ns)
-            & (_texts(rows.strings.values, rows.lane[hosts], spans.strings[spans.lane[span]]))
-        ]
-        # The one that an op like `item` calls in the end says less than the outermost.
-        outer = around[np.argmax(rows.duration_ns[around])] if len(around) else None
-        name = "" if outer is None else rows.strings[int(rows.name[outer])]
-        found[name or spans.strings[int(spans.name[span])]].append(
-            Intervals(np.array([begin_ns + shift_ns]), np.array([until_ns + shift_ns]))
-        )
-    return {name: intersection(joined(*sets), moments).length_ns for name, sets in found.items()}
-
-
-def _texts(values: Sequence[str], column: Int32s, wanted: str) -> Flags:
-    numbers = np.unique(column)
-    known = [number for number in numbers.tolist() if values[number] == wanted]
-    chosen: Flags = np.isin(column, known)
-    return chosen

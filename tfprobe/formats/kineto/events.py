@@ -7,10 +7,12 @@ some names without escaping them, and NaN; what the fast parser refuses, the sta
 
 from __future__ import annotations
 
+import gc
 import json
 import re
 from array import array
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import IntEnum
 from math import prod
@@ -128,13 +130,26 @@ def read_events(content: bytes) -> KinetoEvents:
     Raises UnreadableInput if the bytes are not JSON, contain no trace events or invalid times.
     """
     reader = _Reader()
-    for document in _documents(content):
-        found = document.pop("traceEvents", None)
-        if not isinstance(found, list):
-            raise UnreadableInput("JSON without trace events")
-        reader.add(found)
-        reader.head |= document
+    with _without_collecting():
+        for document in _documents(content):
+            found = document.pop("traceEvents", None)
+            if not isinstance(found, list):
+                raise UnreadableInput("JSON without trace events")
+            reader.add(found)
+            reader.head |= document
     return reader.events()
+
+
+@contextmanager
+def _without_collecting() -> Iterator[None]:
+    """Keep the garbage collector off: it would look at a million new objects again and again."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
 
 
 def _documents(content: bytes) -> Iterator[dict[str, Any]]:

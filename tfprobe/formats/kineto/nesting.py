@@ -6,6 +6,7 @@ backward pass belong where the op was called that they differentiate.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
@@ -151,22 +152,30 @@ def _forward_ops(events: KinetoEvents) -> dict[int, int]:
     if not len(backward):
         return found
     forward = numbered[events.forward[numbered] == 0]
-    by_number: dict[int, list[int]] = {}
-    for op, number in zip(forward.tolist(), events.sequence[forward].tolist(), strict=True):
-        by_number.setdefault(number, []).append(op)
-    lanes, starts = events.lane, events.start_ns
+    forward = forward[np.argsort(events.start_ns[forward], kind="stable")]
+    by_number: dict[int, dict[int, tuple[list[int], list[int]]]] = {}
+    columns = (events.sequence, events.lane, events.start_ns)
+    for op, number, lane, start_ns in zip(
+        forward.tolist(), *(column[forward].tolist() for column in columns), strict=True
+    ):
+        starts_ns, of_lane = by_number.setdefault(number, {}).setdefault(lane, ([], []))
+        starts_ns.append(start_ns)
+        of_lane.append(op)
     linked = _linked_lanes(events)
-    for op, number in zip(backward.tolist(), events.sequence[backward].tolist(), strict=True):
+    columns = (events.sequence, events.forward, events.start_ns)
+    for op, number, thread, start_ns in zip(
+        backward.tolist(), *(column[backward].tolist() for column in columns), strict=True
+    ):
         # The last one before it: numbers begin anew in each of several programs of a thread.
-        candidates = [each for each in by_number.get(number, ()) if starts[each] < starts[op]]
-        wanted = linked.get(int(events.forward[op]))
-        known = {int(lanes[each]) for each in candidates}
-        if wanted is not None:
-            candidates = [each for each in candidates if int(lanes[each]) == wanted]
-        elif len(known) > 1:
-            continue
-        if candidates:
-            found[op] = max(candidates, key=starts.__getitem__)
+        candidates = {
+            lane: of_lane[bisect_left(starts_ns, start_ns) - 1]
+            for lane, (starts_ns, of_lane) in by_number.get(number, {}).items()
+            if starts_ns[0] < start_ns
+        }
+        if thread in linked:
+            candidates = {lane: each for lane, each in candidates.items() if lane == linked[thread]}
+        if len(candidates) == 1:
+            found[op] = next(iter(candidates.values()))
     return found
 
 
