@@ -241,7 +241,7 @@ def _watching_signals(boot):
 
 
 def _supplied():
-    """Return the spec of a module that has `activity` and nothing else."""
+    """Return the spec of a module that has what a job asks tfprobe for, and nothing else."""
     from _frozen_importlib import ModuleSpec
 
     return ModuleSpec(MARKS, _Supplier(), origin="supplied by the recording")
@@ -254,13 +254,15 @@ class _Supplier:
         """Let the interpreter create an ordinary module."""
 
     def exec_module(self, module):
-        """Add `activity`; raise ImportError, as without a recording, if that fails."""
+        """Add `activity` and what `%load_ext` calls; raise ImportError, as without a recording, if that fails."""
         try:
             from .activities import activity
+            from .notebooks import load_ipython_extension
         except Exception:
             import_and_let_through()
             raise ImportError("No module named %r" % MARKS, name=MARKS)
         module.activity = activity
+        module.load_ipython_extension = load_ipython_extension
 
 
 def import_and_let_through():

@@ -163,4 +163,12 @@ CELLS = (
         tests="tests/torch",
         packages=("torch",),
     ),
+    Cell(
+        "notebook-py3.11",
+        "3.11",
+        ("jax==0.10.2", "ipykernel", "nbconvert", "papermill"),
+        required=True,
+        tests="tests/notebooks",
+        packages=("ipykernel",),
+    ),
 )
