@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 
 # CPython started in the C locale sets LC_CTYPE for itself (PEP 538). The job must not inherit that.
@@ -39,6 +40,12 @@ def cache_home() -> Path:
 def default_run(fallback: str) -> str:
     """Return the RUN of commands that are given none: TFPROBE_RUN, or else the fallback."""
     return os.environ.get("TFPROBE_RUN") or fallback
+
+
+def set_defaults(variables: Mapping[str, str]) -> None:
+    """Set variables that are not set, for a library that takes settings in no other way."""
+    for name, value in variables.items():
+        os.environ.setdefault(name, value)
 
 
 def absolute(path: Path) -> Path:

