@@ -7,6 +7,7 @@ order. The text comes in pieces, for a run may have millions of executions.
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -88,6 +89,7 @@ class _Timeline:
             yield from self._steps(each)
         yield from self._boxes()
         yield from self._launches()
+        yield from self._gradients()
         yield from self._sends()
         yield from self._memory()
 
@@ -171,6 +173,17 @@ class _Timeline:
                 continue
             number += 1
             yield from self._arrow("launch", number, int(of_op[before - 1]), at)
+
+    def _gradients(self) -> Iterator[str]:
+        """Yield an arrow from each op of PyTorch to the op that differentiates it."""
+        rows = self._rows
+        linked = np.flatnonzero(rows.correlation < 0)
+        keys = (rows.start_ns[linked], rows.correlation[linked], rows.capture[linked])
+        linked = linked[np.lexsort(keys)]
+        for number, (at, after) in enumerate(itertools.pairwise(linked.tolist()), start=1):
+            same_capture = rows.capture[at] == rows.capture[after]
+            if same_capture and rows.correlation[at] == rows.correlation[after]:
+                yield from self._arrow("gradient", number, at, after)
 
     def _sends(self) -> Iterator[str]:
         """Yield an arrow from each send to the end of its receive on another rank."""

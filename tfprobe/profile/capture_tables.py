@@ -37,7 +37,8 @@ class Executions(Table):
     says of it ("kind_src:pageable kind_dst:device size:1024"); of an op that an iterator of tf.data
     runs, such as those of a Map's function, the path of that iterator; "" where nothing is known.
     `correlation` is the number that a kernel or copy shares with the driver call that launched it
-    (see Spans), 0 where none is known.
+    (see Spans), 0 where none is known. Below 0 it is one that an op on the host shares with the op
+    that differentiates it.
     """
 
     DTYPES: ClassVar[Mapping[str, type[np.generic]]] = {

@@ -68,6 +68,14 @@ def test_a_gradient_is_where_its_forward_op_is(tid):
     assert gradient.trace == nodes["Net_0/Linear_0/aten::addmm"].trace
 
 
+def test_an_op_and_the_one_that_differentiates_it_share_a_number():
+    """It is below 0, unlike those of kernels and calls."""
+    rows = read(trace([*forward(), *backward()])).rows
+
+    shared = {row.op_type: row.correlation for row in rows if row.correlation}
+    assert shared == {"aten::addmm": -1, f"{EVALUATE}AddmmBackward0": -1}
+
+
 def test_of_several_threads_the_links_say_whose_a_number_is():
     """Each thread counts for itself; without links nothing is guessed."""
     other = [

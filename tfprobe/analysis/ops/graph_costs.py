@@ -249,8 +249,10 @@ def _own(found: TracedLoop) -> Flags:
 def _examples(
     found: TracedLoop, group_of: Int64s, chosen: Flags, groups: Iterable[int]
 ) -> dict[int, str]:
-    """Return the node with the longest execution, for each group."""
-    node, duration_ns = found.node[chosen], found.executions.duration_ns[chosen]
+    """Return the node with the longest execution, for each group; what it called has its own."""
+    rows_of = found.executions
+    node = found.node[chosen]
+    duration_ns = (rows_of.duration_ns - rows_of.nested_ns)[chosen]
     examples = {}
     for group in groups:
         rows = np.flatnonzero(group_of[node] == group)

@@ -29,7 +29,7 @@ _GROUP_OF = {part: group for group, parts in GROUPS.items() for part in parts}
 CATEGORIES: tuple[SliceCategory, ...] = (
     *(SliceCategory(part.value, LABELS[part], _GROUP_OF[part]) for part in ORDER),
     SliceCategory("background", "for later steps", ""),
-    SliceCategory("function_call", "call of a function", ""),
+    SliceCategory("function_call", "function, module or annotation", ""),
     SliceCategory("step", "step", ""),
     SliceCategory("between", "until the next step", ""),
     SliceCategory("activity", "activity", ""),

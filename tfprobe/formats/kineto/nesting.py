@@ -24,7 +24,8 @@ class OpNesting(NamedTuple):
     """Where ops are; all columns have one row per box, and say nothing of boxes that are no ops.
 
     `parent` is the op that called it, -1 for none; `nested_ns` the time in ops that it called.
-    `scope` and `stack` are numbers of Places. `is_backward` marks ops of the backward pass.
+    `scope` and `stack` are numbers of Places. `is_backward` marks ops of the backward pass. `link`
+    is a number that an op shares with the outermost op that differentiates it, 0 for none.
     `order` has the boxes that are ops, by thread and start.
     """
 
@@ -33,6 +34,7 @@ class OpNesting(NamedTuple):
     scope: Int64s
     stack: Int64s
     is_backward: Flags
+    link: Int64s
     order: Int64s
 
 
@@ -119,11 +121,16 @@ def nest(events: KinetoEvents, places: Places) -> OpNesting:
                         end_ns=end_ns, scope=places.in_annotation(outer.scope, names[at])
                     )
                 )
+    shared = np.zeros(count, dtype=np.int64)
+    for number, (backward_op, forward_op) in enumerate(sorted(forward_of.items()), start=1):
+        if parent[backward_op] == NONE or forward_of.get(int(parent[backward_op])) != forward_op:
+            shared[forward_op] = shared[backward_op] = number
     linked_rows = np.flatnonzero(link != NONE)
     scope[linked_rows] = scope[link[linked_rows]]
     stack[linked_rows] = stack[link[linked_rows]]
     _place_sums(events, np.array(order, dtype=np.int64), parent, is_backward, scope)
-    return OpNesting(parent, nested_ns, scope, stack, is_backward, np.array(order, dtype=np.int64))
+    in_order = np.array(order, dtype=np.int64)
+    return OpNesting(parent, nested_ns, scope, stack, is_backward, shared, in_order)
 
 
 def _by_lane(events: KinetoEvents) -> Iterator[Int64s]:

@@ -77,7 +77,7 @@ class KinetoReader:
         devices.add_rows(rows, interner, nodes)
         if self._with_spans:
             devices.add_spans(spans, interner)
-            add_sections(spans, interner, events, nesting)
+            add_sections(spans, interner, events, nesting, modules)
         parameters = tuple(parameters_of_modules(modules)) or parameters_of_sums(
             events, nesting, places
         )
@@ -201,6 +201,7 @@ def _add_ops(
         start_ns=events.start_ns[ops],
         duration_ns=events.duration_ns[ops],
         nested_ns=np.minimum(nesting.nested_ns[ops], events.duration_ns[ops]),
+        correlation=-nesting.link[ops],
         bytes=allocated[ops],
         output_bytes=events.message[ops],
     )

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 import numpy as np
 
 from tfprobe.formats.kineto.events import Kind, KinetoEvents
 from tfprobe.formats.kineto.nesting import NONE, OpNesting
+from tfprobe.formats.kineto.scopes import Module
 from tfprobe.profile.capture_tables import SpanKind, Spans
 from tfprobe.profile.tables import Columns, Interner
 
@@ -30,10 +31,14 @@ class _Section(NamedTuple):
 
 
 def add_sections(
-    columns: Columns[Spans], interner: Interner, events: KinetoEvents, nesting: OpNesting
+    columns: Columns[Spans],
+    interner: Interner,
+    events: KinetoEvents,
+    nesting: OpNesting,
+    modules: Mapping[str, Module],
 ) -> None:
     """Add a span for each of them; `detail` is the phase of training, or a loader's iterator."""
-    found = [*_annotations(events), *_modules(events), *_backward(events, nesting)]
+    found = [*_annotations(events), *_modules(events, modules), *_backward(events, nesting)]
     position = interner.position
     columns.add(
         len(found),
@@ -67,7 +72,7 @@ def _annotations(events: KinetoEvents) -> Iterator[_Section]:
             yield _Section(SpanKind.SECTION, lane, text, "", *times_ns)
 
 
-def _modules(events: KinetoEvents) -> Iterator[_Section]:
+def _modules(events: KinetoEvents, modules: Mapping[str, Module]) -> Iterator[_Section]:
     is_module = np.array([text.startswith(_MODULE) for text in events.texts], dtype=np.bool_)
     boxes = np.flatnonzero(events.kind == Kind.FRAME)
     boxes = boxes[is_module[events.name[boxes]]] if len(boxes) else boxes
@@ -75,6 +80,9 @@ def _modules(events: KinetoEvents) -> Iterator[_Section]:
         start_ns = int(events.start_ns[box])
         end_ns = start_ns + int(events.duration_ns[box])
         name = events.texts[events.name[box]].removeprefix(_MODULE)
+        known = modules.get(name)
+        if known is not None:
+            name = known.path.rpartition(".")[2] or known.class_name
         yield _Section(SpanKind.SECTION, int(events.lane[box]), name, "forward", start_ns, end_ns)
 
 

@@ -90,7 +90,8 @@ EXECUTIONS = TableShape(
         text("detail", "the kernel, details of a copy, or the tf.data iterator"),
         whole(
             "correlation",
-            "correlation id that a kernel or copy shares with the driver call in `spans`",
+            "correlation id that a kernel or copy shares with the driver call in `spans`; below 0, "
+            "one that an op shares with the op that differentiates it",
         ),
     ),
 )

@@ -97,8 +97,11 @@ def test_views_of_a_run_show_a_recorded_step_of_pytorch(tmp_path, capsys, monkey
         assert wanted in capsys.readouterr().out
     out = tmp_path / "t.json"
     assert main(["export", str(root), "--to", "chrome", "-f", str(out)]) == 0
-    names = [event.get("name") for event in json.loads(out.read_text())["traceEvents"]]
-    assert sum(str(name).endswith("aten::addmm") for name in names) == 3
+    exported = json.loads(out.read_text())["traceEvents"]
+    boxes = [event for event in exported if event["ph"] == "X"]
+    assert sum(event["name"].endswith("aten::addmm") for event in boxes) == 3
+    # As many as the trace itself has links in this step.
+    assert sum(event.get("cat") == "gradient" for event in exported) == 2 * 10
 
 
 def is_in(event, mark) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import zip_longest
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from tfprobe.profile.capture_tables import Executions, Place, SpanKind
 from tfprobe.profile.graph import Node, Shape, known_name
 from tfprobe.profile.profile import Profile
 from tfprobe.profile.tables import Flags, Int32s, Strings
+from tfprobe.profile.torch_call import TorchCall
 from tfprobe.report.documents.document import Document
 from tfprobe.web.opened import OpenRun
 from tfprobe.web.pages.timeline.step_timeline import SOURCES, ids, laid_out, share
@@ -103,12 +105,25 @@ def _linked(profile: Profile, laid: StepTracks, rows: Executions, number: int) -
         call = int(launches(mine, spans)[number])
         if call >= 0:
             found.append(_link("launched by", f"s{call}", spans.strings[spans.name[call]]))
+    if mine.correlation[number] < 0:
+        found += _differentiating(mine, number)
     same = np.flatnonzero((mine.name == mine.name[number]) & (mine.place != mine.place[number]))
     if mine.name[number]:
         word = "ran as" if mine.place[number] == Place.HOST else "is of"
         for at in same[:_MOST_SHAPES].tolist():
             text = mine.strings[mine.detail[at]] or mine.strings[mine.op_type[at]]
             found.append(_link(word, f"r{at}", text))
+    return found
+
+
+def _differentiating(mine: Executions, number: int) -> list[Document]:
+    """Return the op that differentiates another, or the one that it differentiates."""
+    others = np.flatnonzero(mine.correlation == mine.correlation[number])
+    found = []
+    for at in others[others != number][:_MOST_SHAPES].tolist():
+        is_later = mine.start_ns[at] > mine.start_ns[number]
+        word = "differentiated by" if is_later else "differentiates"
+        found.append(_link(word, f"r{at}", mine.strings[mine.name[at]]))
     return found
 
 
@@ -145,7 +160,9 @@ def _node(run: OpenRun, laid: StepTracks, name: str) -> Document:
         "node": _cut(known),
         "scope": _cut(known.rpartition("/")[0]),
         "has_graph": found.has_graph,
-        "inputs": [
+        "inputs": _arguments(node.call)
+        if node.call is not None
+        else [
             _shape(producer, node.sources.get(at, 0), nodes, found.shapes)
             for at, producer in sorted(node.inputs.items())[:_MOST_SHAPES]
         ],
@@ -158,6 +175,15 @@ def _node(run: OpenRun, laid: StepTracks, name: str) -> Document:
             for frame in SourceLines(nodes).trace(known)[-_MOST_FRAMES:]
         ],
     }
+
+
+def _arguments(call: TorchCall) -> list[Document]:
+    """Return the arguments of an op of PyTorch that are tensors."""
+    return [
+        {"name": f"argument {at}", "shape": list(sizes), "type": kind or None}
+        for at, (sizes, kind) in enumerate(zip_longest(call.sizes, call.types, fillvalue=""))
+        if sizes
+    ][:_MOST_SHAPES]
 
 
 def _shape(name: str, output: int, nodes: dict[str, Node], ran: Any) -> Document:
