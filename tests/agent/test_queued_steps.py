@@ -484,6 +484,29 @@ def test_a_value_that_was_there_leaves_a_step_as_long_as_a_traced_one(job: Job) 
     assert record.times.sum_ns == pytest.approx(100 * STEP_NS, rel=0.05)
 
 
+@pytest.mark.parametrize("steps", [100, 20_000])
+def test_a_step_that_is_waited_for_does_not_last_as_long_as_a_slow_trace(
+    job: Job, steps: int
+) -> None:
+    """A trace doubled a short step; the program waits for each, and then does something."""
+    loop = job.loop()
+    loop.drained_ns = 2 * STEP_NS
+    for step in range(steps):
+        if step % 500 == 20:
+            loop.record(job.now_ns, job.now_ns + CALL_NS, layout.TRACED_FLAG)
+            job.now_ns = job.idle_ns = job.now_ns + 2 * STEP_NS
+            queued_steps.waited(job.now_ns, was_ready=False, owner=loop, is_ours=True)
+        else:
+            job.call(loop)
+            job.wait()
+        job.work(3 * STEP_NS)
+
+    (record,) = job.read()
+
+    assert record.times.sum_ns == pytest.approx(steps * STEP_NS, rel=0.02)
+    assert record.gaps.sum_ns == pytest.approx((steps - 1) * 3 * STEP_NS, rel=0.02)
+
+
 def test_the_waits_of_traced_steps_alone_say_nothing_of_a_loop(job: Job) -> None:
     """Its steps are queued within those of another loop, or their values are read unseen."""
     loop = job.loop()
