@@ -88,6 +88,14 @@ def test_memory_is_by_op_over_time(capsys):
     assert "Net_0/Linear_1" in json.dumps(found)
 
 
+def test_without_allocations_memory_says_how_to_get_them(capsys):
+    """Sizes of collectives are no memory."""
+    path = golden("frameworks", "torch_ddp_gloo_rank0.json.gz")
+
+    assert main(["memory", str(path)]) != 0
+    assert "profile_memory=True" in capsys.readouterr().err
+
+
 def test_a_step_of_each_rank_ends_with_its_update(capsys):
     """A job that marks no steps."""
     found = document(capsys, "op", golden("frameworks", "torch_ddp_gloo_rank0.json.gz"))

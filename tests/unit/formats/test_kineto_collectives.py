@@ -47,6 +47,17 @@ def test_collectives_of_several_groups_are_told_apart():
     assert names == ["record_param_comms of group 7", "record_param_comms of group 2"]
 
 
+def test_collectives_of_several_sizes_are_told_apart():
+    """The buckets of DistributedDataParallel, which threads of gloo may run in any order."""
+    events = [
+        shaped(annotation("gloo:all_reduce", at, 9), [count]) for at, count in ((0, 10), (20, 500))
+    ]
+
+    names = [row.name for row in read(trace(events)).rows]
+
+    assert names == ["gloo:all_reduce of 40 B", "gloo:all_reduce of 2,000 B"]
+
+
 @pytest.mark.parametrize(
     ("shapes", "types", "expected"),
     [

@@ -48,6 +48,9 @@ _MOST_STEPS = 1000
 ESTIMATE = "outputs of ops"
 # If more is unknown, even the moment of the peak is a guess.
 _MOST_UNKNOWN_RATIO = 0.5
+_NO_ALLOCATIONS = Missing(
+    "this trace of PyTorch has no allocations: they are in it with profile_memory=True"
+)
 _NO_SIZES = Missing(
     "these steps have neither records of an allocator nor sizes of outputs: a trace of a "
     "CPU may have none, and their graph with its shapes was not recorded"
@@ -144,6 +147,8 @@ def memories(
             continue
         if loop.programs and not loop.has_graph:
             reasons.append(NO_BUFFERS)  # without edges, nobody knows how long values live
+        elif any(node.call is not None for node in loop.graph.nodes):
+            reasons.append(_NO_ALLOCATIONS)  # the same
         else:
             estimate = _estimated(loop, origins, by, moments)
             if isinstance(estimate, Missing):

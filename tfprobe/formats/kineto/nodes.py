@@ -44,19 +44,20 @@ class NodeNames:
         self._names: dict[tuple[_Key, str], str] = {}
         self._counts: dict[str, int] = {}
 
-    def name(self, key: _Key, of_group: str = "") -> str:
+    def name(self, key: _Key, suffix: str = "") -> str:
         """Return the name of a node; of several of one scope and op, later ones are numbered.
 
-        Collectives of several groups have these in their names, which are then those of all ranks.
+        Collectives have a suffix where they are of several groups or sizes, so that their names are
+        those of all ranks.
         """
-        known = self._names.get((key, of_group))
+        known = self._names.get((key, suffix))
         if known is None:
             scope, is_backward, op = key[:3]
-            own = f"{op}{of_group}".replace("/", _NO_SCOPE)
+            own = f"{op}{suffix}".replace("/", _NO_SCOPE)
             plain = "/".join(filter(None, (_GRADIENTS if is_backward else "", scope, own)))
             number = self._counts.get(plain, 0)
             self._counts[plain] = number + 1
-            known = self._names[key, of_group] = f"{plain}_{number}" if number else plain
+            known = self._names[key, suffix] = f"{plain}_{number}" if number else plain
         return known
 
 
@@ -79,6 +80,7 @@ class OpNodes:
                 events.signature[ops],
                 nesting.stack[ops],
                 events.group[ops],
+                events.message[ops],
             )
         )
         kinds, first, number = _distinct(columns)
@@ -91,11 +93,14 @@ class OpNodes:
         # In the order in which they ran first, which later captures mostly share.
         order = np.argsort(events.start_ns[ops[first]], kind="stable").tolist()
         several = len(np.unique(events.group[events.group != NONE])) > 1
+        sizes = _message_sizes(kinds)
         keys = [self._key(events, places, kinds[:, at].tolist()) for at in range(len(first))]
         for at in order:
             group = int(kinds[5, at])
-            of_group = f" of group {events.texts[group]}" if several and group != NONE else ""
-            self.names[at] = known.name(keys[at], of_group)
+            suffix = f" of group {events.texts[group]}" if several and group != NONE else ""
+            if len(sizes.get(int(kinds[2, at]), ())) > 1:
+                suffix += f" of {int(kinds[6, at]):,} B"
+            self.names[at] = known.name(keys[at], suffix)
         for at in order:
             _, is_backward, op, _, frames = keys[at]
             signature = int(kinds[3, at])
@@ -117,6 +122,15 @@ class OpNodes:
         encoded = orjson.dumps(arguments) if arguments is not None else b""
         op, frames = events.texts[name], places.stack(stack)
         return places.scope(scope), bool(is_backward), op, encoded, frames
+
+
+def _message_sizes(kinds: Int64s) -> dict[int, set[int]]:
+    """Return the sizes of what collectives of each op move."""
+    found: dict[int, set[int]] = {}
+    for name, size in zip(kinds[2].tolist(), kinds[6].tolist(), strict=True):
+        if size:
+            found.setdefault(name, set()).add(size)
+    return found
 
 
 def _distinct(columns: Int64s) -> tuple[Int64s, Int64s, Int64s]:
