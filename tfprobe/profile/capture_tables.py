@@ -192,6 +192,9 @@ class SpanKind(IntEnum):
     # A part of the program that it names, or PyTorch: an annotation, the call of a module, the
     # backward pass. The detail is the phase of training, if it is one.
     SECTION = 11
+    # A function of Python that took most of the time in which no op of its thread ran. The detail
+    # is its line, or that of the program's function that called it.
+    PYTHON_GAP = 12
 
 
 @dataclass(frozen=True, slots=True)

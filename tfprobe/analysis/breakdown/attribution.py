@@ -136,6 +136,8 @@ _SPAN_PARTS: Mapping[SpanKind, Part] = {
     SpanKind.LOADER_WAIT: Part.INPUT_WAIT,
     SpanKind.LOADER_WORK: Part.HOST_PREPROCESS,
 }
+# They say nothing of when ops or driver calls began.
+_AROUND_OPS = (SpanKind.FUNCTION_CALL, SpanKind.SECTION, SpanKind.PYTHON_GAP)
 _SPAN_NUMBERS = np.full(max(SpanKind) + 1, -1)
 _SPAN_NUMBERS[list(_SPAN_PARTS)] = [_NUMBER[part] for part in _SPAN_PARTS.values()]
 # The priority of parts, without an accelerator and with one; parts in neither are never charged.
@@ -361,7 +363,7 @@ def _extents(
     high_ns: Int64s,
 ) -> tuple[Int64s, Int64s]:
     """Return the start of the first and the end of the last op or driver call in each step."""
-    loop = ~np.isin(spans.kind, (SpanKind.FUNCTION_CALL, SpanKind.SECTION))
+    loop = ~np.isin(spans.kind, _AROUND_OPS)
     at = np.concatenate([rows.capture, spans.capture[loop]])
     starts = np.concatenate([start_ns, spans.start_ns[loop]])
     ends = np.concatenate([end_ns, (spans.start_ns + spans.duration_ns)[loop]])

@@ -301,13 +301,20 @@ _DOES = {"trace": "tracing {}", "lower": "lowering {}", "xla": "XLA compiles {}"
 def _inside_causes(step: StepBreakdown, traced: Iterable[Activity]) -> Iterable[GapCause]:
     idle_ns = step.parts.get(Part.IDLE, 0)
     before_ns = min(step.idle_before_ns, idle_ns)
-    if before_ns:
-        yield GapCause(Part.IDLE, "before the first op", "", 0, before_ns)
     in_phases = step.phases.times_ns.items()
     in_phases_ns = sum(ns for (part, _), ns in in_phases if part is Part.IDLE)
-    if idle_ns > before_ns + in_phases_ns:
-        between_ns = idle_ns - before_ns - in_phases_ns
-        yield GapCause(Part.IDLE, "between ops", "", 0, between_ns)
+    left_ns = {"before the first op": before_ns, "between ops": idle_ns - before_ns - in_phases_ns}
+    for python, ns in step.phases.python_ns.items():
+        when = "before the first op" if python.is_before else "between ops"
+        known_ns = min(ns, left_ns[when])
+        left_ns[when] -= known_ns
+        file, _, line = python.source.rpartition(":")
+        if known_ns > 0:
+            what = f"{when}, {python.name}"
+            yield GapCause(Part.IDLE, what, file, int(line or 0), known_ns)
+    for when, ns in left_ns.items():
+        if ns > 0:
+            yield GapCause(Part.IDLE, when, "", 0, ns)
     rest_ns = step.parts.get(Part.COMPILE, 0)
     for activity in traced:
         traced_ns = min(activity.end_ns - activity.start_ns, rest_ns)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 
@@ -27,12 +28,26 @@ from tfprobe.profile.tables import Int8s, Int64s, T
 _DIVIDED = (Part.HOST_COMPUTE, *DEVICE_COMPUTE)
 
 
+class PythonTime(NamedTuple):
+    """A function of Python in which idle time passed, with its line as "file:line", "" unknown.
+
+    `is_before`: before the first op of the step began.
+    """
+
+    name: str
+    source: str
+    is_before: bool
+
+
 @dataclass(frozen=True, slots=True)
 class StepPhases:
-    """Of one step, the time of each part by phase, and the waits for a device by op, in ns."""
+    """Of one step, the time of each part by phase, the waits for a device by op, and other idle
+    time by the function of Python, in ns.
+    """
 
     times_ns: Mapping[tuple[Part, str], int] = field(default_factory=dict)
     waits_ns: Mapping[str, int] = field(default_factory=dict)
+    python_ns: Mapping[PythonTime, int] = field(default_factory=dict)
 
 
 NO_PHASES = StepPhases()
@@ -120,7 +135,35 @@ class _Step:
                 times_ns[Part.IDLE, name] += ns // count
         several = len({name for _, name in times_ns}) > 1
         waits = self.moments[0].get(Part.SYNC_WAIT, NONE) if count else NONE
-        return StepPhases(dict(times_ns) if several else {}, self._waits(waits))
+        idle = self.moments[0].get(Part.IDLE, NONE) if count else NONE
+        return StepPhases(
+            dict(times_ns) if several else {},
+            self._waits(waits),
+            dict(self._python(idle, without_phases=several)),
+        )
+
+    def _python(self, idle: Intervals, *, without_phases: bool) -> Iterator[tuple[PythonTime, int]]:
+        """Yield how much of the idle time on the first device passed in functions of Python."""
+        spans = self.spans
+        if without_phases:
+            of_phase = {at for at, text in enumerate(spans.strings.values) if text in PHASES}
+            chosen = np.flatnonzero(
+                (spans.kind == SpanKind.SECTION) & np.isin(spans.detail, list(of_phase))
+            )
+            starts_ns = spans.start_ns[chosen] + self.shift_ns
+            within = union(starts_ns, starts_ns + spans.duration_ns[chosen])
+            within = clipped(within, self.first_ns, max(self.high_ns, self.first_ns))
+            idle = difference(idle, within)
+        found: dict[PythonTime, int] = defaultdict(int)
+        for at in np.flatnonzero(spans.kind == SpanKind.PYTHON_GAP).tolist():
+            start_ns = int(spans.start_ns[at]) + self.shift_ns
+            taken = intersection(idle, one(start_ns, start_ns + int(spans.duration_ns[at])))
+            name, source = spans.strings[spans.name[at]], spans.strings[spans.detail[at]]
+            before_ns = clipped(taken, 0, self.first_ns).length_ns
+            found[PythonTime(name, source, is_before=True)] += before_ns
+            found[PythonTime(name, source, is_before=False)] += taken.length_ns - before_ns
+            idle = difference(idle, taken)
+        yield from ((key, ns) for key, ns in found.items() if ns)
 
     def _idle(self, idle: Intervals) -> Iterator[tuple[str, int]]:
         """Yield how much of the idle time between ops passed in each phase, by its sections."""

@@ -10,6 +10,7 @@ import numpy as np
 
 from tfprobe.formats.kineto.events import Kind, KinetoEvents
 from tfprobe.formats.kineto.nesting import NONE, OpNesting
+from tfprobe.formats.kineto.python_gaps import python_gaps
 from tfprobe.formats.kineto.scopes import Module
 from tfprobe.profile.capture_tables import SpanKind, Spans
 from tfprobe.profile.tables import Columns, Interner
@@ -37,8 +38,16 @@ def add_sections(
     nesting: OpNesting,
     modules: Mapping[str, Module],
 ) -> None:
-    """Add a span for each of them; `detail` is the phase of training, or a loader's iterator."""
-    found = [*_annotations(events), *_modules(events, modules), *_backward(events, nesting)]
+    """Add a span for each of them, and for functions of Python while no op ran.
+
+    `detail` is the phase of training, a loader's iterator, or the line of a function.
+    """
+    found = [
+        *_annotations(events),
+        *_modules(events, modules),
+        *_backward(events, nesting),
+        *_python(events, nesting),
+    ]
     position = interner.position
     columns.add(
         len(found),
@@ -51,6 +60,12 @@ def add_sections(
             [section.end_ns - section.start_ns for section in found], dtype=np.int64
         ),
     )
+
+
+def _python(events: KinetoEvents, nesting: OpNesting) -> Iterator[_Section]:
+    for gap in python_gaps(events, nesting):
+        times_ns = gap.start_ns, gap.end_ns
+        yield _Section(SpanKind.PYTHON_GAP, gap.lane, gap.name, gap.source, *times_ns)
 
 
 def _annotations(events: KinetoEvents) -> Iterator[_Section]:

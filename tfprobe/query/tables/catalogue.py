@@ -104,7 +104,7 @@ SPANS = TableShape(
         text(
             "kind",
             "runtime, launch, copy_call, sync, iterator, compile, function_call, python, "
-            "dataset_function, loader_wait, loader_work, section",
+            "dataset_function, loader_wait, loader_work, section, python_gap",
         ),
         text("lane", "thread"),
         text("name", "name of the call"),

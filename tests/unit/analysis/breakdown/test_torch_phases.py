@@ -81,6 +81,33 @@ def test_a_step_on_a_cpu_is_told_apart(tmp_path):
     }
 
 
+def test_idle_time_has_the_function_of_python_that_took_it(tmp_path):
+    """Before the first op and between ops, with the line of the program that called it."""
+    _, causes = parts_of(
+        tmp_path,
+        step(0, 0, 1000),
+        frame("train.py(7): loop", 0, 1000),
+        frame("torch/_tensor.py(5): f", 5, 290),
+        frame("<built-in function sleep>", 10, 280),
+        op("aten::add", 300, 50),
+        frame("helpers.py(3): log", 360, 200),
+        frame("<built-in method write of file object at 0x7f00>", 370, 150),
+        op("aten::mul", 600, 400),
+    )
+
+    found = {
+        (what, f"{cause.file}:{cause.line}"): cause.duration_ns / 1000
+        for (part, what), cause in causes.items()
+        if part is Part.IDLE
+    }
+    assert found == {
+        ("before the first op, sleep", "train.py:7"): 280,
+        ("before the first op", ":0"): 20,
+        ("between ops, write", "helpers.py:3"): 150,
+        ("between ops", ":0"): 100,
+    }
+
+
 def test_a_loader_with_workers_is_waited_for(tmp_path):
     """Other processes prepare its batches."""
     parts, _ = parts_of(
