@@ -5,7 +5,9 @@ A trace says of which rank it is. Times are of the wall clocks of the machines.
 
 from __future__ import annotations
 
+import gzip
 import re
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -13,12 +15,15 @@ from pathlib import Path
 import numpy as np
 
 from tfprobe.errors import NoAnswer, UnreadableInput
+from tfprobe.formats.kineto import is_kineto
 from tfprobe.profile.profile import Problem, Profile
 from tfprobe.profile.reader.file import FileKind, contents, file_profile
 from tfprobe.profile.reader.service_trace import gaps_of
 
 _NAME = re.compile(r"rank[-_. ]?(\d{1,6})", re.IGNORECASE)
 _SUFFIXES = (".json", ".json.gz")
+# Behind the names of threads, of which there may be many.
+_BEGINNING_BYTES = 2**22
 # Every rank has the same loop, which its file does not name.
 _KIND, _LOOP = "traced", "steps"
 
@@ -36,9 +41,15 @@ def trace_files(directory: Path) -> tuple[Path, ...]:
 
 
 def _is_trace(path: Path) -> bool:
+    """Return whether a file is such a trace, mostly by its beginning, or cannot be read."""
     try:
+        with path.open("rb") as file:
+            is_packed = file.read(2) == b"\x1f\x8b"
+        with gzip.open(path) if is_packed else path.open("rb") as file:
+            if is_kineto(file.read(_BEGINNING_BYTES)):
+                return True
         return contents(path).kind is FileKind.KINETO
-    except UnreadableInput:
+    except (OSError, EOFError, zlib.error, UnreadableInput):
         return True  # it is named when it is read
 
 
