@@ -86,8 +86,10 @@ _JAX: Mapping[tuple[str, str], str] = {
     "jax.device_put. A jax.pure_callback runs on the host at each step.",
     ("precision_wide", ""): "Compute in bfloat16, or let products use TensorFloat-32: "
     "jax.default_matmul_precision('tensorfloat32').",
+    # nnx.jit takes the model apart in Python at each call: a step of 0.84 ms took 0.45 ms without.
     ("python_between_steps", ""): "Do it once before the loop, or on whole arrays, or inside the "
-    "compiled function. If nothing waits for the step, it also costs nothing while the device "
+    "compiled function. With flax.nnx, nnx.cached_partial(train_step, model, optimizer) takes the "
+    "objects apart once. If nothing waits for the step, it also costs nothing while the device "
     "computes.",
     ("slow_start", ""): "Prepare the data once and keep it (np.save), read it while steps run, "
     "and load no more than the steps take. Compiled programs can be kept, too: "

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from tests.support.subjects import loop, parts, timing
+from tfprobe.analysis.breakdown.python_lines import GapPython, LineKind, PythonLine
 from tfprobe.errors import Missing
 from tfprobe.findings import engine
 from tfprobe.findings.framework_words import ACTIONS, NOT_OF
@@ -59,6 +60,17 @@ def test_steps_of_jax_that_wait_for_input_are_told_in_its_words() -> None:
 
     assert "jax.device_put" in of_jax.action
     assert "jax" not in of_session.action
+
+
+def test_python_between_steps_of_jax_may_be_that_of_nnx() -> None:
+    """At each call, nnx.jit takes the model and the optimizer apart: half of a short step."""
+    line = PythonLine("__call__", "train.py", 16, LineKind.PYTHON, 0.9, 1)
+    slow = loop(timing=timing(kind="jit", queue=_queued()), python=GapPython((line,), 3))
+
+    advice = engine.judge(RunAnalysis((slow.process,), (slow,)))
+
+    (found,) = [each for each in advice.findings if each.rule == "python_between_steps"]
+    assert "nnx.cached_partial" in found.action
 
 
 def test_rules_that_do_not_apply_say_why() -> None:
