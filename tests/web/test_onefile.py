@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -100,3 +101,20 @@ def test_what_a_file_does_not_hold_is_told_in_its_place(open_file) -> None:
     visitor.page.wait_for_selector("main > .trouble")
 
     assert NOT_IN_IT in visitor.page.inner_text("main")
+
+
+def test_links_lead_on_where_the_file_is_the_text_of_a_frame(open_file, browser, tmp_path) -> None:
+    """As in a notebook: the browser would look for the next page at the notebook's address."""
+    open_file("training")
+    text = html.escape((tmp_path / "training.html").read_text(encoding="utf-8"))
+    around = tmp_path / "notebook.html"
+    around.write_text(f'<iframe sandbox="allow-scripts" srcdoc="{text}"></iframe>')
+    notebook = browser.new_page()
+
+    notebook.goto(around.as_uri())
+    frame = notebook.frame_locator("iframe")
+    frame.locator("nav a", has_text="Steps").click()
+    frame.locator("main h1", has_text="Steps").wait_for()
+
+    assert notebook.url == around.as_uri()
+    notebook.close()

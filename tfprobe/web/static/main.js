@@ -202,10 +202,27 @@ function contextOf(address, signal) {
     link: (page, args = {}) => addressOf(address.run, page, args),
     go: (args, { page = address.page || "overview", keep = false } = {}) => {
       const target = addressOf(address.run, page, args);
-      if (keep) history.replaceState(history.state, "", target);
+      if (keep) history.replaceState(history.state, "", whole(target));
       else location.hash = target;
     },
   };
+}
+
+/** An address with what precedes its "#": a bare one is taken for one of the page around a frame. */
+function whole(target) {
+  return location.href.split("#", 1)[0] + target;
+}
+
+/**
+ * Follow a link to another page where this one is the text of a frame, as in a notebook: there the
+ * browser would look for it at the address of the notebook.
+ */
+function followInFrame(event) {
+  const link = event.target instanceof Element ? event.target.closest("a[href^='#/']") : null;
+  const isPlain = !(event.defaultPrevented || event.ctrlKey || event.metaKey || event.shiftKey);
+  if (location.protocol !== "about:" || link === null || !isPlain) return;
+  event.preventDefault();
+  location.hash = link.getAttribute("href");
 }
 
 /** Describe the run in the frame; the page does not wait for that. */
@@ -239,4 +256,5 @@ async function begin() {
 if (!isFile) frame.acts.append(mark.element, record);
 frame.put(place);
 addEventListener("hashchange", showHere);
+addEventListener("click", followInFrame);
 begin().catch(showError);
