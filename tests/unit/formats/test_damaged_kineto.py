@@ -29,8 +29,7 @@ from tfprobe.analysis.breakdown.cycles import parts_by_loop
 from tfprobe.analysis.ops.flops.count import count, coverage
 from tfprobe.cli.main import main
 from tfprobe.errors import UnreadableInput
-from tfprobe.formats.kineto import events as kineto_events
-from tfprobe.formats.kineto import is_kineto, read
+from tfprobe.formats.kineto import documents, is_kineto, read
 from tfprobe.profile.reader.file import whole_file
 
 SEED = 20261124
@@ -165,7 +164,7 @@ def test_a_large_file_is_read_in_parts(monkeypatch):
     document = json.loads(trace([*events_of(400)], baseTimeNanoseconds=1_700_000_000_000_000_000))
     document["traceEvents"][7]["args"]["nested"] = [{"a": 1}, {"b": '}, {"'}]
     expected = read(json.dumps(document).encode())
-    monkeypatch.setattr(kineto_events, "_PART_BYTES", 2000)
+    monkeypatch.setattr(documents, "_PART_BYTES", 2000)
 
     for layout in ({}, {"indent": 2}, {"separators": (",", ":")}):
         found = read(json.dumps(document, **layout).encode())
@@ -176,7 +175,7 @@ def test_a_large_file_is_read_in_parts(monkeypatch):
 def test_a_large_file_that_was_cut_is_refused(monkeypatch):
     """Also if the first parts could be read."""
     content = trace([*events_of(400)])
-    monkeypatch.setattr(kineto_events, "_PART_BYTES", 2000)
+    monkeypatch.setattr(documents, "_PART_BYTES", 2000)
 
     for cut in (2500, 20_000, len(content) - 3):
         with pytest.raises(UnreadableInput, match="not JSON"):

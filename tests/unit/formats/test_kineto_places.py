@@ -146,6 +146,22 @@ def test_the_time_in_ops_that_an_op_calls_is_not_its_own():
     assert rows.duration_ns.tolist() == [50_000, 40_000]
 
 
+def test_a_function_that_ends_too_early_does_not_cut_its_ops():
+    """Its times are less exact than those of ops."""
+    events = [
+        frame("nn.Module: Net_0", 0, 50),
+        op("aten::linear", 40, 60),
+        op("aten::addmm", 70, 20),
+        op("aten::relu", 110, 5),
+    ]
+
+    rows = read(trace(events)).rows
+
+    names = [row.name for row in rows]
+    assert names == ["Net_0/aten::linear", "Net_0/aten::addmm", "aten::relu"]
+    assert rows.nested_ns.tolist() == [20_000, 0, 0]
+
+
 def test_recorded_modules_have_their_attribute_paths():
     """The agent writes them at the first traced step."""
     document = {

@@ -41,12 +41,13 @@ class OpNesting(NamedTuple):
 class _Open(NamedTuple):
     """A box around others: its end, and where what it contains is.
 
-    `op` is the innermost op. `link` is the op of the forward pass that ops in it differentiate, and
-    `is_linked` whether they belong to that op's place.
+    `op` is the innermost op, which ends at `op_end_ns`. `link` is the op of the forward pass that
+    ops in it differentiate, and `is_linked` whether they belong to that op's place.
     """
 
     end_ns: int
     op: int
+    op_end_ns: int
     scope: int
     stack: int
     link: int
@@ -56,81 +57,106 @@ class _Open(NamedTuple):
 
 def nest(events: KinetoEvents, places: Places) -> OpNesting:
     """Return where each op is."""
-    count = len(events.kind)
-    parent = np.full(count, NONE, dtype=np.int64)
-    nested_ns, scope, stack = (np.zeros(count, dtype=np.int64) for _ in range(3))
-    link = np.full(count, NONE, dtype=np.int64)
-    is_backward = np.zeros(count, dtype=np.bool_)
-    order: list[int] = []
-    forward_of = _forward_ops(events)
-    evaluates = np.array([text.startswith(_EVALUATES) for text in events.texts], dtype=np.bool_)
-    is_evaluation = evaluates[events.name] if count else np.zeros(0, dtype=np.bool_)
+    found = _Nest(events, places)
     for rows in _by_lane(events):
-        starts = events.start_ns[rows].tolist()
-        ends = (events.start_ns[rows] + events.duration_ns[rows]).tolist()
-        kinds, names = events.kind[rows].tolist(), events.name[rows].tolist()
-        evaluating = is_evaluation[rows].tolist()
-        outermost = _Open(2**62, NONE, 0, 0, NONE, is_linked=False, is_backward=False)
-        around = [outermost]
-        for at, box in enumerate(rows.tolist()):
-            start_ns = starts[at]
+        found.add_lane(rows)
+    return found.nesting()
+
+
+_NEVER_NS = 2**62
+_OUTERMOST = _Open(_NEVER_NS, NONE, _NEVER_NS, 0, 0, NONE, is_linked=False, is_backward=False)
+
+
+class _Nest:
+    """Goes through the boxes of each thread by their starts, with those open around each."""
+
+    def __init__(self, events: KinetoEvents, places: Places) -> None:
+        count = len(events.kind)
+        self._events, self._places = events, places
+        self._forward_of = _forward_ops(events)
+        evaluates = np.array([text.startswith(_EVALUATES) for text in events.texts] or [False])
+        self._evaluates = evaluates[events.name]
+        self._order: list[int] = []
+        self._parent, self._link = (np.full(count, NONE, dtype=np.int64) for _ in range(2))
+        self._nested_ns, self._scope, self._stack = (
+            np.zeros(count, dtype=np.int64) for _ in range(3)
+        )
+        self._is_backward = np.zeros(count, dtype=np.bool_)
+
+    def add_lane(self, rows: Int64s) -> None:
+        """Go through the boxes of a thread."""
+        events = self._events
+        starts_ns = events.start_ns[rows]
+        columns = (rows, starts_ns, starts_ns + events.duration_ns[rows], events.kind[rows])
+        around = [_OUTERMOST]
+        for box, start_ns, until_ns, kind in zip(
+            *(column.tolist() for column in columns), strict=True
+        ):
             while around[-1].end_ns <= start_ns and len(around) > 1:
                 around.pop()
             outer = around[-1]
-            end_ns = min(ends[at], outer.end_ns)
-            kind = kinds[at]
+            # A box that ends after the one around it is cut there, but no op by a function: the
+            # times of functions are less exact (pytorch/pytorch#174555).
+            end_ns = min(until_ns, outer.end_ns)
             if kind == Kind.OP:
-                order.append(box)
-                parent[box] = outer.op
-                if outer.op != NONE:
-                    nested_ns[outer.op] += end_ns - start_ns
-                own = forward_of.get(box, NONE)
-                linked = own != NONE or outer.is_linked
-                backward = outer.is_backward or own != NONE or evaluating[at]
-                inner = _Open(
-                    end_ns,
-                    box,
-                    outer.scope,
-                    outer.stack,
-                    outer.link if own == NONE else own,
-                    linked,
-                    backward,
-                )
-                scope[box], stack[box], is_backward[box] = inner.scope, inner.stack, backward
-                if linked:
-                    link[box] = inner.link
-                around.append(inner)
+                end_ns = min(until_ns, outer.op_end_ns)
+                around.append(self._op(box, outer, start_ns, end_ns))
             elif kind == Kind.FRAME:
-                module, frame = places.frame(names[at])
-                if module is not None:
-                    around.append(
-                        outer._replace(
-                            end_ns=end_ns,
-                            scope=places.in_module(outer.scope, module),
-                            # What is computed again for the backward pass has its own place.
-                            is_linked=False,
-                        )
-                    )
-                elif frame is not None:
-                    around.append(
-                        outer._replace(end_ns=end_ns, stack=places.called(outer.stack, frame))
-                    )
+                around += self._frame(box, outer, end_ns)
             else:
-                around.append(
-                    outer._replace(
-                        end_ns=end_ns, scope=places.in_annotation(outer.scope, names[at])
-                    )
-                )
-    shared = np.zeros(count, dtype=np.int64)
-    for number, (backward_op, forward_op) in enumerate(sorted(forward_of.items()), start=1):
-        if parent[backward_op] == NONE or forward_of.get(int(parent[backward_op])) != forward_op:
-            shared[forward_op] = shared[backward_op] = number
-    linked_rows = np.flatnonzero(link != NONE)
-    scope[linked_rows] = scope[link[linked_rows]]
-    stack[linked_rows] = stack[link[linked_rows]]
-    _place_sums(events, np.array(order, dtype=np.int64), parent, is_backward, scope)
-    in_order = np.array(order, dtype=np.int64)
-    return OpNesting(parent, nested_ns, scope, stack, is_backward, shared, in_order)
+                scope = self._places.in_annotation(outer.scope, int(events.name[box]))
+                around.append(outer._replace(end_ns=end_ns, scope=scope))
+
+    def _op(self, box: int, outer: _Open, start_ns: int, end_ns: int) -> _Open:
+        self._order.append(box)
+        self._parent[box] = outer.op
+        if outer.op != NONE:
+            self._nested_ns[outer.op] += end_ns - start_ns
+        own = self._forward_of.get(box, NONE)
+        link = outer.link if own == NONE else own
+        is_linked = own != NONE or outer.is_linked
+        is_backward = outer.is_backward or own != NONE or bool(self._evaluates[box])
+        self._scope[box], self._stack[box] = outer.scope, outer.stack
+        self._is_backward[box] = is_backward
+        if is_linked:
+            self._link[box] = link
+        return _Open(end_ns, box, end_ns, outer.scope, outer.stack, link, is_linked, is_backward)
+
+    def _frame(self, box: int, outer: _Open, end_ns: int) -> list[_Open]:
+        """Return what a function of Python opens: nothing if it says nothing of ops in it."""
+        module, frame = self._places.frame(int(self._events.name[box]))
+        if module is not None:
+            scope = self._places.in_module(outer.scope, module)
+            # What is computed again for the backward pass has its own place.
+            return [outer._replace(end_ns=end_ns, scope=scope, is_linked=False)]
+        if frame is not None:
+            stack = self._places.called(outer.stack, frame)
+            return [outer._replace(end_ns=end_ns, stack=stack)]
+        return []
+
+    def nesting(self) -> OpNesting:
+        """Return where ops are, those of the backward pass where their forward ops are."""
+        order, linked = np.array(self._order, dtype=np.int64), np.flatnonzero(self._link != NONE)
+        for place in (self._scope, self._stack):
+            place[linked] = place[self._link[linked]]
+        _place_sums(self._events, order, self._parent, self._is_backward, self._scope)
+        return OpNesting(
+            parent=self._parent,
+            nested_ns=self._nested_ns,
+            scope=self._scope,
+            stack=self._stack,
+            is_backward=self._is_backward,
+            link=self._shared_numbers(),
+            order=order,
+        )
+
+    def _shared_numbers(self) -> Int64s:
+        shared = np.zeros(len(self._parent), dtype=np.int64)
+        for number, (backward, forward) in enumerate(sorted(self._forward_of.items()), start=1):
+            caller = int(self._parent[backward])
+            if caller == NONE or self._forward_of.get(caller) != forward:
+                shared[forward] = shared[backward] = number
+        return shared
 
 
 def _by_lane(events: KinetoEvents) -> Iterator[Int64s]:
