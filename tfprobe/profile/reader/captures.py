@@ -343,7 +343,8 @@ class Gathered:
         """Start with none."""
         self.interner = Interner()
         self._captures: dict[CaptureKey, Capture] = {}
-        self._nodes: dict[CaptureKey, Mapping[str, Node]] = {}
+        # By process: captures of one have mostly the same nodes.
+        self._nodes: dict[ProcessKey, dict[str, Node]] = {}
         self._executions = GrowingTable(Executions, self.interner)
         self._spans = GrowingTable(Spans, self.interner)
         self._allocations = GrowingTable(Allocations, self.interner)
@@ -351,14 +352,14 @@ class Gathered:
     def put(self, key: CaptureKey, item: Decoded) -> None:
         """Add one capture with its rows, or replace the one with this key."""
         self._captures[key] = item.capture
-        self._nodes[key] = item.trace.nodes
+        if item.trace.nodes:
+            self._nodes.setdefault(key[:2], {}).update(item.trace.nodes)
         self._executions.put(key, item.trace.rows)
         self._spans.put(key, item.trace.spans)
         self._allocations.put(key, item.trace.allocations)
 
     def drop(self, key: CaptureKey) -> None:
         """Remove a capture, if it exists."""
-        self._nodes.pop(key, None)
         if self._captures.pop(key, None) is not None:
             for table in (self._executions, self._spans, self._allocations):
                 table.drop(key)
@@ -374,11 +375,9 @@ class Gathered:
 
     def nodes(self, processes: Mapping[ProcessKey, int]) -> dict[int, Mapping[str, Node]]:
         """Return what captures say of nodes, by process; `processes` has the index of each."""
-        found: dict[int, dict[str, Node]] = {}
-        for key in sorted(self._nodes):
-            if self._nodes[key]:
-                found.setdefault(processes[key[:2]], {}).update(self._nodes[key])
-        return dict(found)
+        return {
+            processes[key]: dict(nodes) for key, nodes in self._nodes.items() if key in processes
+        }
 
     def tables(self) -> tuple[Executions, Spans, Allocations]:
         """Return all rows; the same tables as before while nothing has changed."""

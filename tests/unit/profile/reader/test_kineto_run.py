@@ -64,6 +64,19 @@ def test_a_trace_of_a_run_is_a_traced_step(tmp_path, packed):
     assert [row.start_ns - UNIX_NS for row in rows] == [10_000, 12_000]
 
 
+def test_captures_of_a_process_share_their_nodes(tmp_path):
+    """An op that is alike in all steps is one node, and the modules are those of the event."""
+    later = "000003-fit-0.kineto.json"
+    event = {**sample(later, start_ns=MONO_NS + STEP_NS), "step": 3, "graph": "f00d"}
+    folder = run_of(tmp_path, {NAME: step(), later: step()}, [sample(), event])
+
+    profile = load(folder, ELSEWHERE)
+
+    assert [capture.step for capture in profile.captures] == [2, 3]
+    assert profile.nodes.keys() == {0}
+    assert profile.nodes[0].keys() == {"aten::linear", "aten::addmm"}
+
+
 @pytest.mark.parametrize(
     "content", [b"", b"{", b"\x1f\x8bxx", b'{"traceEvents": [{"ph": "X", "cat": "other"}]}', b"[]"]
 )
