@@ -7,7 +7,17 @@ import json
 import pytest
 
 from tests.support.golden import golden
-from tests.support.kineto import annotation, frame, on_thread, op, shaped, step, trace
+from tests.support.kineto import (
+    annotation,
+    call,
+    frame,
+    kernel,
+    on_thread,
+    op,
+    shaped,
+    step,
+    trace,
+)
 from tfprobe.cli.main import main
 
 STEPS, LENGTH_US = 8, 1000.0
@@ -30,6 +40,31 @@ def rank_trace(rank: int, *, late_us: float = 0.0, world: int = 2, **head) -> by
     return trace(events, distributedInfo=info, host_name="node1", **head)
 
 
+def nccl_trace(rank: int, *, late_us: float = 0.0) -> bytes:
+    """Return the same with a kernel of NCCL, in the form that libkineto writes (none recorded)."""
+    told = {"Collective name": "allreduce", "In msg nelems": 1000, "dtype": "Float"}
+    events = []
+    for number in range(STEPS):
+        start, launch = 10_000 + number * LENGTH_US, 2 * number + 1
+        computed = 200 + late_us
+        events += [
+            step(number, start, LENGTH_US),
+            op("aten::addmm", start, 50),
+            call("cudaLaunchKernel", start + 10, 5, launch),
+            kernel("ampere_sgemm_128x64_tn", start + 20, computed, launch),
+            op("record_param_comms", start + 100, 20, **told),
+            call("cudaLaunchKernelExC", start + 110, 5, launch + 1),
+            kernel(
+                "ncclDevKernel_AllReduce_Sum_f32_RING_LL",
+                start + computed + 50,
+                800 - computed,
+                launch + 1,
+            ),
+        ]
+    info = {"backend": "nccl", "rank": rank, "world_size": 2}
+    return trace(events, distributedInfo=info, host_name="node1")
+
+
 @pytest.fixture
 def directory(tmp_path):
     """A directory in which rank 1 of 2 is slow."""
@@ -49,6 +84,18 @@ def test_a_slow_rank_is_named(directory, capsys):
     found = document(capsys, directory)
 
     assert [each["rank"] for each in found["ranks"]] == [0, 1]
+    assert [each["process"] for each in found["stragglers"]] == [1]
+    (pair,) = found["waits"]["pairs"]
+    assert (pair["count"], pair["waiting_us"]) == (STEPS, STEPS * 300.0)
+
+
+def test_kernels_of_nccl_show_who_is_waited_for(tmp_path, capsys):
+    """A kernel runs until the last rank has come."""
+    (tmp_path / "0.json").write_bytes(nccl_trace(0))
+    (tmp_path / "1.json").write_bytes(nccl_trace(1, late_us=300))
+
+    found = document(capsys, tmp_path)
+
     assert [each["process"] for each in found["stragglers"]] == [1]
     (pair,) = found["waits"]["pairs"]
     assert (pair["count"], pair["waiting_us"]) == (STEPS, STEPS * 300.0)
