@@ -41,6 +41,7 @@ class Torch(Framework):
         return callables.WRAPPED.compiles
 
     def finish(self, recorder):
+        profiler.end_own()
         settings.note_devices(recorder)
 
     def forget_parent(self):

@@ -105,7 +105,7 @@ def _begin(frame):
         else:
             current.updating = 1
             current.update_ns = UNPATCHED.monotonic_ns()
-    except Exception:
+    except BaseException:
         failed("before an optimizer step")
 
 
@@ -124,20 +124,43 @@ def _end(optimizer):
         if current.depth or STATE.disabled:
             return
         current.updating -= 1
-        if current.updating <= 0:
-            current.updating = 0
-            _mark(current, optimizer, current.update_ns)
-    except Exception:
-        abandon(None)
+        if current.updating > 0:
+            return
+        current.updating = 0
+    except BaseException:
         failed("after an optimizer step")
+        return
+    _mark(current, optimizer, current.update_ns)
 
 
 def _mark(current, optimizer, began_ns):
     """Record the step that ends now; it began where the thread's latest step ended, that of any optimizer."""
-    loop = current.loop_cache.get(id(optimizer)) or _new_loop(current, optimizer)
-    if loop is None:
-        return
-    start_ns, end_ns = current.mark_ns or began_ns, UNPATCHED.monotonic_ns()
+    loop, start_ns, end_ns = None, 0, 0
+    try:
+        end_ns = UNPATCHED.monotonic_ns()
+        start_ns = current.mark_ns or began_ns
+        loop = current.loop_cache.get(id(optimizer)) or _new_loop(current, optimizer)
+        if loop is not None:
+            _record(current, loop, start_ns, end_ns)
+    except BaseException:
+        _settle(current, loop, start_ns, end_ns)
+        failed("after an optimizer step")
+
+
+def _settle(current, loop, start_ns, end_ns):
+    """Finish a step after which an exception came: it is recorded, and nothing stays open."""
+    try:
+        current.window = None
+        abandon(None)
+        if loop is not None:
+            loop.ensure_recorded(start_ns, end_ns)
+            current.mark_ns = end_ns
+    except Exception:
+        failed("after an optimizer step")
+
+
+def _record(current, loop, start_ns, end_ns):
+    """Record a step, and open a window for the next one if that is to be traced."""
     window, current.window = current.window, None
     current.whole_steps = False
     if current.lone_calls != _NO_CALLS:
@@ -218,7 +241,7 @@ def _around_scaler(original):
         try:
             current = THREAD.current
             before_ns, began_ns = current.mark_ns, UNPATCHED.monotonic_ns()
-        except Exception:
+        except BaseException:
             failed("before GradScaler.step")
         try:
             result = original(self, optimizer, *args, **kwargs)
@@ -226,11 +249,12 @@ def _around_scaler(original):
             leave_traceback(error)
             raise
         try:
-            if began_ns is not None and not current.depth and not STATE.disabled and current.mark_ns == before_ns:
-                _mark(current, optimizer, began_ns)
-        except Exception:
-            abandon(None)
+            if began_ns is None or current.depth or STATE.disabled or current.mark_ns != before_ns:
+                return result
+        except BaseException:
             failed("after GradScaler.step")
+            return result
+        _mark(current, optimizer, began_ns)
         return result
 
     return step

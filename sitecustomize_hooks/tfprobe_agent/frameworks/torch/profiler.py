@@ -44,13 +44,21 @@ STALE_STEPS = 4
 
 
 class _Sessions:
-    """The sessions of the job that are prepared or open, by the ids of their objects; created anew after a fork."""
+    """The sessions of this process; created anew after a fork."""
 
     def __init__(self):
-        self.open = set()
+        self.open = set()  # those of the job that are prepared or open, by the ids of their objects
+        self.own = None  # the thread in which the agent has one, from before it begins until it has ended
+        self.had_first = False
 
 
 SESSIONS = _Sessions()
+
+
+class _Import:
+    """Which thread has imported PyTorch."""
+
+    thread = None
 
 
 def reset():
@@ -60,6 +68,7 @@ def reset():
 
 def patch(_module):
     """Give precedence to the job's own profiler in PyTorch, which has just been imported."""
+    _Import.thread = threading.get_ident()
     for name, cls, methods in _SESSIONS:
         cls = getattr(sys.modules.get(name), cls, None)
         for method in methods:
@@ -81,6 +90,7 @@ def _around_begin(original):
             is_first = id(self) not in SESSIONS.open and vars(self).get("enabled", True)
             if is_first:
                 SESSIONS.open.add(id(self))
+                SESSIONS.had_first = True
         except Exception:
             is_first = False
             failed("before the job's profiler")
@@ -110,8 +120,7 @@ def _around_end(original):
 
 def job_holds_profiler():
     """Return whether the job has prepared or opened a session, in this thread or in another."""
-    is_enabled = getattr(sys.modules["torch"]._C._autograd, "_profiler_enabled", None)
-    return len(SESSIONS.open) > 0 or (is_enabled is not None and is_enabled())
+    return len(SESSIONS.open) > 0 or _is_enabled()
 
 
 def trace(loop, why, original, args, kwargs):
@@ -161,11 +170,15 @@ class Window(tracing.Window):
     def _start(self):
         if tracing.job_holds_profiler():
             return "the job is profiling"
+        if not SESSIONS.had_first and self.thread != _Import.thread:
+            # In another thread libkineto writes to stderr that it was set up in a thread that did not load it.
+            return "the first trace of a process is taken in the thread that has imported PyTorch"
         options = _options()
         if options is None:
             return "no profiler that is known in this version of PyTorch"
         session = sys.modules[_PROFILER].profile(**options)
         wait_for_accelerators()
+        SESSIONS.own, SESSIONS.had_first = self.thread, True
         with _Silence() as silence:
             _original(session, "_prepare_trace")(session)
             silence.go_on()  # the first preparation sets up libkineto, and its log level
@@ -176,6 +189,7 @@ class Window(tracing.Window):
         return None
 
     def close(self):
+        end_own()
         self._warnings.go_on()
         tracing.Window.close(self)
 
@@ -210,6 +224,16 @@ class Window(tracing.Window):
         return size
 
     def finish(self, loop, step, result):
+        # What is read of a session are tens of thousands of objects: they would make the job collect garbage.
+        is_collecting = gc.isenabled()
+        gc.disable()
+        try:
+            return self._finish(loop, step)
+        finally:
+            if is_collecting:
+                gc.enable()
+
+    def _finish(self, loop, step):
         try:
             began_ns = UNPATCHED.monotonic_ns()
             wait_for_accelerators()
@@ -345,14 +369,26 @@ def _original(session, name):
 
 
 def _ended(session):
-    """End a session and return what it has recorded; None if somebody else has ended it."""
+    """End a session and return what it has recorded; None if it has ended already."""
     with _Silence():
-        try:
+        if _is_enabled():
             _original(session, "__exit__")(session, None, None, None)
-        except Exception:
-            let_through()
-            return None
+    SESSIONS.own = None
     return session.kineto_results
+
+
+def end_own():
+    """End a session of this thread that an exception of the job has kept from being known, or from being ended."""
+    if SESSIONS.own == threading.get_ident():
+        if _is_enabled():
+            with _Silence():
+                sys.modules["torch"]._C._autograd._disable_profiler()
+        SESSIONS.own = None
+
+
+def _is_enabled():
+    """Return whether the calling thread has a session of the profiler."""
+    return sys.modules["torch"]._C._autograd._profiler_enabled()
 
 
 # The numbers that were looked for, by name.
