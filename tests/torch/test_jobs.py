@@ -12,8 +12,10 @@ from tests.tf.laboratory import WAYS, Laboratory, Outcome, as_bare
 
 JOBS = Path(__file__).parent / "jobs"
 NAMES = (
+    "annotations.py",
     "compiling.py",
     "inference.py",
+    "interrupted.py",
     "keras_models.py",
     "profiling.py",
     "training.py",

@@ -179,11 +179,11 @@ class Window(tracing.Window):
         session = sys.modules[_PROFILER].profile(**options)
         wait_for_accelerators()
         SESSIONS.own, SESSIONS.had_first = self.thread, True
+        self._warnings.stop()
         with _Silence() as silence:
             _original(session, "_prepare_trace")(session)
             silence.go_on()  # the first preparation sets up libkineto, and its log level
             _original(session, "_start_trace")(session)
-        self._warnings.stop()
         self.session = session
         tracing.TRACING.window = self
         return None
