@@ -23,7 +23,7 @@ from tfprobe.analysis.timeline.slice_categories import (
     of_rows,
     of_spans,
 )
-from tfprobe.profile.capture_tables import Executions, Place, Spans
+from tfprobe.profile.capture_tables import Executions, Place, SpanKind, Spans
 from tfprobe.profile.profile import Capture, Loop, Profile
 from tfprobe.profile.tables import Flags, Int8s, Int64s, having
 
@@ -119,7 +119,9 @@ class StepTracks:
 def step_tracks(profile: Profile, capture: Capture, known: PartNames) -> StepTracks:
     """Return the tracks of one capture of a profile; `known` are the names of its executions."""
     row_at = np.flatnonzero(profile.executions.capture == capture.index)
-    span_at = np.flatnonzero(profile.spans.capture == capture.index)
+    # Gaps of Python are between what is drawn, and overlap with the calls around ops.
+    is_drawn = profile.spans.kind != SpanKind.PYTHON_GAP
+    span_at = np.flatnonzero((profile.spans.capture == capture.index) & is_drawn)
     rows, spans = profile.executions.at(row_at), profile.spans.at(span_at)
     shift = shift_ns(capture, rows)
     others = tuple(_others(profile, capture))
