@@ -283,6 +283,7 @@ class Process:
     own_profiler: OwnProfiler | None = None
     restarts: int = 0
     jax: str | None = None
+    torch: str | None = None
 
     @property
     def label(self) -> str:

@@ -111,6 +111,7 @@ class ProcessManifest:
     rank: RankRecord | None
     service: ServiceRecord | None = None
     jax: str | None = None
+    torch: str | None = None
     program: tuple[str, ...] = ()
     interpreter_pid: int | None = None
     pgid: int | None = None
@@ -189,6 +190,7 @@ def read_process(path: Path) -> ProcessManifest:
         rank=_rank(document.get("rank")),
         service=service,
         jax=_version_of(document.get("frameworks"), "jax"),
+        torch=_version_of(document.get("frameworks"), "torch"),
         program=take.command("program") if document.get("program") else (),
         interpreter_pid=take.optional_integer("interpreter_pid"),
         pgid=take.optional_integer("pgid"),

@@ -111,6 +111,7 @@ def process_of(
         python=(known.python if known else None) or lost,
         tensorflow=(known.tensorflow if known else None) or lost,
         jax=known.jax if known else None,
+        torch=known.torch if known else None,
         rank=rank.index if rank else None,
         role=rank.role if rank else None,
         started_unix_ns=known.started_unix_ns if known else 0,

@@ -346,6 +346,7 @@ def _process_document(item: ProcessReport, account: Account | Missing) -> Docume
         "python": _or_missing(process.python),
         "tensorflow": _or_missing(process.tensorflow),
         **({} if process.jax is None else {"jax": process.jax}),
+        **({} if process.torch is None else {"torch": process.torch}),
         "state": process.state,
         **endings.ending_document(process.ending),
         "devices": _or_missing(process.devices),

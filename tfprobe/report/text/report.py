@@ -123,6 +123,8 @@ def _process(item: ProcessReport, width: int) -> Iterator[RenderableType]:
         facts.append(f"TensorFlow {process.tensorflow}")
     if process.jax is not None:
         facts.append(f"JAX {process.jax}")
+    if process.torch is not None:
+        facts.append(f"PyTorch {process.torch}")
     if not isinstance(process.python, Missing):
         facts.append(f"Python {process.python}")
     facts.append(process.state)

@@ -136,6 +136,7 @@ def _process(item: ProcessReport) -> Document:
                 "python": process.python,
                 "tensorflow": process.tensorflow,
                 **({} if process.jax is None else {"jax": process.jax}),
+                **({} if process.torch is None else {"torch": process.torch}),
                 "devices": devices if isinstance(devices, Missing) else list(devices),
                 "overhead_ratio": cost if isinstance(cost, Missing) else cost.fraction_ratio,
             }

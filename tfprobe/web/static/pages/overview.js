@@ -233,7 +233,7 @@ function overviewFigures(found) {
   const timed = (value) =>
     value === null || value === undefined ? missing(why) : `${about}${time(value)}`;
   const of = (name) => found.processes.map((each) => each[name]).filter(Boolean);
-  const framework = of("jax").length && !of("tensorflow").length ? "jax" : "tensorflow";
+  const framework = ["tensorflow", "jax", "torch"].find((name) => of(name).length) ?? "tensorflow";
   const versions = of(framework);
   const pythons = of("python");
   const rate = main.steps_per_s;
@@ -273,7 +273,7 @@ function overviewFigures(found) {
       nameOf(hosts.length > 1 ? `on ${count(hosts.length)} hosts` : (hosts[0] ?? "")),
     ),
     keyFigure(
-      framework === "jax" ? "JAX" : "TensorFlow",
+      { tensorflow: "TensorFlow", jax: "JAX", torch: "PyTorch" }[framework],
       versions.length
         ? nameOf([...new Set(versions)].join(", "))
         : missing(found.processes[0]?.missing?.tensorflow ?? "no process was recorded"),
