@@ -134,6 +134,40 @@ def test_what_is_not_traced_of_jax_has_its_reason(
     assert words in checks["jax"][1]
 
 
+@pytest.mark.parametrize(
+    ("version", "variables", "state", "words"),
+    [
+        ("2.1.2", {}, "passed", "PyTorch 2.1.2 at "),
+        ("2.13.0+cpu", {}, "passed", "PyTorch 2.13.0+cpu at "),
+        ("2.0.1", {}, "warning", "older than the versions tested"),
+        ("2.14.0", {}, "warning", "newer than the versions tested"),
+        ("2.13.0", {"TFPROBE_TRACE_LEVEL": "software"}, "warning", "--trace-level software"),
+        ("2.13.0", {"KINETO_USE_DAEMON": "1"}, "warning", "not traced: KINETO_USE_DAEMON"),
+        ("2.13.0", {"NSYS_PROFILING_SESSION_ID": "7"}, "warning", "Nsight Systems may use"),
+    ],
+)
+def test_pytorch_alone_is_recorded_and_what_is_not_traced_has_its_reason(
+    launcher, python, version, variables, state, words
+) -> None:
+    """Its steps are counted in any case, which is a recording."""
+    installed = _install(launcher, torch=version)
+
+    status, checks = _ask(launcher, python, env={**installed, **variables})
+
+    assert (status, checks["torch"][0]) == (0, state)
+    assert words in checks["torch"][1]
+
+
+def test_keras_on_pytorch_is_recorded(launcher, python) -> None:
+    """Keras 3 computes with it by KERAS_BACKEND."""
+    variables = _install(launcher, torch="2.13.0", keras="3.15.1")
+
+    status, checks = _ask(launcher, python, env={**variables, "KERAS_BACKEND": "torch"})
+
+    assert (status, checks["keras"][0]) == (0, "passed")
+    assert "computes with PyTorch" in checks["keras"][1]
+
+
 def test_a_framework_that_fails_beside_another_is_a_warning(launcher, python) -> None:
     """A job of the other one is recorded."""
     variables = _install(launcher, tensorflow="2.15.1", jax="0.10.2")
@@ -158,7 +192,8 @@ def test_jax_without_jaxlib_is_named(launcher, python) -> None:
         ("2.15.0", "torch", "passed", "computes with TensorFlow"),
         ("3.15.1", "tensorflow", "passed", "computes with TensorFlow"),
         ("3.15.1", "jax", "warning", "computes with JAX, of which nothing would be recorded"),
-        ("3.15.1", "torch", "warning", "computes with torch, of which nothing is recorded"),
+        ("3.15.1", "torch", "warning", "computes with PyTorch, of which nothing would be recorded"),
+        ("3.15.1", "openvino", "warning", "computes with openvino, of which nothing is recorded"),
     ],
 )
 def test_keras_is_recorded_as_what_it_computes_with(

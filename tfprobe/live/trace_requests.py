@@ -81,7 +81,7 @@ def request_traces(
     if not folders:
         raise NoAnswer(
             f"No process of run {run.id} has reported yet.",
-            hint="A process reports when it imports TensorFlow; see `tfprobe report`.",
+            hint="A process reports when it imports a framework; see `tfprobe report`.",
         )
     requests = [ProcessRequest(folder, here) for folder in folders]
     _add_programs(requests)

@@ -7,7 +7,7 @@ from tfprobe.profile.profile import Interpreter, Profile, Run, titled
 
 _SHOWN_INTERPRETERS = 5
 SERVER_ROLE = "ps"
-_RECORDED = "TensorFlow or JAX"
+_RECORDED = "TensorFlow, PyTorch or JAX"
 
 
 def explain(profile: Profile) -> tuple[str, ...]:
@@ -62,7 +62,8 @@ def explain_no_steps(profile: Profile) -> tuple[str, ...]:
         reasons.append(
             f"{named[:1].upper()}{named[1:]} imported {what} but ran no step tfprobe "
             "recognises: a Session.run, a Keras fit, evaluate or predict, a call of a tf.function "
-            "or of a function of jax.jit, or an eager apply_gradients or gradient of a tape."
+            "or of a function of jax.jit, an eager apply_gradients or gradient of a tape, or in "
+            "PyTorch a step of an optimizer or a call of a module after eval()."
         )
     return tuple(reasons)
 

@@ -50,7 +50,7 @@ class Check:
 
 # The driver says here who may read hardware counters; without it there is no NVIDIA driver.
 _DRIVER_PARAMETERS = Path("/proc/driver/nvidia/params")
-_OTHER_TOOLS = (
+OTHER_TOOLS = (
     ("COMPUTE_PROFILE", "the CUDA command line profiler"),
     ("CUDA_INJECTION64_PATH", "a CUDA tool such as Nsight or nvprof"),
     ("CUDA_PROFILE", "the CUDA command line profiler"),
@@ -73,7 +73,7 @@ def _profiler(environment: Mapping[str, str]) -> Check:
             "TF_DISABLE_PROFILING is set: steps of TensorFlow are counted and timed, not traced.",
             "Unset TF_DISABLE_PROFILING.",
         )
-    for variable, tool in _OTHER_TOOLS:
+    for variable, tool in OTHER_TOOLS:
         if environment.get(variable):
             return Check.warning(
                 "profiler",

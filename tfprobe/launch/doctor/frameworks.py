@@ -6,13 +6,19 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from tfprobe.launch.doctor.checks import Check, State
+from tfprobe.launch.doctor.checks import OTHER_TOOLS, Check, State
 from tfprobe.launch.settings import Settings
 
 _OLDEST_TENSORFLOW, _NEWEST_TENSORFLOW = (1, 14), (2, 21)
+_OLDEST_TORCH, _NEWEST_TORCH = (2, 1), (2, 13)
 _OLDEST_JAX, _NEWEST_JAX = (0, 4, 30), (0, 12)
 # As in the agent: a session of an older jaxlib prints to stderr.
 _OLDEST_TRACED_JAXLIB = (0, 6)
+_TITLES = {"tensorflow": "TensorFlow", "torch": "PyTorch", "jax": "JAX"}
+_NO_DEVICE_LEFT_OUT = (
+    "its profiler cannot leave out the device, as --trace-level software asks",
+    "Use --trace-level full.",
+)
 _TRUE = ("1", "true", "yes", "on", "y", "t")
 
 
@@ -47,13 +53,15 @@ def framework_checks(
     checks = []
     if "tensorflow" in packages:
         checks.append(_tensorflow(packages["tensorflow"]))
+    if "torch" in packages:
+        checks.append(_torch(packages["torch"], settings, environment))
     if "jax" in packages:
         checks.append(_jax(packages, settings, environment))
     if not checks:
         return [
             Check.failed(
                 "frameworks",
-                "It has neither TensorFlow nor JAX, so there is nothing to record.",
+                "It has none of TensorFlow, PyTorch and JAX, so there is nothing to record.",
                 "Name an interpreter that has one, as in `tfprobe doctor -- /venv/bin/python`.",
             )
         ]
@@ -94,6 +102,40 @@ def _untraced(numbers: tuple[int, ...]) -> str:
             "its profiler sometimes crashes such a process."
         )
     return ""
+
+
+def _torch(package: Package, settings: Settings, environment: Mapping[str, str]) -> Check:
+    numbers = package.numbers
+    problem = _broken("torch", "PyTorch", package)
+    if problem is not None or numbers is None:
+        return problem or _unknown("torch", "PyTorch", package)
+    name = f"PyTorch {package.version}"
+    if numbers[:2] < _OLDEST_TORCH:
+        return Check.warning(
+            "torch",
+            f"{name} is older than the versions tested.",
+            "Use 2.1 or later, or check the step counts in the report.",
+        )
+    if numbers[:2] > _NEWEST_TORCH:
+        return _untested("torch", name)
+    untraced = _untraced_torch(settings, environment)
+    if untraced is not None:
+        why, action = untraced
+        return Check.warning("torch", f"Steps of {name} are counted but not traced: {why}.", action)
+    return Check.passed("torch", f"{name} at {package.origin}.")
+
+
+def _untraced_torch(settings: Settings, environment: Mapping[str, str]) -> tuple[str, str] | None:
+    """Return why no step of PyTorch is traced, and what to do about it."""
+    if settings.trace_level == "software":
+        return _NO_DEVICE_LEFT_OUT
+    if "KINETO_USE_DAEMON" in environment:
+        why = "KINETO_USE_DAEMON is set, so a daemon may start a trace at any time"
+        return why, "Unset KINETO_USE_DAEMON for a recording with ops."
+    for variable, tool in OTHER_TOOLS:
+        if environment.get(variable):
+            return f"{variable} is set, so {tool} may use the profiler", f"Run without {tool}."
+    return None
 
 
 def _jax(
@@ -137,8 +179,7 @@ def _untraced_jax(
         why = f"each profiler session of jaxlib before 0.6 prints to stderr ({jaxlib.version})"
         return why, "Use jaxlib 0.6 or later to see ops."
     if settings.trace_level == "software":
-        why = "its profiler cannot leave out the device, as --trace-level software asks"
-        return why, "Use --trace-level full."
+        return _NO_DEVICE_LEFT_OUT
     if environment.get("JAX_ENABLE_PGLE", "").lower() in _TRUE:
         why = "JAX_ENABLE_PGLE is set, so JAX collects profiles for its compiler"
         return why, "Unset JAX_ENABLE_PGLE for a recording with ops."
@@ -154,12 +195,12 @@ def _keras(package: Package, backend: str, recorded: set[str]) -> Check:
     if numbers < (3, 0):
         backend = "tensorflow"
     name = f"Keras {package.version}"
-    title = {"tensorflow": "TensorFlow", "jax": "JAX"}.get(backend)
+    title = _TITLES.get(backend)
     if title is None:
         return Check.warning(
             "keras",
             f"{name} computes with {backend}, of which nothing is recorded.",
-            "Set KERAS_BACKEND to tensorflow or jax, if the job can use it.",
+            "Set KERAS_BACKEND to tensorflow, torch or jax, if the job can use it.",
         )
     if backend not in recorded:
         return Check.warning(

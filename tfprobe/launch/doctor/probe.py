@@ -13,12 +13,13 @@ import sys
 DISTRIBUTIONS = {
     "tensorflow": r"tensorflow(?:_cpu|_gpu|_macos|_rocm|_intel|_aarch64|_cpu_aws)?"
     r"|intel_tensorflow|tf_nightly(?:_cpu|_gpu)?",
+    "torch": "torch",
     "jax": "jax",
     "jaxlib": "jaxlib|jaxlib_nightly",
     "keras": "keras|keras_nightly",
 }
 # Keras last: it imports the framework that it computes with.
-IMPORTED = ("tensorflow", "jax", "keras")
+IMPORTED = ("tensorflow", "torch", "jax", "keras")
 
 
 def find(name, path):

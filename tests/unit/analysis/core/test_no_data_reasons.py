@@ -15,7 +15,7 @@ def test_interpreters_without_a_framework_are_listed():
     (text,) = explain(profile(processes=[], interpreters=seen))
 
     assert "none imported a framework that is recorded" in text
-    assert "TensorFlow or JAX" in text
+    assert "TensorFlow, PyTorch or JAX" in text
     assert "/usr/bin/python3" in text
 
 
