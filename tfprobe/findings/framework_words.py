@@ -16,34 +16,70 @@ _PYTORCH_LAUNCHES = (
     "Launch fewer kernels: torch.compile fuses them, CUDA graphs (mode='reduce-overhead') launch "
     "them as one; larger batches make them longer."
 )
+_PYTORCH_LOADER = (
+    "Let other processes load: DataLoader(num_workers=N, persistent_workers=True, "
+    "prefetch_factor=4). Do less for each example in __getitem__, or prepare it once before "
+    "training; a collate_fn can work on the whole batch at once."
+)
 # By rule and part; the part is "" for all other parts of the rule.
 _PYTORCH: Mapping[tuple[str, str], str] = {
     ("accelerator_idle", ""): "Look at what the host does in that time: `tfprobe breakdown`.",
     ("accelerator_idle", "host_compute"): _PYTORCH_ON_DEVICE,
+    ("accelerator_idle", "host_preprocess"): _PYTORCH_LOADER,
+    ("accelerator_idle", "input_wait"): _PYTORCH_LOADER,
     ("accelerator_idle", "kernel_launch"): _PYTORCH_LAUNCHES,
     ("accelerator_idle", "idle"): "Look for Python between ops, waits for a DataLoader, and for "
     ".item(), .cpu() and prints, which wait for the device; torch.compile leaves less Python.",
+    ("checkpoint_stalls", ""): "Save less often, only the state_dict, and to a fast disk; or copy "
+    "it to the host and let another thread write it (torch.distributed.checkpoint.async_save).",
     ("collectives_exposed", ""): "First check whether one rank is late. Then let "
     "DistributedDataParallel hide more of it (bucket_cap_mb, no_sync() while gradients are "
     "accumulated), reduce in 16 bits (bf16_compress_hook), or take larger batches.",
-    (
-        "copies_many",
-        "",
-    ): "Put what goes over the bus into one tensor, keep it on the device between "
-    "steps, and make tensors there (device='cuda').",
+    ("copies_many", ""): "Put what goes over the bus into one tensor, keep it on the device "
+    "between steps, and make tensors there (device='cuda').",
     ("copies_pageable", ""): "Let the DataLoader pin batches (pin_memory=True) and copy them with "
     ".to('cuda', non_blocking=True).",
     ("data_layout", ""): "Give model and input .to(memory_format=torch.channels_last).",
+    ("dense_gradient", ""): "nn.Embedding(..., sparse=True) with an optimizer that takes sparse "
+    "gradients (SparseAdam, SGD) updates only the rows that were looked up.",
+    ("evaluation_often", ""): "Evaluate less often or on fewer batches, under "
+    "torch.inference_mode() and with larger batches than in training.",
+    ("expensive_ops", ""): "This may be necessary. It gets cheaper with smaller sizes, 16 bits "
+    "(torch.autocast) or fused ops (torch.compile, scaled_dot_product_attention).",
+    ("float64_math", ""): "Make tensors float32 where the problem does not need 64 bits: those "
+    "from NumPy are float64 (.float(), torch.from_numpy(a.astype('float32'))).",
+    ("host_sync", ""): "Read losses and metrics at every Nth step: .item(), .cpu(), float() and "
+    "print wait until the device has caught up. Sum them on the device (loss.detach()).",
+    ("input_bound", ""): _PYTORCH_LOADER,
+    ("input_bound", "host_to_device"): "Let the DataLoader pin batches (pin_memory=True) and copy "
+    "the next one with .to('cuda', non_blocking=True) while this step runs.",
+    ("input_takes_cpus", ""): "Prepare the data once: write what it makes to files before "
+    "training, or take a cheaper form of it; fewer workers leave the steps more CPUs.",
     ("launch_bound", ""): _PYTORCH_LAUNCHES,
+    ("memory_full", ""): "Smaller batches, torch.utils.checkpoint around layers, torch.autocast, "
+    "zero_grad(set_to_none=True), FSDP; PYTORCH_ALLOC_CONF=expandable_segments:True against "
+    "fragments.",
+    ("memory_growth", ""): "Keep no tensor that has a graph: total += loss.item() or "
+    "loss.detach() in place of total += loss.",
+    ("one_hot_product", ""): "Look the rows up by their numbers: nn.Embedding or table[ids] in "
+    "place of a product with F.one_hot(ids).",
     ("op_on_host", ""): _PYTORCH_ON_DEVICE,
+    ("own_profiler", ""): "Close it after some steps: a schedule (torch.profiler.schedule) and "
+    "p.stop(); while it is open, tfprobe traces no step.",
     ("precision_wide", ""): "torch.autocast('cuda', dtype=torch.bfloat16) around the forward pass; "
     "for TF32 torch.set_float32_matmul_precision('high').",
-    (
-        "tiny_ops",
-        "",
-    ): "Give each op more to do: larger batches, whole tensors instead of loops over "
-    "their parts; or fuse: torch.compile.",
-    ("xla_off", ""): "Fuse them: torch.compile.",
+    ("python_between_steps", ""): "Do it once before the loop, on whole tensors, or in the "
+    "workers of the DataLoader; write logs and metrics at every Nth step.",
+    ("slow_start", ""): "Prepare the data once and keep it (torch.save, np.save), read it while "
+    "steps run, and load no more than the steps take.",
+    ("small_executions", ""): "Take larger batches, or let torch.compile and CUDA graphs "
+    "(mode='reduce-overhead') run a step with less Python.",
+    ("threads_few", ""): "Leave out torch.set_num_threads(...), OMP_NUM_THREADS and "
+    "MKL_NUM_THREADS, or set them to the number of CPUs. torchrun sets OMP_NUM_THREADS=1.",
+    ("threads_oversubscribed", ""): "Set torch.set_num_threads(N), or OMP_NUM_THREADS=N, so that "
+    "all processes together use no more threads than there are CPUs.",
+    ("tiny_ops", ""): "Give each op more to do: larger batches, whole tensors instead of loops "
+    "over their parts; or fuse: torch.compile.",
 }
 
 
@@ -111,7 +147,18 @@ NOT_OF: Mapping[str, Mapping[str, str]] = {
         "threads_oversubscribed": "the thread pools of XLA are not set by these variables",
         "while_loop": "XLA compiles the loops of a program",
         "xla_off": "XLA compiles all steps of JAX",
-    }
+    },
+    "pytorch": {
+        "eager_loop": "PyTorch has no tf.function; tiny_ops speaks of torch.compile",
+        "growing_graph": "PyTorch has no graph that grows",
+        "many_runs": "PyTorch has no Session",
+        "memory_donation": "optimizers of PyTorch update in place",
+        "recompiling": "it looks at functions of JAX",
+        "retracing": "it looks at functions of TensorFlow",
+        "session_run_cost": "PyTorch has no Session",
+        "while_loop": "loops of PyTorch are Python's",
+        "xla_off": "PyTorch does not compile with XLA; tiny_ops speaks of torch.compile",
+    },
 }
 
 

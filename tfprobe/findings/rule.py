@@ -32,7 +32,7 @@ from tfprobe.analysis.transfers.bus_transfers import StepCopies
 from tfprobe.errors import Missing
 from tfprobe.findings.finding import Evidence, Finding, Gain, Subject
 from tfprobe.findings.thresholds import Thresholds
-from tfprobe.profile.profile import JAX_KINDS, OwnProfiler
+from tfprobe.profile.profile import JAX_KINDS, TORCH_KINDS, OwnProfiler
 
 TENSORFLOW = "tensorflow"
 NOT_CHECKED = Missing("it was not checked")
@@ -162,7 +162,8 @@ class LoopAnalysis:
         """Return the framework that runs its steps: tensorflow, pytorch or jax."""
         if self.timing.queue is not None or self.timing.kind in JAX_KINDS:
             return "jax"
-        return "pytorch" if self.is_pytorch else TENSORFLOW
+        is_pytorch = self.is_pytorch or self.timing.kind in TORCH_KINDS
+        return "pytorch" if is_pytorch else TENSORFLOW
 
     @property
     def loop_source(self) -> str:

@@ -31,6 +31,8 @@ _MOST_STEPS_PER_WAIT = 1.25
 LIVE_STATES = ("running", "stopped")
 # The kinds of loops of JAX whose calls only queue their steps, as do those of Keras on JAX.
 JAX_KINDS = frozenset({"jit", "compiled"})
+# The kinds of loops of PyTorch, outside Keras.
+TORCH_KINDS = frozenset({"optimizer_step", "forward", "compiled_step"})
 # The kind of a loop whose steps a profiler service recorded, whatever they are.
 SERVICE_KIND = "service"
 

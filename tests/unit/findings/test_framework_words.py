@@ -62,6 +62,17 @@ def test_steps_of_jax_that_wait_for_input_are_told_in_its_words() -> None:
     assert "jax" not in of_session.action
 
 
+def test_steps_of_pytorch_that_wait_for_input_are_told_in_its_words() -> None:
+    """A DataLoader with workers, whether a step was traced or not."""
+    slow = loop(parts=parts(host_preprocess=0.5), timing=timing(kind="optimizer_step"))
+
+    advice = engine.judge(RunAnalysis((slow.process,), (slow,)))
+
+    (found,) = [each for each in advice.findings if each.rule == "input_bound"]
+    assert "num_workers" in found.action
+    assert not [each for each in advice.findings if each.rule in NOT_OF["pytorch"]]
+
+
 def test_python_between_steps_of_jax_may_be_that_of_nnx() -> None:
     """At each call, nnx.jit takes the model and the optimizer apart: half of a short step."""
     line = PythonLine("__call__", "train.py", 16, LineKind.PYTHON, 0.9, 1)
