@@ -44,6 +44,7 @@ TF1 = "tf1.15-py3.7"
 TF2 = "tf2.21-py3.11"
 JAX_CELLS = ("jax0.4-py3.10", "jax0.12-py3.13")
 JAX = JAX_CELLS[-1]
+TORCH = "torch2.13-py3.11"
 
 # A trace that makes a step longer by less than this share cannot be told from noise.
 NO_TRACE_SHARE = 0.02
@@ -65,19 +66,11 @@ class Size:
     processes: int
 
 
-FULL_JAX = {"mlp": 4000, "transformer": 800}
-FULL = Size(
-    5, 9, 200, 20_000, 12_000, 500, {"cnn": 1000, "resnet": 200, "loop": 1000, **FULL_JAX}, 40
-)
+STEPS = {"cnn": 1000, "resnet": 200, "loop": 1000, "mlp": 4000, "transformer": 800}
+STEPS_OF_TORCH = {"resnet18": 60, "torch_transformer": 800}
+FULL = Size(5, 9, 200, 20_000, 12_000, 500, {**STEPS, **STEPS_OF_TORCH}, 40)
 QUICK = Size(
-    1,
-    1,
-    20,
-    2_000,
-    2_000,
-    50,
-    {"cnn": 60, "resnet": 45, "loop": 60, "mlp": 60, "transformer": 60},
-    5,
+    1, 1, 20, 2_000, 2_000, 50, {**dict.fromkeys(STEPS, 60), **dict.fromkeys(STEPS_OF_TORCH, 25)}, 5
 )
 
 
@@ -149,6 +142,17 @@ def unsampled_jax(cell: str, python: str, size: Size) -> Row:
     return Row("unsampled call of a compiled function", cell, f"{found['bare_us']:.1f} us",
                f"{found['hooked_us']:.1f} us", f"{found['added_us']:+.2f} us", "+2.5 us",
                _kept(found["added_us"] <= 2.5))  # fmt: skip
+
+
+def unsampled_torch(python: str, size: Size) -> Row:
+    """What the hooks around `Optimizer.step` cost in a step that is not sampled."""
+    record = ["--trace-level", "off"]
+    found = repeated(
+        lambda: job(python, "unsampled_torch.py", str(size.rounds), record=record), size.pairs
+    )
+    return Row("unsampled training step of PyTorch", TORCH, f"{found['bare_us']:.1f} us",
+               f"{found['hooked_us']:.1f} us", f"{found['added_us']:+.2f} us", "+3 us",
+               _kept(found["added_us"] <= 3))  # fmt: skip
 
 
 def outside(what: str, tool: tuple[str, ...], name: str, python: str, size: Size) -> Row:
@@ -362,6 +366,10 @@ def _network_jax(name: str, size: Size) -> tuple[str, ...]:
     return ("networks_jax.py", name, "--steps", str(size.network_steps[name]))
 
 
+def _network_torch(name: str, size: Size) -> tuple[str, ...]:
+    return ("networks_torch.py", name, "--steps", str(size.network_steps[name]))
+
+
 def _unsampled(door: str, cell: str) -> Benchmark:
     return Benchmark(f"unsampled {door}", cell, functools.partial(unsampled, door, cell))
 
@@ -395,6 +403,8 @@ def _peer(
 _cnn = functools.partial(_network, "cnn")
 _mlp = functools.partial(_network_jax, "mlp")
 _transformer = functools.partial(_network_jax, "transformer")
+_resnet18 = functools.partial(_network_torch, "resnet18")
+_torch_transformer = functools.partial(_network_torch, "torch_transformer")
 _PY_SPY = ("py-spy", "record", "--output", "{}/stacks.svg", "--")
 
 
@@ -430,6 +440,11 @@ BENCHMARKS = (
         Benchmark("unsampled jax", cell, functools.partial(unsampled_jax, cell))
         for cell in JAX_CELLS
     ),
+    _whole("ResNet-18 in PyTorch", TORCH, _resnet18, 1.01),
+    _whole("transformer in PyTorch", TORCH, _torch_transformer, 1.01),
+    _peer("`torch.profiler` with a schedule, ResNet-18", TORCH, _resnet18, "--profiler"),
+    _peer("`torch.profiler` with a schedule, transformer", TORCH, _torch_transformer, "--profiler"),
+    Benchmark("unsampled torch", TORCH, unsampled_torch),
     *(_unsampled(door, cell) for cell in (TF1, TF2) for door in DOORS),
     Benchmark("sampled session", TF1, functools.partial(sampled, "session", TF1)),
     Benchmark("sampled session", TF2, functools.partial(sampled, "session", TF2)),
