@@ -46,11 +46,17 @@ from tfprobe.findings.rules.ops import (
 )
 from tfprobe.findings.rules.python import garbage_collection, gil_held, host_sync, slow_start
 from tfprobe.findings.rules.ranks import collectives_exposed, straggler
-from tfprobe.findings.rules.recording import own_profiler, profiler_overhead, step_outliers
+from tfprobe.findings.rules.recording import (
+    anomaly_detection,
+    own_profiler,
+    profiler_overhead,
+    step_outliers,
+)
 from tfprobe.findings.rules.threads import threads_few, threads_oversubscribed
 
 RULES: tuple[Rule, ...] = (
     of_loops("accelerator_idle", accelerator_idle),
+    of_processes("anomaly_detection", anomaly_detection),
     of_loops("callbacks_slow", callbacks_slow),
     Rule("checkpoint_stalls", checkpoint_stalls),
     of_loops("collectives_exposed", collectives_exposed),

@@ -10,6 +10,8 @@ from tfprobe.findings.thresholds import Thresholds
 
 _NOT_KNOWN = Missing("no step was traced without that profiler, so its cost is unknown")
 
+_NOT_MEASURED = Missing("no step was traced without it, so its cost is unknown")
+
 
 def own_profiler(process: ProcessAnalysis, limits: Thresholds) -> Verdict:
     """Return a finding if steps could not be traced for long because the job profiles itself."""
@@ -21,11 +23,11 @@ def own_profiler(process: ProcessAnalysis, limits: Thresholds) -> Verdict:
         title="The job's own profiler stays open",
         severity=Severity.WARNING,
         evidence=(
-            Evidence("TensorFlow's profiler was started", source=source)
+            Evidence("the profiler was started", source=source)
             if source
-            else Evidence("TensorFlow's profiler is open"),
+            else Evidence("the profiler is open"),
             Evidence(
-                f"{own.declined:,} steps could not be traced, because TensorFlow allows one "
+                f"{own.declined:,} steps could not be traced, because there can be one "
                 "profiler per process; for at least",
                 time_ns=own.open_ns,
             ),
@@ -36,6 +38,24 @@ def own_profiler(process: ProcessAnalysis, limits: Thresholds) -> Verdict:
         "While it is open each op is recorded, and memory grows until it is closed.",
         gain=_NOT_KNOWN,
         part="recording",
+    )
+
+
+def anomaly_detection(process: ProcessAnalysis, limits: Thresholds) -> Verdict:  # noqa: ARG001
+    """Return a finding if PyTorch's anomaly detection is on; what it costs is not measured."""
+    settings = {} if isinstance(process.settings, Missing) else process.settings
+    of_torch = settings.get("torch") or {}
+    if of_torch.get("anomaly_detection") is not True:
+        return None
+    return Finding(
+        title="Anomaly detection is on",
+        severity=Severity.WARNING,
+        evidence=(Evidence("torch.is_anomaly_enabled() was true when the first step was traced"),),
+        action="Leave out torch.autograd.set_detect_anomaly(True) and detect_anomaly() once the "
+        "cause of a NaN is found: they keep a Python stack of each op of the forward pass, and "
+        "look for NaN after each op of the backward pass.",
+        gain=_NOT_MEASURED,
+        part="anomaly_detection",
     )
 
 

@@ -172,6 +172,12 @@ def _pools(settings: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
         size = settings.get(name)
         if isinstance(size, int) and not isinstance(size, bool):
             yield name, size or whole_number(settings.get("cpus"))
+    of_torch = settings.get("torch") or {}
+    threads = whole_number(of_torch.get("num_threads"))
+    if threads:
+        # What PyTorch says is in force, whatever the variables ask for.
+        yield "torch.get_num_threads()", threads
+        return
     environment = settings.get("environment") or {}
     for name in _VARIABLES:
         yield name, whole_number(environment.get(name))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.subjects import found, loop, machine, parts, process
+from tests.support.subjects import found, loop, machine, parts, process, timing
 from tfprobe.errors import Missing
 
 
@@ -80,3 +80,21 @@ def test_threads_that_were_seen_taking_turns_have_more_to_win(
 
     assert finding is not None
     assert round(finding.gain.high_ratio, 3) == bound_ratio
+
+
+def test_the_threads_of_pytorch_are_those_in_force() -> None:
+    """Whatever the variables say; the advice names PyTorch's setting."""
+    settings = {
+        "cpus": 4,
+        "environment": {"OMP_NUM_THREADS": "64"},
+        "torch": {"num_threads": 4},
+    }
+    quiet = loop(process=process(settings=settings), timing=timing(kind="optimizer_step"))
+    settings = {**settings, "torch": {"num_threads": 64}}
+    crowded = loop(process=process(settings=settings), timing=timing(kind="optimizer_step"))
+
+    finding = found("threads_oversubscribed", crowded)
+
+    assert found("threads_oversubscribed", quiet) is None
+    assert finding is not None
+    assert "torch.set_num_threads" in finding.action
