@@ -160,6 +160,7 @@ CELLS = (
         "3.11",
         ("torch==2.13.0+cpu", "numpy", "keras==3.*"),
         required=True,
+        more=FAULTS,
         tests="tests/torch",
         packages=("torch",),
     ),

@@ -63,7 +63,6 @@ class Loop:
         "file",
         "first_call_ns",
         "flagged",
-        "follows",
         "foreseen",
         "foreseen_cost_ns",
         "index",
@@ -125,7 +124,6 @@ class Loop:
         self.after_fold = None  # called with the loop now and then: checks that are too expensive for each step
         self.collected = None
         self.mark_ns = None
-        self.follows = None  # the loop whose step ended where the latest one of this loop began
         self.shared = None  # the SharedLoop that this one passes its steps to
         self.starts_thread = False  # the next step is the first of another thread
         self.totals = array.array("q", bytes(AGGREGATE_WORDS * WORD))

@@ -236,11 +236,13 @@ def command_line():
 
 def _program(arguments):
     """Return the command that a process started by multiprocessing or joblib for a function belongs to."""
-    is_spawned = any(
-        argument.startswith("from multiprocessing.") or "loky.backend" in argument for argument in arguments
-    )
     own = [str(argument) for argument in getattr(sys, "argv", [])]
-    return own if is_spawned and own[:1] != ["-c"] else []
+    return own if is_spawned(arguments) and own[:1] != ["-c"] else []
+
+
+def is_spawned(arguments):
+    """Return whether a command line is that of a process started by multiprocessing or joblib for a function."""
+    return any(argument.startswith("from multiprocessing.") or "loky.backend" in argument for argument in arguments)
 
 
 def _first_line(path):

@@ -28,28 +28,19 @@ class ThreadState:
         "collecting",
         "depth",
         "doing",
-        "due",
         "eager_loop",
         "gradients",
         "has_tape",
-        "lone_calls",
         "loop_cache",
         "loops",
-        "mark_ns",
-        "marked",
         "name",
         "phase",
         "queued",
         "role",
-        "switching",
+        "torch",
         "untimed",
-        "update_ns",
-        "updating",
         "waited_loop",
         "watch",
-        "whole_steps",
-        "window",
-        "window_end",
     )
 
     def __init__(self):
@@ -69,15 +60,7 @@ class ThreadState:
         self.watch = None  # the open watch of the gap after a step
         self.queued = []  # its loops whose calls only queue their steps: see queued_steps
         self.waited_loop = None  # the one of these that the job waited for last
-        # Of PyTorch: how many steps of optimizers are under way, one in another, and since when the outermost.
-        self.updating = self.update_ns = 0
-        self.mark_ns = 0  # when the latest of them ended, or the recording's work after it
-        self.marked = None  # the loop of the latest one
-        self.due = None  # the loop whose next step is to be traced
-        self.window = self.window_end = None  # the open window between two marks, and what ends it with the thread
-        self.lone_calls = None  # calls without gradients since the latest mark, while these may belong to a step
-        self.whole_steps = []  # calls of compiled functions; True once these are steps, False with an optimizer
-        self.switching = False  # a module is changing to evaluation or back
+        self.torch = None  # what frameworks/torch knows of the thread, once it has run something
         self.untimed = False  # it had steps for which there was no room
 
 

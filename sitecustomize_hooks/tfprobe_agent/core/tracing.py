@@ -160,8 +160,35 @@ class Window(TracedStep):
         self._taking = threading.Lock()
 
     def open(self):
-        """Start the profiler; return why not, or None when it runs."""
+        """Take the profiler and start a session; return why not, or None when it runs."""
+        declined = self.declines()
+        if declined is not None:
+            return declined
+        if not take(self) and not self._reclaims():
+            return "another step is being traced"
+        declined = "an error"
+        try:
+            declined = self.start()
+        finally:
+            if declined is not None:
+                self.abandon()
+        return declined
+
+    def declines(self):
+        """Return why no session may be tried in this process, or None."""
         raise NotImplementedError
+
+    def start(self):
+        """Start a session; return why not, or None when it runs."""
+        raise NotImplementedError
+
+    def _reclaims(self):
+        """Take the profiler from a window that is stale; return whether that succeeded."""
+        window = TRACING.window
+        if window is None or not window.is_stale():
+            return False
+        window.abandon()
+        return take(self)
 
     def surrender(self):
         """End the window for the job's sake, keeping nothing; return whether it was open. Any thread may call this."""

@@ -65,6 +65,8 @@ print("evaluated", total)
 
 print(sorted(vars(copy.copy(model))), sorted(vars(copy.deepcopy(model))))
 print(sorted(vars(pickle.loads(pickle.dumps(model)))))
+parts = copy.deepcopy(vars(model)), pickle.loads(pickle.dumps(vars(model)))
+print([part.get("_compiled_call_impl") for part in parts])
 buffer = io.BytesIO()
 torch.save(model, buffer)
 buffer.seek(0)

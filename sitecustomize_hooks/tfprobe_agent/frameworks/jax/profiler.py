@@ -65,33 +65,25 @@ class Window(tracing.Window):
 
     compiled_ns = 0
 
-    def open(self):
+    def declines(self):
         if current_recorder().config.trace_level == "software":
             return "trace level software"
         if tracing.TRACING.job_server:
             return "the job runs a profiler server"
         if foreign_profiler():
             return "another profiler is attached to this process"
-        module = _module()
-        if module is None:
+        if _module() is None:
             return "no profiler in this version of jaxlib"
         if settings.jaxlib_version() < _QUIET:
             return "a profiler session of jaxlib before 0.6 prints to stderr"
-        if not tracing.take(self):
-            return "another step is being traced"
-        declined = "an error"
-        try:
-            declined = self._start(module)
-        finally:
-            if declined is not None:
-                self.abandon()
-        return declined
+        return None
 
-    def _start(self, module):
+    def start(self):
         if tracing.job_holds_profiler():
             return "the job is profiling"
         if not self._wait_for(self.arguments()):
             return "an argument of the step is an error"
+        module = _module()
         options = module.ProfileOptions()
         options.host_tracer_level = _HOST_LEVEL
         options.python_tracer_level = 0

@@ -3,11 +3,8 @@
 import re
 import sys
 
-from tfprobe_agent.config import speed_variables
 from tfprobe_agent.core.guard import STATE, failed, never_raise_noting
-from tfprobe_agent.core.recorder import current_recorder
-from tfprobe_agent.interruptions import let_through
-from tfprobe_agent.unpatched import UNPATCHED
+from tfprobe_agent.frameworks import general_settings
 
 _CONFIG = "jax._src.config"
 _BACKENDS = "jax._src.xla_bridge"
@@ -31,16 +28,7 @@ def jaxlib_version():
 @never_raise_noting
 def write():
     """Write the settings event."""
-    began_ns = UNPATCHED.monotonic_ns()
-    recorder = current_recorder()
-    known = {name: _plain(value(name)) for name in _SETTINGS}
-    cpus = _or_none(lambda: len(UNPATCHED.sched_getaffinity(0)))
-    variables = speed_variables()
-    recorder.process_dir.event(
-        "settings",
-        settings={"cpus": cpus, "xla_flags": variables.get("XLA_FLAGS"), "environment": variables, "jax": known},
-    )
-    recorder.spent_once(UNPATCHED.monotonic_ns() - began_ns)
+    general_settings.write(lambda: {"jax": {name: _plain(value(name)) for name in _SETTINGS}})
 
 
 def note_devices(recorder):
@@ -73,11 +61,3 @@ def _plain(value):
     if value is None or isinstance(value, (bool, int, float)):
         return value
     return str(value)[:_LONGEST]
-
-
-def _or_none(read):
-    try:
-        return read()
-    except Exception:
-        let_through()
-        return None  # a system without it

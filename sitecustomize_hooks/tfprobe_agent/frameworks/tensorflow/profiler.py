@@ -70,7 +70,7 @@ class Window(TensorFlowStep, tracing.Window):
         self.directory = None
         self.opened_ns = UNPATCHED.monotonic_ns()
 
-    def open(self):
+    def declines(self):
         module = sys.modules.get(_PROFILER)
         if module is None or current_recorder().config.trace_level == "software":
             return "no profiler for this kind of step in this TensorFlow" if module is None else "trace level software"
@@ -84,21 +84,16 @@ class Window(TensorFlowStep, tracing.Window):
                     current_recorder(), None
                 )  # no capture will: its place in the cluster is known by now
             return "TensorFlow %s crashes processes of a cluster when it profiles them" % tensorflow_version()
-        if not tracing.take(self) and not self._reclaims():
-            return "another step is being traced"
-        declined = "an error"
-        try:
-            declined = self._start(module)
-        finally:
-            if declined is not None:
-                self.abandon()
-        if declined is not None:
-            return declined
-        THREAD.current.collecting = [] if self.function is None else [self.function]
         return None
 
-    def _start(self, module):
-        locked = []
+    def open(self):
+        declined = tracing.Window.open(self)
+        if declined is None:
+            THREAD.current.collecting = [] if self.function is None else [self.function]
+        return declined
+
+    def start(self):
+        module, locked = sys.modules[_PROFILER], []
         try:
             # One call of a C function, so that no exception of the job comes between the lock and our knowing of it:
             # TensorFlow's own lock would stay locked.
@@ -141,14 +136,6 @@ class Window(TensorFlowStep, tracing.Window):
     def abandon(self):
         THREAD.current.collecting = None
         tracing.Window.abandon(self)
-
-    def _reclaims(self):
-        """Take the profiler from a window that is stale; return whether that succeeded."""
-        window = tracing.TRACING.window
-        if window is None or not window.is_stale():
-            return False
-        window.abandon()
-        return tracing.take(self)
 
     def is_stale(self):
         """Return whether nothing may ever end this window: an eager step that takes too long, or whose loop is over."""

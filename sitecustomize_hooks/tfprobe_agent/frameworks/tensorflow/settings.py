@@ -6,13 +6,11 @@ TensorFlow is not called for them.
 
 import sys
 
-from tfprobe_agent.config import speed_variables
 from tfprobe_agent.core.guard import never_raise_noting
-from tfprobe_agent.core.recorder import current_recorder
 from tfprobe_agent.core.threads import THREAD
 from tfprobe_agent.core.tracing import TracedStep
-from tfprobe_agent.interruptions import let_through
-from tfprobe_agent.unpatched import UNPATCHED
+from tfprobe_agent.frameworks import general_settings
+from tfprobe_agent.frameworks.general_settings import or_none
 
 # A step with more leaves than this is not examined.
 MAX_LEAVES = 100
@@ -105,40 +103,25 @@ _RATHER_A_NAME = 200
 @never_raise_noting
 def write_settings(session_config):
     """Write the settings event; `session_config` is the ConfigProto of the Session that ran the step, or None."""
-    began_ns = UNPATCHED.monotonic_ns()
-    recorder = current_recorder()
-    recorder.process_dir.event("settings", settings=read_settings(session_config))
-    recorder.spent_once(UNPATCHED.monotonic_ns() - began_ns)
+    general_settings.write(lambda: read_settings(session_config))
 
 
 def read_settings(session_config):
     """Return the settings by name, as listed in docs/run-directory.md; None if not known."""
     context = getattr(sys.modules.get(_CONTEXT), "_context", None)
     model = THREAD.current.phase.model() if THREAD.current.phase is not None else None
-    variables = speed_variables()
     return {
         "intra_op_threads": _first_int(session_config, context, "intra_op_parallelism_threads"),
         "inter_op_threads": _first_int(session_config, context, "inter_op_parallelism_threads"),
-        "cpus": _or_none(lambda: len(UNPATCHED.sched_getaffinity(0))),
-        "mixed_precision": _or_none(_policy),
-        "jit": _or_none(lambda: _jit(session_config, context)),
-        "optimizer": _or_none(lambda: _optimizer(session_config, context)),
-        "xla_flags": variables.get("XLA_FLAGS"),
-        "environment": variables,
-        "image_data_format": _or_none(lambda: _attribute(_FORMATS, "_IMAGE_DATA_FORMAT")),
-        "eager": _or_none(lambda: bool(_attribute(_RUN_EAGERLY, "RUN_FUNCTIONS_EAGERLY"))),
-        "memory_growth": _or_none(lambda: _growth(session_config, context)),
+        "mixed_precision": or_none(_policy),
+        "jit": or_none(lambda: _jit(session_config, context)),
+        "optimizer": or_none(lambda: _optimizer(session_config, context)),
+        "image_data_format": or_none(lambda: _attribute(_FORMATS, "_IMAGE_DATA_FORMAT")),
+        "eager": or_none(lambda: bool(_attribute(_RUN_EAGERLY, "RUN_FUNCTIONS_EAGERLY"))),
+        "memory_growth": or_none(lambda: _growth(session_config, context)),
         "jit_compile": _plain(getattr(model, "__dict__", {}).get("_jit_compile")),
         "run_eagerly": _plain(getattr(model, "__dict__", {}).get("_run_eagerly")),
     }
-
-
-def _or_none(read):
-    try:
-        return read()
-    except Exception:
-        let_through()
-        return None  # another TensorFlow's names: this one setting stays unknown
 
 
 def _first_int(session_config, context, name):

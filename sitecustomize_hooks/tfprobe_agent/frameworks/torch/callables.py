@@ -22,6 +22,7 @@ from tfprobe_agent.interruptions import leave_traceback
 from tfprobe_agent.unpatched import UNPATCHED
 
 from . import optimizers, profiler
+from .thread_state import torch_thread
 
 FORWARD, COMPILED = "forward", "compiled_step"
 _MODULES = "torch.nn.modules.module"
@@ -65,7 +66,7 @@ def patch_compiler(module):
 def is_inference():
     """Return whether a call computes no gradients, is no part of a training step, and is not traced by TorchScript."""
     torch = sys.modules["torch"]
-    return THREAD.current.lone_calls is None and not torch.is_grad_enabled() and not torch._C._is_tracing()
+    return torch_thread().lone_calls is None and not torch.is_grad_enabled() and not torch.jit.is_tracing()
 
 
 def _around_train(torch, original):
@@ -77,8 +78,8 @@ def _around_train(torch, original):
             return original(self, *args, **kwargs)
         outermost = False
         try:
-            current = THREAD.current
-            outermost, current.switching = not current.switching, True
+            thread = torch_thread()
+            outermost, thread.switching = not thread.switching, True
             _unwrap(self)
         except Exception:
             failed("before Module.train")
@@ -89,11 +90,10 @@ def _around_train(torch, original):
             raise
         finally:
             if outermost:
-                current.switching = False
+                thread.switching = False
         try:
             if outermost and not STATE.disabled and not self.training:
-                if current.window is not None:
-                    profiler.end_stale(current, "an evaluation began before the step was over")
+                profiler.end_window(thread, "an evaluation began before the step was over")
                 _wrap(self)
         except Exception:
             failed("after Module.train")
@@ -173,7 +173,20 @@ def _is_compiled(module):
 
 
 class _Call(functools.partial):
-    """The wrapper as an attribute of a module: no plain function, which scripting would try to compile."""
+    """The wrapper as an attribute of a module: no plain function, which scripting would try to compile.
+
+    It calls the module that it is of, so where a program copies or pickles what a module consists of, None is there
+    instead, which PyTorch takes for no wrapper.
+    """
+
+    def __copy__(self):
+        return None
+
+    def __deepcopy__(self, memo):
+        return None
+
+    def __reduce_ex__(self, protocol):
+        return type(None), ()
 
 
 def _wrap(module):
@@ -236,7 +249,7 @@ class _Token:
 def _is_whole_step():
     """Return whether a call of a compiled function is a step: in inference, or where no optimizer's step was seen."""
     if sys.modules["torch"].is_grad_enabled():
-        return THREAD.current.whole_steps is True
+        return torch_thread().whole_steps is True
     return is_inference()
 
 
@@ -244,13 +257,13 @@ def _waiting(kind, name, original):
     """Return what calls a callable that may turn out to be a step, and records the calls so far when it does."""
 
     def call(*args, **kwargs):
-        current = began_ns = calls = None
+        current = began_ns = None
         try:
             current = THREAD.current
             if not current.depth and not STATE.disabled:
-                has_gradients = sys.modules["torch"].is_grad_enabled()
-                calls = current.lone_calls if not has_gradients else current.whole_steps if kind == COMPILED else None
-                if isinstance(calls, list):
+                thread, has_gradients = torch_thread(), sys.modules["torch"].is_grad_enabled()
+                calls = thread.whole_steps if has_gradients else thread.lone_calls
+                if isinstance(calls, list) and (kind == COMPILED or not has_gradients):
                     current.depth = 1
                     began_ns = UNPATCHED.monotonic_ns()
         except Exception:
@@ -267,24 +280,19 @@ def _waiting(kind, name, original):
             if began_ns is not None:
                 calls.append((began_ns, UNPATCHED.monotonic_ns()))
                 if len(calls) == (LEAST_WHOLE_STEPS if has_gradients else LEAST_CALLS):
-                    _record(current, find_named(kind, name), calls)
+                    profiler.end_window(thread, "an evaluation began before the step was over")
+                    loop = find_named(kind, name)
+                    for start_ns, end_ns in calls:
+                        loop.record(start_ns, end_ns)
                     if has_gradients:
-                        current.whole_steps = True
+                        thread.whole_steps = True
                     else:
-                        current.lone_calls = None
+                        thread.lone_calls = None
         except Exception:
             failed("after a call")
         return result
 
     return call
-
-
-def _record(current, loop, calls):
-    """Record calls that have turned out to be steps."""
-    if current.window is not None:
-        profiler.end_stale(current, "an evaluation began before the step was over")
-    for start_ns, end_ns in calls:
-        loop.record(start_ns, end_ns)
 
 
 def _name_of(called):

@@ -4,10 +4,10 @@ import sys
 
 from tfprobe_agent import patching
 from tfprobe_agent.core.guard import failed
-from tfprobe_agent.core.threads import THREAD
 from tfprobe_agent.interruptions import leave_traceback
 
 from . import profiler
+from .thread_state import torch_thread
 
 _LOADERS = "torch.utils.data.dataloader"
 
@@ -20,13 +20,9 @@ def patch():
 
 
 def _around_next(original):
-    thread = THREAD
-
     def take(self):
         try:
-            current = thread.current
-            if current.window is not None:
-                profiler.end_stale(current)
+            profiler.end_window(torch_thread())
         except Exception:
             failed("taking a batch")
         try:

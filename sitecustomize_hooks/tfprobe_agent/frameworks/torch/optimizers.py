@@ -18,6 +18,7 @@ from tfprobe_agent.interruptions import leave_traceback
 from tfprobe_agent.unpatched import UNPATCHED
 
 from . import profiler
+from .thread_state import torch_thread
 
 KIND = "optimizer_step"
 _OPTIMIZERS = "torch.optim.optimizer"
@@ -96,15 +97,15 @@ def _hooks(torch):
 def _begin(frame):
     """Note that a step begins in `frame`, which is the same code for all optimizers: one may call another's."""
     try:
-        current = THREAD.current
-        if current.depth or STATE.disabled:
+        if THREAD.current.depth or STATE.disabled:
             return
+        thread = torch_thread()
         # The hook after a step that raised was never called: the frames tell.
-        if current.updating and _is_inside(frame):
-            current.updating += 1
+        if thread.updating and _is_inside(frame):
+            thread.updating += 1
         else:
-            current.updating = 1
-            current.update_ns = UNPATCHED.monotonic_ns()
+            thread.updating = 1
+            thread.update_ns = UNPATCHED.monotonic_ns()
     except BaseException:
         failed("before an optimizer step")
 
@@ -120,52 +121,51 @@ def _is_inside(frame):
 def _end(optimizer):
     """Note that a step of an optimizer has ended; if it was an outermost one, it ends a step of the program."""
     try:
-        current = THREAD.current
-        if current.depth or STATE.disabled:
+        if THREAD.current.depth or STATE.disabled:
             return
-        current.updating -= 1
-        if current.updating > 0:
-            return
-        current.updating = 0
+        thread = torch_thread()
+        thread.updating = max(0, thread.updating - 1)
+        if not thread.updating:
+            _mark(thread, optimizer, thread.update_ns)
     except BaseException:
         failed("after an optimizer step")
-        return
-    _mark(current, optimizer, current.update_ns)
 
 
-def _mark(current, optimizer, began_ns):
+def _mark(thread, optimizer, began_ns):
     """Record the step that ends now; it began where the thread's latest step ended, that of any optimizer."""
     loop, start_ns, end_ns = None, 0, 0
     try:
         end_ns = UNPATCHED.monotonic_ns()
-        start_ns = current.mark_ns or began_ns
+        current = THREAD.current
+        start_ns = thread.mark_ns or began_ns or end_ns
+        if thread.lone_calls != _NO_CALLS:
+            start_ns = max(start_ns, _calls_ended_ns(current, thread))
         loop = current.loop_cache.get(id(optimizer)) or _new_loop(current, optimizer)
         if loop is not None:
-            _record(current, loop, start_ns, end_ns)
+            _record(thread, loop, start_ns, end_ns)
     except BaseException:
-        _settle(current, loop, start_ns, end_ns)
+        _settle(thread, loop, start_ns, end_ns)
         failed("after an optimizer step")
 
 
-def _settle(current, loop, start_ns, end_ns):
+def _settle(thread, loop, start_ns, end_ns):
     """Finish a step after which an exception came: it is recorded, and nothing stays open."""
     try:
-        current.window = None
+        thread.window = None
         abandon(None)
         if loop is not None:
             loop.ensure_recorded(start_ns, end_ns)
-            current.mark_ns = end_ns
+            thread.mark_ns = end_ns
     except Exception:
         failed("after an optimizer step")
 
 
-def _record(current, loop, start_ns, end_ns):
+def _record(thread, loop, start_ns, end_ns):
     """Record a step, and open a window for the next one if that is to be traced."""
-    window, current.window = current.window, None
-    current.whole_steps = False
-    if current.lone_calls != _NO_CALLS:
-        start_ns = max(start_ns, _calls_ended_ns(current))
-        current.lone_calls = []
+    window, thread.window = thread.window, None
+    thread.whole_steps = False
+    if thread.lone_calls != _NO_CALLS:
+        thread.lone_calls = []
     if window is None and loop.shared is None:
         step = loop.n
         offset = (step & RING_MASK) * 2
@@ -177,17 +177,18 @@ def _record(current, loop, start_ns, end_ns):
             loop.stored()
     else:
         end_ns = _end_traced(loop, window, start_ns, end_ns)
-    current.mark_ns = end_ns
-    loop.follows, current.marked = current.marked, loop
+    thread.mark_ns = end_ns
+    thread.follows[loop], thread.marked = thread.marked, loop
     if loop.n >= loop.next_check or end_ns >= loop.words[loop.poll_at]:
-        current.due = loop
-    if current.due is not None and current.due.follows is loop and window is None:
-        _open(current)
+        thread.due = loop
+    due = thread.due
+    if due is not None and window is None and thread.follows.get(due) is loop:
+        _open(thread)
 
 
-def _calls_ended_ns(current):
+def _calls_ended_ns(current, thread):
     """Return when the latest call that was a step ended in this thread, if an evaluation has just run; else 0."""
-    if current.lone_calls is not None:
+    if thread.lone_calls is not None:
         return 0
     return max([loop.latest_end_ns() for loop in current.loops.values() if loop.kind != KIND], default=0)
 
@@ -207,17 +208,17 @@ def _new_loop(current, optimizer):
     return loop
 
 
-def _open(current):
+def _open(thread):
     """Open a window for the step that begins now, if it is to be traced; the next one begins after that.
 
     Not where another one has just ended: PyTorch's own annotation of the optimizer's step began in that one, and is
     still open. Its end would be written to memory that the session has freed, if there were another session by then.
     """
-    loop, current.due = current.due, None
-    current.window = start_trace(loop, profiler.trace_marked, None, (), {})
-    if current.window is not None:
-        current.window_end = profiler.end_with_thread(current.window)
-    current.mark_ns = UNPATCHED.monotonic_ns()
+    loop, thread.due = thread.due, None
+    thread.window = start_trace(loop, profiler.trace_marked, None, (), {})
+    if thread.window is not None:
+        thread.window_end = profiler.end_with_thread(thread.window)
+    thread.mark_ns = UNPATCHED.monotonic_ns()
 
 
 def _end_traced(loop, window, start_ns, end_ns):
@@ -239,8 +240,8 @@ def _around_scaler(original):
     def step(self, optimizer, *args, **kwargs):
         before_ns = began_ns = None
         try:
-            current = THREAD.current
-            before_ns, began_ns = current.mark_ns, UNPATCHED.monotonic_ns()
+            thread = torch_thread()
+            before_ns, began_ns = thread.mark_ns, UNPATCHED.monotonic_ns()
         except BaseException:
             failed("before GradScaler.step")
         try:
@@ -249,12 +250,11 @@ def _around_scaler(original):
             leave_traceback(error)
             raise
         try:
-            if began_ns is None or current.depth or STATE.disabled or current.mark_ns != before_ns:
-                return result
+            is_outermost = began_ns is not None and not THREAD.current.depth and not STATE.disabled
+            if is_outermost and thread.mark_ns == before_ns:
+                _mark(thread, optimizer, began_ns)
         except BaseException:
             failed("after GradScaler.step")
-            return result
-        _mark(current, optimizer, began_ns)
         return result
 
     return step

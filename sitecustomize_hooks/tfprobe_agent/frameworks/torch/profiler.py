@@ -16,12 +16,12 @@ from tfprobe_agent.core import gaps, tracing
 from tfprobe_agent.core.guard import failed
 from tfprobe_agent.core.recorder import current_recorder
 from tfprobe_agent.core.step_wrapper import open_window
-from tfprobe_agent.core.threads import THREAD
 from tfprobe_agent.frameworks.job_profiler import around_start
 from tfprobe_agent.interruptions import leave_traceback, let_through
 from tfprobe_agent.unpatched import UNPATCHED
 
 from . import annotations, module_paths, settings
+from .thread_state import torch_thread
 
 _PROFILER = "torch.autograd.profiler"
 _LEGACY_PROFILER = "torch.autograd.profiler_legacy"
@@ -97,6 +97,8 @@ def _around_begin(original):
         try:
             return (starting if is_first else original)(self, *args, **kwargs)
         except BaseException as error:
+            if is_first and not hasattr(type(self), "_prepare_trace"):
+                SESSIONS.open.discard(id(self))  # it did not begin; one that libkineto prepares may have
             leave_traceback(error)
             raise
 
@@ -142,42 +144,25 @@ class Window(tracing.Window):
         tracing.Window.__init__(self, call, args, kwargs)
         self._warnings = _Level(_C10, _C10_LEVEL, _C10_SILENT)
 
-    def open(self):
+    def declines(self):
         if current_recorder().config.trace_level == "software":
             return "trace level software"
         if foreign_profiler() or _PROTON in sys.modules:
             return "another profiler is attached to this process"
         if kineto_daemon():
             return "KINETO_USE_DAEMON is set: a daemon may start a trace at any time"
-        if not tracing.take(self) and not self._reclaims():
-            return "another step is being traced"
-        declined = "an error"
-        try:
-            declined = self._start()
-        finally:
-            if declined is not None:
-                self.abandon()
-        return declined
-
-    def _reclaims(self):
-        """Take the profiler from a window of this thread that is stale; return whether that succeeded."""
-        window = tracing.TRACING.window
-        if window is None or window.thread != self.thread or not window.is_stale():
-            return False
-        window.abandon()
-        return tracing.take(self)
-
-    def _start(self):
-        if tracing.job_holds_profiler():
-            return "the job is profiling"
+        if not _is_known():
+            return "no profiler that is known in this version of PyTorch"
         if not SESSIONS.had_first and self.thread != _Import.thread:
             # In another thread libkineto writes to stderr that it was set up in a thread that did not load it.
             return "the first trace of a process is taken in the thread that has imported PyTorch"
-        options = _options()
-        if options is None:
-            return "no profiler that is known in this version of PyTorch"
-        session = sys.modules[_PROFILER].profile(**options)
-        wait_for_accelerators()
+        return None
+
+    def start(self):
+        if tracing.job_holds_profiler():
+            return "the job is profiling"
+        session = sys.modules[_PROFILER].profile(**_options())
+        self._wait_for_accelerators()
         SESSIONS.own, SESSIONS.had_first = self.thread, True
         self._warnings.stop()
         with _Silence() as silence:
@@ -223,6 +208,13 @@ class Window(tracing.Window):
                 UNPATCHED.unlink(temporary)
         return size
 
+    def _wait_for_accelerators(self):
+        """Wait until they have finished what is queued: calls return before kernels end. Does nothing on a CPU."""
+        if is_cuda_in_use():
+            began_ns = UNPATCHED.monotonic_ns()
+            sys.modules["torch"].cuda.synchronize()
+            self.waited_ns += UNPATCHED.monotonic_ns() - began_ns
+
     def finish(self, loop, step, result):
         # What is read of a session are tens of thousands of objects: they would make the job collect garbage.
         is_collecting = gc.isenabled()
@@ -235,9 +227,7 @@ class Window(tracing.Window):
 
     def _finish(self, loop, step):
         try:
-            began_ns = UNPATCHED.monotonic_ns()
-            wait_for_accelerators()
-            self.waited_ns += UNPATCHED.monotonic_ns() - began_ns
+            self._wait_for_accelerators()
             session = self.take_session()
             if session is None:
                 return None
@@ -275,12 +265,13 @@ class MarkedWindow(Window):
         return declined
 
     def is_stale(self):
-        return UNPATCHED.monotonic_ns() > self.stale_ns
+        # only the thread that has opened a session can end it
+        return self.thread == threading.get_ident() and UNPATCHED.monotonic_ns() > self.stale_ns
 
     def look(self, phase, _info):
         """End this window if it is stale; called when a garbage collection begins and ends."""
-        if phase == "stop" and THREAD.current.window is self:
-            end_stale(THREAD.current)
+        if phase == "stop" and torch_thread().window is self:
+            end_window(torch_thread())
 
     def close(self):
         if self.look in gc.callbacks:
@@ -311,15 +302,14 @@ def end_with_thread(window):
     return _ThreadEnd(window) if threading.get_ident() != threading.main_thread().ident else None
 
 
-def end_stale(current, why=None):
-    """End the window between marks of the calling thread if it is stale, or because `why` has come before the mark."""
-    window = current.window
+def end_window(thread, why=None):
+    """End the window between marks of the calling thread, if there is one: stale, or because `why` came before."""
     try:
-        if why is not None or window.is_stale():
-            current.window = None
+        window = thread.window
+        if window is not None and (why is not None or window.is_stale()):
+            thread.window = None
             window.abandon()
             current_recorder().declined(window.loop, why or "the step took too long, or was the last of its loop")
-            current.mark_ns = UNPATCHED.monotonic_ns() if why is None else current.mark_ns
     except Exception:
         failed("ending a stale window", tracing_only=True)
 
@@ -329,19 +319,28 @@ def before_fork():
     try:
         window = tracing.TRACING.window
         if isinstance(window, Window) and window.surrender():
-            current = THREAD.current
-            if current.window is window:
-                current.window = None
+            thread = torch_thread()
+            if thread.window is window:
+                thread.window = None
                 window.close()
     except Exception:
         failed("before a fork", tracing_only=True)
 
 
+def _is_known():
+    """Return whether this version of PyTorch has what a window calls; some of it has private names."""
+    session = getattr(sys.modules.get(_PROFILER), "profile", None)
+    names = ("_prepare_trace", "_start_trace", "__exit__")
+    has_functions = all(hasattr(_autograd(), name) for name in ("_profiler_enabled", "_disable_profiler"))
+    return has_functions and all(hasattr(session, name) for name in names)
+
+
+def _autograd():
+    return getattr(sys.modules["torch"]._C, "_autograd", None)
+
+
 def _options():
-    """Return the arguments of a session; None if this version of PyTorch does not take them."""
-    profiler = sys.modules.get(_PROFILER)
-    if not hasattr(profiler, "profile") or not hasattr(profiler, "kineto_available"):
-        return None
+    """Return the arguments of a session."""
     options = {"use_kineto": True, "record_shapes": True, "profile_memory": True}
     # The profiler's own way to see Python replaces the profile function of the thread.
     options["with_stack"] = not gaps.somebody_watches()
@@ -354,12 +353,6 @@ def is_cuda_in_use():
     """Return whether the job has initialized CUDA, or ROCm, which goes by the same name."""
     cuda = getattr(sys.modules["torch"], "cuda", None)
     return cuda is not None and bool(cuda.is_initialized())
-
-
-def wait_for_accelerators():
-    """Wait until accelerators have finished what is queued: calls return before kernels end. Does nothing on a CPU."""
-    if is_cuda_in_use():
-        sys.modules["torch"].cuda.synchronize()
 
 
 def _original(session, name):
@@ -382,13 +375,14 @@ def end_own():
     if SESSIONS.own == threading.get_ident():
         if _is_enabled():
             with _Silence():
-                sys.modules["torch"]._C._autograd._disable_profiler()
+                _autograd()._disable_profiler()
         SESSIONS.own = None
 
 
 def _is_enabled():
     """Return whether the calling thread has a session of the profiler."""
-    return sys.modules["torch"]._C._autograd._profiler_enabled()
+    is_enabled = getattr(_autograd(), "_profiler_enabled", None)
+    return is_enabled is not None and is_enabled()
 
 
 # The numbers that were looked for, by name.

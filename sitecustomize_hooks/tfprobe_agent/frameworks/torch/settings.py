@@ -3,12 +3,11 @@
 import os
 import sys
 
-from tfprobe_agent.config import speed_variables
 from tfprobe_agent.core.guard import never_raise_noting
-from tfprobe_agent.core.process_dir import command_line
+from tfprobe_agent.core.process_dir import command_line, is_spawned
 from tfprobe_agent.core.recorder import current_recorder
-from tfprobe_agent.interruptions import let_through
-from tfprobe_agent.unpatched import UNPATCHED
+from tfprobe_agent.frameworks import general_settings
+from tfprobe_agent.frameworks.general_settings import or_none
 
 _LAUNCHERS = ("torchrun", "accelerate", "accelerate-launch", "deepspeed")
 _LAUNCHING_MODULES = (
@@ -20,7 +19,7 @@ _LAUNCHING_MODULES = (
 def starts_others():
     """Return whether this process starts those that train, or helps one: it is recorded only if it runs steps."""
     arguments = command_line()
-    if any(argument.startswith("from multiprocessing.") or "loky.backend" in argument for argument in arguments):
+    if is_spawned(arguments):
         return True
     names = [os.path.basename(argument) for argument in arguments[:2]]
     return not set(names).isdisjoint(_LAUNCHERS) or any(
@@ -30,24 +29,25 @@ def starts_others():
 
 @never_raise_noting
 def write():
-    """Write the settings event."""
-    began_ns = UNPATCHED.monotonic_ns()
-    torch, recorder = sys.modules["torch"], current_recorder()
-    backends = torch.backends
-    known = {
-        "float32_matmul_precision": _or_none(torch.get_float32_matmul_precision),
-        "cudnn_benchmark": _or_none(lambda: backends.cudnn.benchmark),
-        "cudnn_deterministic": _or_none(lambda: backends.cudnn.deterministic),
-        "deterministic_algorithms": _or_none(torch.are_deterministic_algorithms_enabled),
-        "default_dtype": _or_none(lambda: str(torch.get_default_dtype())),
-        "anomaly_detection": _or_none(torch.is_anomaly_enabled),
-        "num_threads": _or_none(torch.get_num_threads),
-        "num_interop_threads": _or_none(torch.get_num_interop_threads),
-    }
-    cpus = _or_none(lambda: len(UNPATCHED.sched_getaffinity(0)))
-    recorder.process_dir.event("settings", settings={"cpus": cpus, "environment": speed_variables(), "torch": known})
-    note_devices(recorder)
-    recorder.spent_once(UNPATCHED.monotonic_ns() - began_ns)
+    """Write the settings event, and the devices if they are not known yet."""
+    general_settings.write(lambda: {"torch": {name: or_none(read) for name, read in _SETTINGS.items()}})
+    note_devices(current_recorder())
+
+
+def _torch():
+    return sys.modules["torch"]
+
+
+_SETTINGS = {
+    "float32_matmul_precision": lambda: _torch().get_float32_matmul_precision(),
+    "cudnn_benchmark": lambda: _torch().backends.cudnn.benchmark,
+    "cudnn_deterministic": lambda: _torch().backends.cudnn.deterministic,
+    "deterministic_algorithms": lambda: _torch().are_deterministic_algorithms_enabled(),
+    "default_dtype": lambda: str(_torch().get_default_dtype()),
+    "anomaly_detection": lambda: _torch().is_anomaly_enabled(),
+    "num_threads": lambda: _torch().get_num_threads(),
+    "num_interop_threads": lambda: _torch().get_num_interop_threads(),
+}
 
 
 @never_raise_noting
@@ -65,11 +65,3 @@ def note_devices(recorder):
     recorder.process_dir.devices = devices
     recorder.write_process()
     recorder.process_dir.event("devices", devices=devices)
-
-
-def _or_none(read):
-    try:
-        return read()
-    except Exception:
-        let_through()
-        return None  # not in this version

@@ -1,0 +1,40 @@
+"""What a thread is in the middle of, as far as its steps are those of PyTorch."""
+
+from tfprobe_agent.core.threads import THREAD
+
+
+class TorchThread:
+    """The marks of a thread's optimizers, its open window, and calls that may turn out to be steps."""
+
+    __slots__ = (
+        "due",
+        "follows",
+        "lone_calls",
+        "mark_ns",
+        "marked",
+        "switching",
+        "update_ns",
+        "updating",
+        "whole_steps",
+        "window",
+        "window_end",
+    )
+
+    def __init__(self):
+        self.updating = self.update_ns = 0  # steps of optimizers under way, one in another; when the outermost began
+        self.mark_ns = 0  # when the latest of them ended, or the recording's work after it
+        self.marked = None  # the loop of the latest one
+        self.follows = {}  # by loop: the one whose step ended where the latest step of this loop began
+        self.due = None  # the loop whose next step is to be traced
+        self.window = self.window_end = None  # the open window between two marks, and what ends it with the thread
+        self.lone_calls = None  # calls without gradients since the latest mark, while these may belong to a step
+        self.whole_steps = []  # calls of compiled functions; True once these are steps, False with an optimizer
+        self.switching = False  # a module is changing to evaluation or back
+
+
+def torch_thread():
+    """Return the state of the calling thread."""
+    current = THREAD.current
+    if current.torch is None:
+        current.torch = TorchThread()
+    return current.torch
