@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
 
@@ -38,13 +37,6 @@ def counts(outcome: Outcome) -> dict[str, int]:
         name = f"compiled {loop['name']}" if loop["kind"] == "compiled" else loop["name"]
         found[name] = found.get(name, 0) + loop["count"]
     return found
-
-
-def counted(outcome: Outcome) -> dict[str, int]:
-    """Return what the job counted itself."""
-    line = outcome.stdout.decode().splitlines()[-1]
-    known: dict[str, int] = json.loads(line.removeprefix("COUNTS "))
-    return known
 
 
 def without_own_frames(text: str) -> str:

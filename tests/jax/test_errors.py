@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.jax.outcomes import JOBS, counted, counts, without_own_frames, without_times
-from tests.tf.laboratory import Laboratory
+from tests.jax.outcomes import JOBS, counts, without_own_frames, without_times
+from tests.tf.laboratory import Laboratory, counted
 
 
 @pytest.mark.parametrize("filtering", ["auto", "remove_frames"])

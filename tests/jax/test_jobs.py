@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.jax.outcomes import TRACED_BY_BUDGET, counted, counts, outcomes
-from tests.tf.laboratory import as_bare, tfprobe_json
+from tests.jax.outcomes import TRACED_BY_BUDGET, counts, outcomes
+from tests.tf.laboratory import as_bare, counted, tfprobe_json
 from tfprobe.runs.process_folder.steps import read_steps
 
 NAMES = (

@@ -7,12 +7,9 @@ from pathlib import Path
 import pytest
 
 from tests.jax.conftest import laboratory as laboratory
+from tests.tf.laboratory import mark_real_jobs
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Real jobs: they take seconds, and tests of one job share its outcomes."""
-    for item in items:
-        if Path(__file__).parent in item.path.parents:
-            item.add_marker(pytest.mark.tf)
-            item.add_marker(pytest.mark.timeout(900))
-            item.add_marker(pytest.mark.xdist_group(item.path.stem))
+    """Real jobs."""
+    mark_real_jobs(items, Path(__file__).parent)

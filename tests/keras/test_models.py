@@ -7,7 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.tf.laboratory import Laboratory, Outcome, as_bare, tfprobe_json
+from tests.tf.laboratory import (
+    Laboratory,
+    Outcome,
+    as_bare,
+    counted,
+    counts,
+    tfprobe_json,
+)
 
 JOB = str(Path(__file__).parent / "jobs" / "models.py")
 
@@ -16,18 +23,6 @@ JOB = str(Path(__file__).parent / "jobs" / "models.py")
 def outcomes(laboratory: Laboratory) -> dict[str, Outcome]:
     """The outcomes of the job: bare, with the default budget, and with every step traced."""
     return laboratory.outcomes(JOB)
-
-
-def counts(outcome: Outcome) -> dict[str, int]:
-    """Return the completed steps by kind and name."""
-    return {f"{loop['kind']} {loop['name']}": loop["count"] for loop in outcome.loops}
-
-
-def counted(outcome: Outcome) -> dict[str, int]:
-    """Return what the job counted itself: by the optimizer, by callbacks, by its own loops."""
-    line = outcome.stdout.decode().splitlines()[-1]
-    known: dict[str, int] = json.loads(line.removeprefix("COUNTS "))
-    return known
 
 
 @pytest.mark.parametrize("way", ["budget", "every"])

@@ -9,7 +9,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -241,6 +241,55 @@ def as_bare(bare: Outcome, recorded: Outcome) -> None:
     """Assert that a job printed the same and ended the same, bare and recorded."""
     assert bare.stdout.decode() == recorded.stdout.decode(), recorded.stderr[-3000:]
     assert bare.status == recorded.status, recorded.stderr[-3000:]
+
+
+def laboratory_with(
+    package: str, title: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Laboratory]:
+    """Yield the laboratory for the interpreter TFPROBE_TEST_PYTHON, which has this package."""
+    python = os.environ.get("TFPROBE_TEST_PYTHON")
+    if not python:
+        pytest.skip(f"TFPROBE_TEST_PYTHON names no interpreter with {title}; see `make matrix`")
+    answer = subprocess.run(
+        [python, "-c", f"import {package}; print({package}.__version__)"],
+        stdout=subprocess.PIPE,
+        check=True,
+        env=environment_of_a_job({}),
+        text=True,
+    )
+    version = tuple(int(part) for part in answer.stdout.split(".")[:2])
+    laboratory = Laboratory(python, version, tmp_path_factory.mktemp(package))
+    yield laboratory
+    laboratory.close()
+
+
+def mark_real_jobs(items: list[pytest.Item], folder: Path) -> None:
+    """Mark the tests of a folder as real jobs: they take seconds, and those of one job share its
+    outcomes.
+    """
+    for item in items:
+        if folder in item.path.parents:
+            item.add_marker(pytest.mark.tf)
+            item.add_marker(pytest.mark.timeout(900))
+            job = getattr(item, "callspec", None)
+            name = job.params.get("name") if job is not None else None
+            item.add_marker(pytest.mark.xdist_group(name or item.path.stem))
+
+
+def counts(outcome: Outcome) -> dict[str, int]:
+    """Return the completed steps by kind and name."""
+    found: dict[str, int] = {}
+    for loop in outcome.loops:
+        name = f"{loop['kind']} {loop['name']}"
+        found[name] = found.get(name, 0) + loop["count"]
+    return found
+
+
+def counted(outcome: Outcome) -> dict[str, int]:
+    """Return what the job counted itself, which its last line says."""
+    line = outcome.stdout.decode().splitlines()[-1]
+    known: dict[str, int] = json.loads(line.removeprefix("COUNTS "))
+    return known
 
 
 def count(outcome: Outcome, kind: str, has: str) -> list[int]:

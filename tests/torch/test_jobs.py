@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.tf.laboratory import WAYS, Laboratory, Outcome, as_bare
+from tests.tf.laboratory import WAYS, Laboratory, Outcome, as_bare, counted, counts
 
 JOBS = Path(__file__).parent / "jobs"
 NAMES = (
@@ -32,22 +32,6 @@ def outcomes(laboratory: Laboratory, name: str) -> dict[str, Outcome]:
     return laboratory.outcomes(
         str(JOBS / name), ways=WAYS if name in BY_BUDGET else ("bare", "every")
     )
-
-
-def counts(outcome: Outcome) -> dict[str, int]:
-    """Return the completed steps by kind and name."""
-    found: dict[str, int] = {}
-    for loop in outcome.loops:
-        name = f"{loop['kind']} {loop['name']}"
-        found[name] = found.get(name, 0) + loop["count"]
-    return found
-
-
-def counted(outcome: Outcome) -> dict[str, int]:
-    """Return what the job counted itself."""
-    line = outcome.stdout.decode().splitlines()[-1]
-    known: dict[str, int] = json.loads(line.removeprefix("COUNTS "))
-    return known
 
 
 @pytest.mark.parametrize(("name", "way"), RECORDED)
