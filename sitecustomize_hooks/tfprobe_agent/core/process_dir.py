@@ -25,7 +25,7 @@ WINDOW = ".tmp-window-"
 SHARE = 100
 SLOW_NS = 100 * 1000 * 1000
 # Lines of one file may wait for a disk up to this size; of those beyond it only the number is written.
-WAITING_BYTES = 1 << 19
+WAITING_BYTES = 1 << 22
 # CLOCK_BOOTTIME of Linux, which Python has a name for from 3.7 on.
 _BOOT_CLOCK = 7
 
