@@ -90,7 +90,7 @@ MARKS = "tfprobe"
 SENDERS = frozenset(("subprocess", "multiprocessing.popen_fork"))
 # Imported by gevent and eventlet: several greenlets share a thread.
 GREENLETS = "greenlet"
-_SEEN = ALWAYS.union(TARGETS, SENDERS, (MARKS, GREENLETS))
+_SEEN = set(ALWAYS).union(TARGETS, SENDERS, (MARKS, GREENLETS))
 
 
 def arm(boot):
@@ -216,6 +216,13 @@ class Finder:
             if not is_inside:
                 under_way.discard(ident)
         self._record_imports()
+
+
+def watch(names):
+    """Hand these modules to the hooks, too, although no folder of `frameworks/` knows them."""
+    for name in names:
+        TARGETS.setdefault(name, None)
+    _SEEN.update(names)
 
 
 def started():

@@ -88,13 +88,17 @@ _NOTEBOOK_VARIABLES = ("JPY_SESSION_NAME", "PAPERMILL_INPUT_PATH")
 
 
 class Config:
-    """Tracing configuration: inclusive pairs in `steps` or None, `every` or None, a `budget` ratio, `trace_level`."""
+    """Tracing configuration: inclusive pairs in `steps` or None, `every` or None, a `budget` ratio, `trace_level`.
 
-    def __init__(self, steps=None, every=None, budget=0.01, trace_level="full"):
+    `trial` says what an arm of a trial is to do, as a dict; None outside trials.
+    """
+
+    def __init__(self, steps=None, every=None, budget=0.01, trace_level="full", trial=None):
         self.steps = steps
         self.every = every
         self.budget = budget
         self.trace_level = trace_level
+        self.trial = trial
 
 
 def read_config(boot):
@@ -111,7 +115,21 @@ def read_config(boot):
     trace_level = document["trace_level"]
     if trace_level not in ("full", "software", "off"):
         raise ValueError("unknown trace level %r" % (trace_level,))
-    return Config(steps, None if every is None else int(every), float(document["budget"]), trace_level)
+    every = None if every is None else int(every)
+    return Config(steps, every, float(document["budget"]), trace_level, _trial(document.get("trial")))
+
+
+def _trial(trial):
+    """Return the settings of an arm of a trial, or None; raise ValueError if they are of no use."""
+    if trial is None:
+        return None
+    unit = trial.get("unit")
+    if not (isinstance(trial.get("fixes"), dict) and (unit is None or {"kind", "name"} <= set(unit))):
+        raise ValueError("a trial with fixes %r and unit %r" % (trial.get("fixes"), unit))
+    for key in ("weights_at", "warm_units", "seconds", "units", "seed"):
+        if isinstance(trial.get(key), bool) or not isinstance(trial.get(key), (int, float)) or trial[key] < 0:
+            raise ValueError("a trial with %s %r" % (key, trial.get(key)))
+    return trial
 
 
 def debug_file():

@@ -16,6 +16,9 @@ from .unpatched import UNPATCHED
 # Option of prctl that allows a process that is not the parent to read this one.
 _PR_SET_PTRACER = 0x59616D61
 
+# What to call with the name of each target module and the module, before it is patched: in a trial alone.
+PATCH_FIRST = []
+
 _unarmed = threading.Lock()  # acquired once, by the thread that installs the hooks: two may import TensorFlow at once
 
 
@@ -24,6 +27,10 @@ def module_ready(name, module, boot):
     """Patch a target module that has just been imported."""
     began_ns = UNPATCHED.monotonic_ns()
     _arm(boot)
+    for patch in PATCH_FIRST:
+        patch(name, module)
+    if TARGETS[name] is None:
+        return
     known = framework.load(TARGETS[name])
     known.patch(name, module)
     if known.opens_recording(name):
@@ -59,6 +66,11 @@ def _arm(boot):
         os.register_at_fork(after_in_child=_after_fork)
     else:
         patching.patch_call(threading, "_after_fork", _around_after_fork)
+    recorder.CURRENT.config = config.read_config(boot)
+    if recorder.CURRENT.config.trial is not None:
+        from .trial import arm
+
+        arm.begin(recorder.CURRENT.config.trial)
 
 
 def _around_after_fork(original):

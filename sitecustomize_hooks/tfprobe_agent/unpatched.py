@@ -18,6 +18,10 @@ def _unix_ns_36(unix=time.time):
     return int(unix() * 1e9)
 
 
+def _process_time_ns_36(process_time=time.process_time):
+    return int(process_time() * 1e9)
+
+
 class _Unpatched:
     """Functions of the operating system, as they were before any code of the job ran."""
 
@@ -28,6 +32,7 @@ class _Unpatched:
     # CPU time of the calling thread; not in Python 3.6.
     thread_time_ns = staticmethod(getattr(time, "thread_time_ns", None))
     unix_ns = staticmethod(getattr(time, "time_ns", _unix_ns_36))
+    process_time_ns = staticmethod(getattr(time, "process_time_ns", _process_time_ns_36))
     clock_gettime = staticmethod(getattr(time, "clock_gettime", None))
     # Not in Python 3.6.
     pthread_getcpuclockid = staticmethod(getattr(time, "pthread_getcpuclockid", None))

@@ -10,7 +10,7 @@ from tfprobe_agent.unpatched import UNPATCHED
 
 from . import framework, gaps, threads, tracing
 from .guard import STATE, failed, never_raise, never_raise_noting, never_raise_tracing
-from .loop import FURTHER, UNTIMED, ForwardingLoop, SharedLoop, UntimedLoop
+from .loop import FURTHER, UNTIMED, ForwardingLoop, Loop, SharedLoop, UntimedLoop
 from .process_dir import ProcessDir, tensorflow_version
 from .schedule import Schedule
 from .steps_file import StepsFile
@@ -62,7 +62,7 @@ class Recorder:
         self.boot = boot
         self.pid = UNPATCHED.getpid()
         self.lock = threading.RLock()
-        self.config = read_config(boot)
+        self.config = CURRENT.config or read_config(boot)
         self.schedule = Schedule(self.config, started_ns)
         self.gap_plan = gaps.GapPlan(self.schedule)
         self.process_dir = ProcessDir(os.path.dirname(boot), started_unix_ns, parent)
@@ -117,6 +117,7 @@ class Recorder:
 
     def _new_loop(self, kind, name, make=None):
         thread, thread_id = this_thread()
+        make = make or CURRENT.make_loop
         loop = self.steps.add_loop(kind, name, thread, thread_id, UNPATCHED.monotonic_ns(), make)
         if loop is None:
             return None  # the disk is full
@@ -282,6 +283,8 @@ class _Current:
     recorder = None
     opening = threading.Lock()
     boot = None
+    config = None  # of that boot directory, once it has been read
+    make_loop = Loop  # a class of its own in a trial
     started_ns, started_unix_ns = started()
     parent = None
 

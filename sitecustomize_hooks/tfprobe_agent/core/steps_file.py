@@ -114,7 +114,7 @@ class StepsFile:
         self.put(EXIT_MONO_WORD, UNPATCHED.monotonic_ns())
         self.put(EXIT_WORD, UNPATCHED.unix_ns())
 
-    def add_loop(self, kind, name, thread_name, thread_id, now_ns, make=None):
+    def add_loop(self, kind, name, thread_name, thread_id, now_ns, make=Loop):
         """Allocate the next loop block and return its Loop, created by `make`; None if the file or the disk is full."""
         if self.used >= self.capacity or now_ns < self._refused_until_ns:
             return None
@@ -135,7 +135,7 @@ class StepsFile:
         _put_text(words, base + NAME_AT, NAME_WORDS, name)
         _put_text(words, base + THREAD_NAME_AT, THREAD_NAME_WORDS, thread_name)
         words[base + THREADS] = 1
-        loop = (make or Loop)(self, self.used, kind, name, base)
+        loop = make(self, self.used, kind, name, base)
         self.used += 1
         words[USED] = self.used
         return loop

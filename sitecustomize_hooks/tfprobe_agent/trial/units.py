@@ -1,0 +1,182 @@
+"""Count the units of a trial, note when each ended, write the weights at one of them, and stop the job at the last.
+
+A unit is a step of one loop of the job. A fix that makes steps of another kind or size says so by `counts_as`.
+"""
+
+import os
+import threading
+
+from tfprobe_agent import activities
+from tfprobe_agent.boot import started
+from tfprobe_agent.core import resource_samples
+from tfprobe_agent.core.guard import STATE
+from tfprobe_agent.core.loop import Loop
+from tfprobe_agent.core.recorder import current_recorder
+from tfprobe_agent.interruptions import let_through
+from tfprobe_agent.unpatched import UNPATCHED
+
+from . import notes, weights
+
+MARKS = "trial.jsonl"
+# Marks are at least this far apart, and written this often.
+MARK_NS = 20 * 1000 * 1000
+WRITE_NS = 1000 * 1000 * 1000
+# Kinds of step that train, and those that never do. The others may be either.
+_TRAINING = frozenset(("fit", "train_on_batch", "eager", "optimizer_step"))
+_OTHER = frozenset(("evaluate", "predict", "test_on_batch", "predict_on_batch", "forward"))
+
+
+class Counter:
+    """The units of this process. Every step of every loop passes `step`, under a lock."""
+
+    def __init__(self):
+        self.lock = threading.RLock()
+        self.unit = None  # kind and name of the loop that is counted
+        self.is_given = False
+        self.others = {}  # (kind, name or None) -> units that such a step counts
+        self.steps = {}  # (kind, name) -> steps so far
+        self.done = 0
+        self.warm_ns = None
+        self.weighed = False
+        self.marks = []
+        self.marked_ns = self.written_ns = 0
+        self.has_begun = self.has_ended = False
+        self.limits = None
+
+    def begin(self, trial):
+        """Take the unit and the limits from config.json."""
+        unit = trial.get("unit")
+        self.limits = trial
+        if unit:
+            self.unit, self.is_given = (unit["kind"], unit["name"]), True
+
+    def forget_parent(self):
+        """Count anew, in a forked child, what the same configuration asks for."""
+        limits, others = self.limits, self.others
+        self.__init__()
+        self.others = others
+        self.begin(limits)
+
+    def step(self, loop):
+        """Count a step that has just ended; this may end the process."""
+        with self.lock:
+            if self.has_ended:
+                return
+            units = self._units_of(loop)
+            if not units:
+                return
+            now_ns = UNPATCHED.monotonic_ns()
+            if not self.has_begun:
+                self._write_first()
+            self.done += units
+            if not self.weighed and self.done >= self.limits["weights_at"]:
+                self.weighed = True
+                weights.write(self.done)
+                now_ns = UNPATCHED.monotonic_ns()
+            self._mark(now_ns)
+            if self.warm_ns is None and self.done >= self.limits["warm_units"]:
+                self.warm_ns = now_ns
+            self._stop_if_due(now_ns)
+
+    def _units_of(self, loop):
+        """Return how many units a step of this loop counts; choose the unit if config.json names none."""
+        key = loop.kind, loop.name
+        times = self.others.get(key) or self.others.get((loop.kind, None))
+        if not self.is_given and self.warm_ns is None:
+            self._choose(key, times or 1)
+        if self.unit is None or key == self.unit:
+            return times or 1
+        return times if times and loop.kind != self.unit[0] else 0
+
+    def _choose(self, key, times):
+        """Take the loop with most steps so far, of kinds that train before others."""
+        self.steps[key] = self.steps.get(key, 0) + times
+        best = max(self.steps, key=lambda other: (_rank(other[0]), self.steps[other], other == self.unit))
+        if best != self.unit:
+            self.unit = best
+            self.done = self.steps[best] - (times if best == key else 0)
+            self.has_begun = False
+            del self.marks[:]
+
+    def _write_first(self):
+        self.has_begun = True
+        kind, name = self.unit
+        line = {"unit": {"kind": kind, "name": name}, "started_mono_ns": started()[0]}
+        current_recorder().process_dir.append(MARKS, line)
+
+    def _mark(self, now_ns):
+        if now_ns - self.marked_ns >= MARK_NS:
+            self._add_mark(now_ns)
+        if now_ns - self.written_ns >= WRITE_NS:
+            self._write_marks(now_ns)
+
+    def _add_mark(self, now_ns):
+        self.marked_ns = now_ns
+        cpu_ns = UNPATCHED.process_time_ns()
+        self.marks.append({"mono_ns": now_ns, "cpu_ns": cpu_ns, "units": self.done})
+
+    def _write_marks(self, now_ns):
+        self.written_ns = now_ns
+        marks, self.marks = self.marks, []
+        current_recorder().process_dir.append(MARKS, *marks)
+
+    def _stop_if_due(self, now_ns):
+        if self.done >= self.limits["units"]:
+            self._stop("units", now_ns)
+        elif self.warm_ns is not None and now_ns - self.warm_ns >= self.limits["seconds"] * 1e9:
+            self._stop("seconds", now_ns)
+
+    def _stop(self, why, now_ns):
+        """End the process as a normal exit would have it recorded, without any exit hook or `finally` of the job."""
+        self.end(why, now_ns)
+        resource_samples.at_exit()
+        activities.at_exit()
+        current_recorder().finish()
+        os._exit(0)
+
+    def end(self, why, now_ns=None):
+        """Write the marks that wait, what became of the fixes, and why counting ended; once."""
+        if self.has_ended or not self.has_begun:
+            return
+        self.has_ended = True
+        if now_ns is not None and self.marked_ns != now_ns:
+            self._add_mark(now_ns)
+        self._write_marks(UNPATCHED.monotonic_ns())
+        notes.write_all()
+        current_recorder().process_dir.append(MARKS, {"stopped": why})
+
+
+def _rank(kind):
+    return 2 if kind in _TRAINING else 0 if kind in _OTHER else 1
+
+
+COUNTER = Counter()
+
+
+def counts_as(kind, name, times):
+    """Count each step of this kind, and of that name unless it is None, as so many units; called by fixes."""
+    COUNTER.others[kind, name] = times
+
+
+def at_exit():
+    """Write what is left, where the job ends by itself."""
+    try:
+        COUNTER.end("ended")
+    except Exception:
+        let_through()
+        STATE.log.error("end of a trial")
+
+
+class TrialLoop(Loop):
+    """A loop that counts units after each step: `stored` is called each time."""
+
+    __slots__ = ()
+
+    def __init__(self, *args):
+        Loop.__init__(self, *args)
+        self.next_fold = 1
+
+    def stored(self):
+        Loop.stored(self)
+        self.next_fold = self.n + 1
+        COUNTER.step(self)
