@@ -33,8 +33,8 @@ class Counter:
         self.lock = threading.RLock()
         self.unit = None  # kind and name of the loop that is counted
         self.is_given = False
-        self.others = {}  # (kind, name or None) -> units that such a step counts
-        self.steps = {}  # (kind, name) -> steps so far
+        self.others = {}  # (kind, name or None) -> units that such a step counts, or what returns them
+        self.steps = {}  # (kind, name) -> units so far
         self.done = 0
         self.warm_ns = None
         self.weighed = False
@@ -63,7 +63,7 @@ class Counter:
             if self.has_ended:
                 return
             units = self._units_of(loop)
-            if not units:
+            if units == 0:
                 return
             now_ns = UNPATCHED.monotonic_ns()
             if not self.has_begun:
@@ -81,20 +81,20 @@ class Counter:
     def _units_of(self, loop):
         """Return how many units a step of this loop counts; choose the unit if config.json names none."""
         key = loop.kind, loop.name
-        times = self.others.get(key) or self.others.get((loop.kind, None))
+        other = self.others.get(key) or self.others.get((loop.kind, None))
+        units = other() if callable(other) else other or 1
         if not self.is_given and self.warm_ns is None:
-            self._choose(key, times or 1)
-        if self.unit is None or key == self.unit:
-            return times or 1
-        return times if times and loop.kind != self.unit[0] else 0
+            self._choose(key, units)
+        is_counted = key == self.unit or (other is not None and loop.kind != self.unit[0])
+        return units if is_counted else 0
 
-    def _choose(self, key, times):
-        """Take the loop with most steps so far, of kinds that train before others."""
-        self.steps[key] = self.steps.get(key, 0) + times
+    def _choose(self, key, units):
+        """Take the loop with most units so far, of kinds that train before others."""
+        self.steps[key] = self.steps.get(key, 0) + units
         best = max(self.steps, key=lambda other: (_rank(other[0]), self.steps[other], other == self.unit))
         if best != self.unit:
             self.unit = best
-            self.done = self.steps[best] - (times if best == key else 0)
+            self.done = self.steps[best] - (units if best == key else 0)
             self.has_begun = False
             del self.marks[:]
 
@@ -153,9 +153,9 @@ def _rank(kind):
 COUNTER = Counter()
 
 
-def counts_as(kind, name, times):
-    """Count each step of this kind, and of that name unless it is None, as so many units; called by fixes."""
-    COUNTER.others[kind, name] = times
+def counts_as(kind, name, units):
+    """Count each step of this kind, and of that name unless it is None, as so many units, or as `units()` returns."""
+    COUNTER.others[kind, name] = units
 
 
 def at_exit():

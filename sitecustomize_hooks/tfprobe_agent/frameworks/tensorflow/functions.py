@@ -75,7 +75,7 @@ def find(current, args, kwargs):
     loop = current.loop_cache.get(id(instance))
     if loop is not None:
         return loop
-    kind, name = "function", _name_of(instance)
+    kind, name = "function", name_of(instance)
     marked = KERAS_FUNCTIONS.get(id(instance))
     if marked is not None and marked[0]() is instance:
         kind, name = marked[1:]
@@ -88,7 +88,8 @@ def find(current, args, kwargs):
     return loop
 
 
-def _name_of(function):
+def name_of(function):
+    """Return the name of the loop of a tf.function."""
     name = getattr(function, "_name", None) or getattr(getattr(function, "graph", None), "name", None)
     return plain_name(name if isinstance(name, str) else type(function).__name__)
 

@@ -5,4 +5,10 @@ them once it has run and before steps are counted in it. `value` is what config.
 """
 
 # The module of each fix, below this folder.
-FIXES = {}
+FIXES = {
+    "function_step": "tensorflow.function_step",
+    "reduce_retracing": "tensorflow.reduce_retracing",
+    "run_eagerly_off": "keras.run_eagerly_off",
+    "steps_per_execution": "keras.steps_per_execution",
+    "tensors_for_numbers": "tensorflow.tensors_for_numbers",
+}

@@ -1,0 +1,56 @@
+"""Replace a function of the job's libraries, find arguments of its calls, and tell who calls it."""
+
+import functools
+import inspect
+import sys
+
+from tfprobe_agent.imports import is_library, place_of
+
+
+def replace(owner, name, around):
+    """Replace a function of a module, or a method that a class itself defines, by `around(original)`.
+
+    Return whether there was one. Unlike `patching` this leaves no mark: the step wrappers are put around it.
+    """
+    original = vars(owner).get(name)
+    if not inspect.isfunction(original):
+        return False
+    setattr(owner, name, functools.update_wrapper(around(original), original))
+    return True
+
+
+class Arguments:
+    """The arguments of calls of a function, by name; `self` is the first argument of a method."""
+
+    def __init__(self, function):
+        self.names = list(inspect.signature(function).parameters)
+
+    def get(self, name, args, kwargs, default=None):
+        """Return an argument of a call, or the default."""
+        if name in kwargs:
+            return kwargs[name]
+        index = self.names.index(name) if name in self.names else len(args)
+        return args[index] if index < len(args) else default
+
+    def put(self, name, value, args, kwargs):
+        """Return the arguments of a call with one of them replaced."""
+        index = self.names.index(name) if name in self.names else len(args)
+        if name not in kwargs and index < len(args):
+            return args[:index] + (value,) + args[index + 1 :], kwargs
+        return args, dict(kwargs, **{name: value})
+
+
+def is_called_by_job(depth=2):
+    """Return whether the function that called the caller of this is the job's own code."""
+    return not is_library(sys._getframe(depth).f_code.co_filename)
+
+
+def is_of_job(function):
+    """Return whether a function is written in the job's own code."""
+    code = getattr(inspect.unwrap(function), "__code__", None) if callable(function) else None
+    return code is not None and not is_library(code.co_filename)
+
+
+def job_line():
+    """Return "file:line" of the job's innermost code."""
+    return "%s:%d" % place_of(sys._getframe(1))
