@@ -36,10 +36,13 @@ def begin(trial):
 def _add_fix(patches, fix, value):
     note = Note(fix)
     NOTES.append(note)
-    path = FIXES.get(fix)
-    if path is None:
+    if fix not in FIXES:
         note.failed("unknown fix")
-        return
+    for path in FIXES.get(fix, "").split():
+        _add_module(patches, path, value, note)
+
+
+def _add_module(patches, path, value, note):
     module = __import__("tfprobe_agent.trial.fixes." + path, fromlist=["patch"])
 
     def patch(name, target):
@@ -47,7 +50,7 @@ def _add_fix(patches, fix, value):
             module.patch(name, target, value, note)
         except Exception as error:
             let_through()
-            STATE.log.error("fix %s" % fix)
+            STATE.log.error("fix %s" % note.fix)
             note.failed("%s: %s" % (type(error).__name__, error))
 
     patches.add(module.MODULES, patch)

@@ -25,9 +25,9 @@ def fix(counted):
 
     def apply(fix: str, module: ModuleType, value: Any = None) -> Any:
         note = load("trial.notes").Note(fix)
-        path = load("trial.fixes").FIXES[fix]
-        fixing = load(f"trial.fixes.{path}")
-        assert module.__name__ in fixing.MODULES
+        paths = load("trial.fixes").FIXES[fix].split()
+        modules = [load(f"trial.fixes.{path}") for path in paths]
+        (fixing,) = [each for each in modules if module.__name__ in each.MODULES]
         fixing.patch(module.__name__, module, value, note)
         return note
 

@@ -4,11 +4,26 @@ A module has `MODULES`, the names of the modules to patch, and `patch(name, modu
 them once it has run and before steps are counted in it. `value` is what config.json gives for the fix.
 """
 
-# The module of each fix, below this folder.
+# The module of each fix, below this folder; where several frameworks have it, their modules, separated by spaces.
 FIXES = {
+    "anomaly_off": "torch.anomaly_off",
+    "autocast_bf16": "torch.autocast_bf16",
+    "channels_last": "torch.channels_last",
+    "compilation_cache": "jax.compilation_cache",
+    "compile_model": "torch.compile_model",
+    "cudnn_benchmark": "torch.cudnn_benchmark",
+    "dataloader_workers": "torch.dataloader_workers",
+    "debug_nans_off": "jax.debug_nans_off",
+    "foreach_optimizer": "torch.foreach_optimizer",
     "function_step": "tensorflow.function_step",
+    "matmul_precision": "jax.matmul_precision torch.matmul_precision",
+    "persistent_workers": "torch.persistent_workers",
+    "pin_memory": "torch.pin_memory",
     "reduce_retracing": "tensorflow.reduce_retracing",
     "run_eagerly_off": "keras.run_eagerly_off",
+    "save_every": "torch.save_every",
     "steps_per_execution": "keras.steps_per_execution",
     "tensors_for_numbers": "tensorflow.tensors_for_numbers",
+    "threads": "torch.threads",
+    "zero_grad_to_none": "torch.zero_grad_to_none",
 }

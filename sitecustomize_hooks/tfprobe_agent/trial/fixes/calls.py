@@ -4,7 +4,9 @@ import functools
 import inspect
 import sys
 
+from tfprobe_agent.core.guard import STATE
 from tfprobe_agent.imports import is_library, place_of
+from tfprobe_agent.interruptions import let_through
 
 
 def replace(owner, name, around):
@@ -13,10 +15,39 @@ def replace(owner, name, around):
     Return whether there was one. Unlike `patching` this leaves no mark: the step wrappers are put around it.
     """
     original = vars(owner).get(name)
-    if not inspect.isfunction(original):
+    if not callable(original) or isinstance(original, type):
         return False
     setattr(owner, name, functools.update_wrapper(around(original), original))
     return True
+
+
+def after_init(cls, look):
+    """Call `look` with each new instance of a class. It must not raise."""
+
+    def around(original):
+        def initialize(self, *args, **kwargs):
+            original(self, *args, **kwargs)
+            look(self)
+
+        return initialize
+
+    return replace(cls, "__init__", around)
+
+
+def without_errors(note, function):
+    """Return the function such that an error of its own ends up in the note, not in the job; it then returns None."""
+
+    @functools.wraps(function)
+    def guarded(*args, **kwargs):
+        try:
+            return function(*args, **kwargs)
+        except Exception as error:
+            let_through()
+            STATE.log.error("fix %s" % note.fix)
+            note.failed("%s: %s" % (type(error).__name__, error))
+            return None
+
+    return guarded
 
 
 class Arguments:
