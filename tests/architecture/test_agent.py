@@ -18,6 +18,7 @@ from tests.architecture.source import HOOKS, dotted, imported_names, modules
 from tests.support.interpreters import need_interpreter
 
 AGENT_FILES = modules(HOOKS)
+FIXES = HOOKS / "tfprobe_agent" / "trial" / "fixes"
 OWN = {"tfprobe_agent"}
 # Words that a reader would have to learn from us; each has one of the field's.
 COINED = {"told", "asked", "beside", "dearest", "held", "heard", "crew", "door", "hearing"}
@@ -68,6 +69,33 @@ def test_no_folder_has_more_than_fifteen_modules() -> None:
     modules_of = Counter(path.parent for path in AGENT_FILES if path.name != "__init__.py")
 
     assert max(modules_of.values()) <= 15
+
+
+def test_every_fix_of_trials_is_listed() -> None:
+    """A module of a fix has MODULES and `patch`; those that fixes share have not both."""
+    names = {path: _defined(path) for path in AGENT_FILES if FIXES in path.parents}
+
+    fixes = {
+        ".".join(path.relative_to(FIXES).with_suffix("").parts)
+        for path, defined in names.items()
+        if {"MODULES", "patch"} <= defined
+    }
+    assert {path for paths in _listed_fixes().values() for path in paths.split()} == fixes
+
+
+def _defined(path: Path) -> set[str]:
+    """The functions and constants of a module."""
+    body = ast.parse(path.read_text(encoding="utf-8")).body
+    functions = {node.name for node in body if isinstance(node, ast.FunctionDef)}
+    assigned = [node.targets[0] for node in body if isinstance(node, ast.Assign)]
+    return functions | {target.id for target in assigned if isinstance(target, ast.Name)}
+
+
+def _listed_fixes() -> dict[str, str]:
+    body = ast.parse((FIXES / "__init__.py").read_text(encoding="utf-8")).body
+    (value,) = [node.value for node in body if isinstance(node, ast.Assign)]
+    listed: dict[str, str] = ast.literal_eval(value)
+    return listed
 
 
 @pytest.mark.parametrize("version", ["3.6", "3.7"])

@@ -424,6 +424,36 @@ def test_other_optimizers_stay_as_they_are(torch, fix, defaults, is_cuda, why):
     assert (note.times, note.reasons) == (0, {why: 1})
 
 
+def test_parameters_are_updated_by_one_kernel(torch, fix):
+    """Where this PyTorch has one for their device."""
+    note = fix("fused_optimizer", torch)
+
+    optimizer = torch.optim.Optimizer([toy_torch.Parameter(is_cuda=True)], {"fused": None})
+
+    assert optimizer.param_groups[0]["fused"] is True
+    assert optimizer.defaults["fused"] is True
+    assert (note.times, note.error) == (1, None)
+
+
+@pytest.mark.parametrize(
+    ("defaults", "is_cuda", "why"),
+    [
+        ({}, True, "this optimizer cannot"),
+        ({"fused": True}, True, "is fused already"),
+        ({"fused": False, "differentiable": True}, True, "is differentiable"),
+        ({"fused": None}, False, "this PyTorch cannot for these parameters"),
+    ],
+)
+def test_other_optimizers_are_not_fused(torch, fix, defaults, is_cuda, why):
+    """The reason is said."""
+    note = fix("fused_optimizer", torch)
+
+    optimizer = torch.optim.Optimizer([toy_torch.Parameter(is_cuda=is_cuda)], dict(defaults))
+
+    assert optimizer.defaults == defaults
+    assert (note.times, note.reasons) == (0, {why: 1})
+
+
 def test_anomalies_are_not_looked_for(torch, fix):
     """Whatever the program asks; where it turns the detection off, nothing is applied."""
     note = fix("anomaly_off", torch)
@@ -486,7 +516,6 @@ def test_parameters_of_optimizers_are_the_weights(torch, monkeypatch):
     framework = load("trial.frameworks.torch")
     monkeypatch.setattr(framework, "_OPTIMIZERS", [])
     monkeypatch.setattr(framework, "_values", lambda _torch, parameter: parameter.dims)
-    monkeypatch.setattr(toy_torch.Parameter, "is_floating_point", lambda _: True, raising=False)
     framework.patch("torch", torch, 7)
     shared, other = toy_torch.Parameter(2), toy_torch.Parameter(4)
 

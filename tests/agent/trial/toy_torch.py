@@ -22,6 +22,9 @@ class Parameter:
     def dim(self) -> int:
         return self.dims
 
+    def is_floating_point(self) -> bool:
+        return True
+
     def is_contiguous(self, *, memory_format: str) -> bool:
         return self.is_last
 

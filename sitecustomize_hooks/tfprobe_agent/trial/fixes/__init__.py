@@ -16,6 +16,7 @@ FIXES = {
     "debug_nans_off": "jax.debug_nans_off",
     "foreach_optimizer": "torch.foreach_optimizer",
     "function_step": "tensorflow.function_step",
+    "fused_optimizer": "torch.fused_optimizer",
     "matmul_precision": "jax.matmul_precision torch.matmul_precision",
     "persistent_workers": "torch.persistent_workers",
     "pin_memory": "torch.pin_memory",
