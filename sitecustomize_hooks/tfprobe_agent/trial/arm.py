@@ -10,7 +10,7 @@ from tfprobe_agent.core.guard import STATE
 from tfprobe_agent.interruptions import let_through
 
 from . import seeds, units
-from .fixes import FIXES
+from .fixes import FIXES, OUTERMOST
 from .notes import NOTES, Note
 
 
@@ -19,12 +19,13 @@ def begin(trial):
     units.COUNTER.begin(trial)
     recorder.CURRENT.make_loop = units.TrialLoop
     patches = _Patches()
-    seed = trial.get("seed", 0)
+    seed = trial["seed"]
     seeds.begin(seed)
     for names, patch in seeds.patches(seed):
         patches.add(names, patch)
-    for fix, value in sorted(trial.get("fixes", {}).items()):
-        _add_fix(patches, fix, value)
+    fixes = trial["fixes"]
+    for fix in sorted(fixes, key=lambda fix: (fix in OUTERMOST, fix)):
+        _add_fix(patches, fix, fixes[fix])
     boot.watch(patches.by_module)
     hooks.PATCH_FIRST.append(patches.apply)
     patches.apply(None, None)

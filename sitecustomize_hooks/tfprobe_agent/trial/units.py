@@ -23,6 +23,8 @@ MARK_NS = 20 * 1000 * 1000
 WRITE_NS = 1000 * 1000 * 1000
 # Kinds of step that train, and those that never do. The others may be either.
 _TRAINING = frozenset(("fit", "train_on_batch", "eager", "optimizer_step"))
+# Steps of this loop end at their gradient, before the job updates the weights.
+_BY_HAND = "eager", "GradientTape"
 _OTHER = frozenset(("evaluate", "predict", "test_on_batch", "predict_on_batch", "forward"))
 
 
@@ -36,6 +38,7 @@ class Counter:
         self.others = {}  # (kind, name or None) -> units that such a step counts, or what returns them
         self.steps = {}  # (kind, name) -> units so far
         self.done = 0
+        self.extra = 0  # units that no loop counted
         self.warm_ns = None
         self.weighed = False
         self.marks = []
@@ -69,9 +72,10 @@ class Counter:
             if not self.has_begun:
                 self._write_first()
             self.done += units
-            if not self.weighed and self.done >= self.limits["weights_at"]:
+            trained = self.done - ((loop.kind, loop.name) == _BY_HAND)
+            if not self.weighed and trained >= self.limits["weights_at"]:
                 self.weighed = True
-                weights.write(self.done)
+                weights.write(trained)
                 now_ns = UNPATCHED.monotonic_ns()
             self._mark(now_ns)
             if self.warm_ns is None and self.done >= self.limits["warm_units"]:
@@ -94,7 +98,7 @@ class Counter:
         best = max(self.steps, key=lambda other: (_rank(other[0]), self.steps[other], other == self.unit))
         if best != self.unit:
             self.unit = best
-            self.done = self.steps[best] - (units if best == key else 0)
+            self.done = self.extra + self.steps[best] - (units if best == key else 0)
             self.has_begun = False
             del self.marks[:]
 
@@ -156,6 +160,13 @@ COUNTER = Counter()
 def counts_as(kind, name, units):
     """Count each step of this kind, and of that name unless it is None, as so many units, or as `units()` returns."""
     COUNTER.others[kind, name] = units
+
+
+def add(units):
+    """Count units that no loop has counted; called by fixes."""
+    with COUNTER.lock:
+        COUNTER.extra += units
+        COUNTER.done += units
 
 
 def at_exit():

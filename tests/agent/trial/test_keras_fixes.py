@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy
 import pytest
 
 TRAINER = """
@@ -118,3 +119,134 @@ def test_an_old_keras_has_no_steps_per_execution(make_module, fix):
 
     assert model.compiled == {}
     assert note.reasons == {"this Keras has no steps_per_execution": 1}
+
+
+CALLBACKS = """
+class Callback:
+    def on_train_batch_end(self, batch, logs=None):
+        self.on_batch_end(batch, logs)
+    def on_batch_end(self, batch, logs=None):
+        pass
+    def on_epoch_end(self, epoch, logs=None):
+        pass
+class CallbackList:
+    def __init__(self, callbacks):
+        self.callbacks = callbacks
+    def on_train_batch_end(self, batch):
+        for callback in self.callbacks:
+            callback.on_train_batch_end(batch)
+"""
+
+
+@pytest.fixture
+def callbacks(make_module):
+    """Keras' module of callbacks."""
+    return make_module("keras.src.callbacks", CALLBACKS)
+
+
+def _run(callbacks, callback, batches):
+    for _ in range(2):  # one list for each call of fit
+        callback_list = callbacks.CallbackList([callback])
+    for batch in range(batches):
+        callback_list.on_train_batch_end(batch)
+
+
+@pytest.mark.parametrize("method", ["on_train_batch_end", "on_batch_end"])
+def test_a_callback_of_the_job_is_called_at_each_nth_batch(callbacks, fix, method):
+    """Whichever of the two names it defines."""
+    note = fix("callbacks_every", callbacks, 3)
+    batches = []
+
+    def note_batch(_self, batch, _logs=None):
+        batches.append(batch)
+
+    own = type("Own", (callbacks.Callback,), {method: note_batch})
+
+    _run(callbacks, own(), 9)
+
+    assert batches == [2, 5, 8]
+    assert note.times == 6
+
+
+def test_a_callback_that_steers_the_training_is_called_each_time(callbacks, fix):
+    """It may stop at a batch or set the learning rate."""
+    note = fix("callbacks_every", callbacks, 3)
+    batches = []
+
+    class Stopping(callbacks.Callback):
+        def on_train_batch_end(self, batch, logs=None):
+            batches.append(batch)
+            self.stop()
+
+        def stop(self):
+            self.stop_training = True
+
+    _run(callbacks, Stopping(), 4)
+
+    assert batches == [0, 1, 2, 3]
+    assert (note.times, note.reasons) == (0, {"Stopping steers the training": 1})
+
+
+def test_callbacks_of_keras_are_left_alone(callbacks, fix):
+    """They cost little, and some steer the training."""
+    note = fix("callbacks_every", callbacks, 3)
+    callback = callbacks.Callback()
+
+    _run(callbacks, callback, 4)
+
+    assert (vars(callback), note.times, note.reasons) == ({}, 0, {})
+
+
+PREDICTING = """
+class TensorFlowTrainer:
+    def predict(self, x, batch_size=None, verbose="auto", steps=None, callbacks=None):
+        return "predict"
+    def predict_on_batch(self, x):
+        return "predict_on_batch"
+"""
+
+
+def test_one_batch_in_memory_is_predicted_directly(make_module, fix, counted):
+    """It counts as a step of predict."""
+    module = make_module("keras.src.backend.tensorflow.trainer", PREDICTING)
+    note = fix("predict_direct", module)
+    model = module.TensorFlowTrainer()
+    rows = numpy.zeros((32, 4))
+
+    results = [
+        model.predict(rows),
+        model.predict(x=rows[:1], verbose=0),
+        model.predict(numpy.zeros((64, 4)), 64),
+        model.predict(numpy.zeros((33, 4))),
+        model.predict(rows, callbacks=[print]),
+        model.predict(iter(rows)),
+    ]
+
+    assert results == ["predict_on_batch"] * 3 + ["predict"] * 3
+    assert (note.times, counted) == (3, {("predict_on_batch", None): 1})
+    assert note.reasons == {
+        "more than one batch": 1,
+        "with callbacks": 1,
+        "the data is no array": 1,
+    }
+
+
+COMPILING = """
+class Trainer:
+    def compile(self, optimizer="sgd", run_eagerly=False, jit_compile="auto"):
+        self.compiled = jit_compile
+"""
+
+
+def test_xla_is_asked_for_where_the_program_says_nothing(make_module, fix):
+    """A choice of the program stays."""
+    module = make_module("keras.src.trainers.trainer", COMPILING)
+    note = fix("jit_compile", module)
+    model = module.Trainer()
+
+    model.compile()
+    by_default = model.compiled
+    model.compile(jit_compile=False)
+
+    assert (by_default, model.compiled) == (True, False)
+    assert (note.times, note.reasons) == (1, {"the program has set jit_compile": 1})

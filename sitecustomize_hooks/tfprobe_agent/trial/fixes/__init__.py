@@ -8,6 +8,8 @@ them once it has run and before steps are counted in it. `value` is what config.
 FIXES = {
     "anomaly_off": "torch.anomaly_off",
     "autocast_bf16": "torch.autocast_bf16",
+    "cache": "tensorflow.cache",
+    "callbacks_every": "keras.callbacks_every",
     "channels_last": "torch.channels_last",
     "compilation_cache": "jax.compilation_cache",
     "compile_model": "torch.compile_model",
@@ -17,14 +19,21 @@ FIXES = {
     "foreach_optimizer": "torch.foreach_optimizer",
     "function_step": "tensorflow.function_step",
     "fused_optimizer": "torch.fused_optimizer",
+    "jit_compile": "keras.jit_compile",
     "matmul_precision": "jax.matmul_precision torch.matmul_precision",
+    "parallel_map": "tensorflow.parallel_map",
     "persistent_workers": "torch.persistent_workers",
     "pin_memory": "torch.pin_memory",
+    "predict_direct": "keras.predict_direct",
+    "prefetch": "tensorflow.prefetch",
     "reduce_retracing": "tensorflow.reduce_retracing",
     "run_eagerly_off": "keras.run_eagerly_off",
-    "save_every": "torch.save_every",
+    "save_every": "tensorflow.save_every torch.save_every",
     "steps_per_execution": "keras.steps_per_execution",
+    "summaries_every": "tensorflow.summaries_every",
     "tensors_for_numbers": "tensorflow.tensors_for_numbers",
     "threads": "torch.threads",
     "zero_grad_to_none": "torch.zero_grad_to_none",
 }
+# Fixes that replace what they patch last, so that the others see the calls as these have changed them.
+OUTERMOST = frozenset(("run_eagerly_off",))

@@ -3,9 +3,10 @@
 import functools
 import inspect
 import sys
+from os.path import dirname, join
 
 from tfprobe_agent.core.guard import STATE
-from tfprobe_agent.imports import is_library, place_of
+from tfprobe_agent.imports import is_library
 from tfprobe_agent.interruptions import let_through
 
 
@@ -71,9 +72,12 @@ class Arguments:
         return args, dict(kwargs, **{name: value})
 
 
-def is_called_by_job(depth=2):
+def is_called_by_job():
     """Return whether the function that called the caller of this is the job's own code."""
-    return not is_library(sys._getframe(depth).f_code.co_filename)
+    frame = sys._getframe(2)  # may be a wrapper of the agent
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_AGENT):
+        frame = frame.f_back
+    return not is_library(frame.f_code.co_filename)
 
 
 def is_of_job(function):
@@ -82,6 +86,4 @@ def is_of_job(function):
     return code is not None and not is_library(code.co_filename)
 
 
-def job_line():
-    """Return "file:line" of the job's innermost code."""
-    return "%s:%d" % place_of(sys._getframe(1))
+_AGENT = join(dirname(is_library.__code__.co_filename), "")

@@ -4,6 +4,7 @@ The first step runs eagerly, and shows which function it is. It is replaced wher
 """
 
 import ast
+import functools
 import sys
 
 from tfprobe_agent.core.threads import THREAD
@@ -13,6 +14,8 @@ from tfprobe_agent.interruptions import let_through
 from tfprobe_agent.trial import units
 from tfprobe_agent.trial.fixes import calls
 from tfprobe_agent.unpatched import read_file
+
+from . import tensors_for_numbers
 
 MODULES = ("tensorflow.python.eager.backprop",)
 _MAKERS = (
@@ -110,28 +113,55 @@ def _compiled(function, note):
     options = [name for name in ("reduce_retracing", "experimental_relax_shapes") if name in names]
     compiled = maker(function, **dict.fromkeys(options[:1], True))
     units.counts_as("function", functions.name_of(compiled), 1)
-    count = getattr(compiled, "experimental_get_tracing_count", None)
-    state = {"works": False, "given_up": False}
+    call = tensors_for_numbers.converting(_call, lambda: None, lambda why: None)
+    return _Step(function, compiled, call, note).run
 
-    def step(*args, **kwargs):
-        if state["given_up"]:
-            return function(*args, **kwargs)
-        if state["works"]:
-            note.applied()
-            if count is not None and count() > MAX_TRACES:
-                state["given_up"] = True
-                note.skipped("%s was traced more than %d times" % (function.__name__, MAX_TRACES))
-            return compiled(*args, **kwargs)
+
+def _call(compiled, *args, **kwargs):
+    return compiled(*args, **kwargs)
+
+
+class _Step:
+    """A step that runs as a graph, or eagerly once that turns out to be impossible."""
+
+    def __init__(self, function, compiled, call, note):
+        self.function, self.compiled, self.call, self.note = function, compiled, call, note
+        self.has_worked = self.has_failed = False
+
+        def run(*args, **kwargs):
+            return self._run(args, kwargs)
+
+        self.run = functools.update_wrapper(run, function)
+
+    def _run(self, args, kwargs):
+        if self.has_worked and not self.has_failed:
+            self.note.applied()
+            self._count_traces()
+            return self.call(self.compiled, *args, **kwargs)
+        if self.has_failed:
+            return self.function(*args, **kwargs)
+        _count_first()
         try:
-            result = compiled(*args, **kwargs)
+            result = self.call(self.compiled, *args, **kwargs)
         except Exception as error:
             let_through()
-            state["given_up"] = True
-            note.skipped("%s cannot be traced: %s" % (function.__name__, type(error).__name__))
-            return function(*args, **kwargs)
-        state["works"] = True
-        note.applied()
+            self._give_up("cannot be traced: %s" % type(error).__name__)
+            return self.function(*args, **kwargs)
+        self.has_worked = True
+        self.note.applied()
         return result
 
-    step.__name__ = function.__name__
-    return step
+    def _count_traces(self):
+        count = getattr(self.compiled, "experimental_get_tracing_count", None)
+        if count is not None and count() > MAX_TRACES:
+            self._give_up("was traced more than %d times" % MAX_TRACES)
+
+    def _give_up(self, why):
+        self.has_failed = True
+        self.note.skipped("%s %s" % (self.function.__name__, why))
+
+
+def _count_first():
+    """Count the step that has run eagerly, unless an optimizer has ended it: those without one count from the sixth."""
+    if not any(kind == "eager" and loop.n for (kind, _), loop in list(THREAD.current.loops.items())):
+        units.add(1)

@@ -17,10 +17,11 @@ def patch(name, module, value, note):
     """Replace the call of a tf.function."""
     cls = vars(module).get("Function")
     if isinstance(cls, type) and cls.__module__ == name:
-        calls.replace(cls, "__call__", lambda original: _call(original, note))
+        calls.replace(cls, "__call__", lambda original: converting(original, note.applied, note.skipped))
 
 
-def _call(original, note):
+def converting(original, applied, skipped):
+    """Return what calls `original(function, ...)` with tensors in place of numbers that vary, where that works."""
     known = {}  # what is known of a function, by its id
 
     def call(self, *args, **kwargs):
@@ -37,17 +38,17 @@ def _call(original, note):
             return original(self, *args, **kwargs)
         tensors, named = _converted(varying, args, kwargs)
         if function.is_known_to_work:
-            note.applied()
+            applied()
             return original(self, *tensors, **named)
         try:
             result = original(self, *tensors, **named)
         except Exception as error:
             let_through()
             function.has_failed = True
-            note.skipped("%s cannot take a tensor: %s" % (function.name, type(error).__name__))
+            skipped("%s cannot take a tensor: %s" % (function.name, type(error).__name__))
             return original(self, *args, **kwargs)
         function.is_known_to_work = True
-        note.applied()
+        applied()
         return result
 
     return call
