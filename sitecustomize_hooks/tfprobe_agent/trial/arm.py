@@ -10,8 +10,11 @@ from tfprobe_agent.core.guard import STATE
 from tfprobe_agent.interruptions import let_through
 
 from . import seeds, units
-from .fixes import FIXES, OUTERMOST
+from .fixes import FIXES
 from .notes import NOTES, Note
+
+# Fixes that replace what they patch last, so that the others see the calls as these have changed them.
+_OUTERMOST = frozenset(("run_eagerly_off",))
 
 
 def begin(trial):
@@ -24,7 +27,7 @@ def begin(trial):
     for names, patch in seeds.patches(seed):
         patches.add(names, patch)
     fixes = trial["fixes"]
-    for fix in sorted(fixes, key=lambda fix: (fix in OUTERMOST, fix)):
+    for fix in sorted(fixes, key=lambda fix: (fix in _OUTERMOST, fix)):
         _add_fix(patches, fix, fixes[fix])
     boot.watch(patches.by_module)
     hooks.PATCH_FIRST.append(patches.apply)

@@ -35,5 +35,3 @@ FIXES = {
     "threads": "torch.threads",
     "zero_grad_to_none": "torch.zero_grad_to_none",
 }
-# Fixes that replace what they patch last, so that the others see the calls as these have changed them.
-OUTERMOST = frozenset(("run_eagerly_off",))
