@@ -31,6 +31,7 @@ DOORS: dict[str, frozenset[str]] = {
     "tfprof": frozenset(
         {"analysis", "export", "findings", "formats", "profile", "profile/reader"}
     ),
+    "trial": frozenset({"analysis", "findings", "launch", "runs"}),
     "web": frozenset(
         {
             "analysis",

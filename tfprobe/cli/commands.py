@@ -31,6 +31,7 @@ GROUPS: tuple[tuple[str, tuple[Entry, ...]], ...] = (
             Entry(
                 "capture", "record.capture", "Record a running job through its profiler service."
             ),
+            Entry("try", "record.try_fixes", "Apply fixes to a job and measure what they win."),
             Entry("doctor", "record.doctor", "Check whether a run would record here."),
         ),
     ),

@@ -11,20 +11,20 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TextIO
 
 import click
 
 from tfprobe.cli.main import complain
-from tfprobe.errors import NoAnswer, UsageError
+from tfprobe.errors import Missing, NoAnswer, UsageError
 from tfprobe.launch import environ
 from tfprobe.launch.settings import gather
 from tfprobe.printable import printable, printable_lines, unfiltered, write_codes
 from tfprobe.profile.programs import RANKS
 from tfprobe.runs import safe_files
-from tfprobe.runs.layout import LATEST, RunFolder
+from tfprobe.runs.layout import LATEST, TRIALS, RunFolder
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -163,7 +163,7 @@ def answered(
         from tfprobe.query.run_reports import answer
         from tfprobe.runs.liveness import this_machine
 
-        return answer(
+        found = answer(
             folder,
             this_machine(),
             rank=rank,
@@ -171,6 +171,17 @@ def answered(
             choose=choose,
             watch=watch,
         )
+    return _with_trials(found, folder)
+
+
+def _with_trials(found: RunReport, folder: RunFolder) -> RunReport:
+    """Add what trials of the same command, beside the run, measured of what the advice names."""
+    command = found.report.run.command
+    if isinstance(command, Missing) or not (folder.root.parent / TRIALS).is_dir():
+        return found
+    from tfprobe.trial.store import with_measured
+
+    return replace(found, advice=with_measured(found.advice, command, folder.root.parent))
 
 
 def output_directory(flag: str | None) -> Path:

@@ -7,8 +7,10 @@ from dataclasses import dataclass, replace
 
 from tfprobe.analysis.core.releases import Release, in_names_of
 from tfprobe.errors import Missing
+from tfprobe.findings import fixes
 from tfprobe.findings.collect import analyse
 from tfprobe.findings.finding import Evidence, Finding, Gain, Severity, Subject
+from tfprobe.findings.fixes import FIXES, JAX, KERAS, PYTORCH, applies
 from tfprobe.findings.framework_words import NOT_OF, in_words_of
 from tfprobe.findings.rule import TENSORFLOW, LoopAnalysis, ProcessAnalysis, Rule, RunAnalysis
 from tfprobe.findings.rules import RULES
@@ -112,7 +114,13 @@ def judge(run: RunAnalysis, thresholds: Thresholds = DEFAULTS) -> Advice:
             else _in_names(finding, releases.get(finding.subject, UNKNOWN_RELEASE))
             for finding in found
         )
-        findings += _merged([finding for finding in worded if finding is not None])
+        findings += _merged(
+            [
+                replace(finding, fixes=_fixes_of(finding, frameworks.get(finding.subject)))
+                for finding in worded
+                if finding is not None
+            ]
+        )
         others = [frameworks.get(loop.subject) for loop in run.loops]
         inapplicable = _why_inapplicable(others, rule.name)
         reasons = [verdict.reason for verdict in verdicts if isinstance(verdict, Missing)]
@@ -137,6 +145,15 @@ def _frameworks_of(run: RunAnalysis) -> dict[Subject, str]:
         subject: names.pop() for subject, names in of_processes.items() if len(names) == 1
     }
     return {subject: name for subject, name in known.items() if name != TENSORFLOW}
+
+
+def _fixes_of(finding: Finding, framework: str | None) -> tuple[str, ...]:
+    """Return the fixes that can be tried for a finding; `framework` is None for TensorFlow's."""
+    names = {"pytorch": PYTORCH, "jax": JAX}.get(framework or "", fixes.TENSORFLOW)
+    keras = (KERAS,) if finding.subject.kind in fixes.KERAS_KINDS else ()
+    return tuple(
+        fix.id for fix in FIXES if finding.rule in fix.rules and applies(fix, (names, *keras))
+    )
 
 
 def _why_inapplicable(frameworks: Sequence[str | None], rule: str) -> str | None:

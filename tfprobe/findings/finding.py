@@ -78,11 +78,26 @@ class Subject:
 
 
 @dataclass(frozen=True, slots=True)
+class MeasuredGain:
+    """What a trial of the same command found of a fix (`tfprobe try`): ratios of a step's time.
+
+    `verdict` is its word, such as "won".
+    """
+
+    fix: str
+    verdict: str
+    ratio: float
+    low_ratio: float
+    high_ratio: float
+
+
+@dataclass(frozen=True, slots=True)
 class Finding:
     """One piece of advice.
 
-    `part` names the time that the gain is taken from: gains of the same part overlap. `rule` and
-    `subject` are filled in by the engine.
+    `part` names the time that the gain is taken from: gains of the same part overlap. `rule`,
+    `subject` and `fixes` are filled in by the engine: `fixes` are the ids of those that `tfprobe
+    try` can apply. `measured` is what they won in the newest trial, if there was one.
     """
 
     title: str
@@ -93,3 +108,5 @@ class Finding:
     part: str = ""
     rule: str = ""
     subject: Subject = Subject()
+    fixes: tuple[str, ...] = ()
+    measured: tuple[MeasuredGain, ...] = ()

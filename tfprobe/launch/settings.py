@@ -70,16 +70,19 @@ class Settings:
     name: str | None = None
     tags: Mapping[str, str] = field(default_factory=dict)
     stacks: bool = False
+    # What a trial does to the job (run-directory.md); no option, variable or file sets it.
+    trial: Mapping[str, Any] | None = None
 
     def config(self) -> dict[str, Any]:
         """Give the content of boot/config.json."""
-        return {
+        config = {
             "schema": "tfprobe.config/1",
             "steps": self.steps,
             "every": self.every,
             "budget": self.budget_ratio,
             "trace_level": self.trace_level,
         }
+        return config if self.trial is None else {**config, "trial": dict(self.trial)}
 
 
 def resolve(*layers: SettingsLayer) -> Settings:

@@ -13,6 +13,8 @@ from tfprobe.errors import UnreadableInput
 
 DEFAULT_OUTPUT = "tfprobe-runs"
 LATEST = "latest"
+# Below the directory of all runs: the documents of trials.
+TRIALS = "trials"
 RUN_MANIFEST = "run.json"
 PROCESS_MANIFEST = "process.json"
 STEPS_FILE = "steps.bin"
@@ -87,6 +89,20 @@ class ProcessFolder:
     def stacks(self) -> Path:
         """Return the file of Python stacks, which the sampler beside the job writes."""
         return self.root / "stacks.jsonl"
+
+    @property
+    def trial(self) -> Path:
+        """Return the file of how far an arm of a trial was, and when."""
+        return self.root / "trial.jsonl"
+
+    @property
+    def weights(self) -> Path:
+        """Return the digests of a job's weights; their values are in `weight_values`."""
+        return self.root / "weights.json"
+
+    @property
+    def weight_values(self) -> Path:
+        return self.root / "weights.bin"
 
     @property
     def agent_log(self) -> Path:

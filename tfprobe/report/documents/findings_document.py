@@ -34,6 +34,17 @@ def finding_document(finding: Finding) -> Document:
         "gain": gain_document(finding.gain),
         "part": finding.part,
         "subject": _set_fields(finding.subject),
+        "fixes": list(finding.fixes),
+        "measured": [
+            {
+                "fix": one.fix,
+                "verdict": one.verdict,
+                "gain_ratio": one.ratio,
+                "low_ratio": one.low_ratio,
+                "high_ratio": one.high_ratio,
+            }
+            for one in finding.measured
+        ],
     }
 
 

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from tfprobe.errors import Missing
 from tfprobe.findings.engine import QUEUED_LOOPS, Advice
-from tfprobe.findings.finding import Evidence, Finding, Severity, Subject
+from tfprobe.findings.finding import Evidence, Finding, MeasuredGain, Severity, Subject
 from tfprobe.printable import printable
 from tfprobe.profile.profile import titled
 from tfprobe.report.format import numbers, page
@@ -36,7 +36,7 @@ def finding_lines(finding: Finding) -> tuple[str, str, str, str, str]:
     facts = [_fact(item, named=not index) for index, item in enumerate(evidence)]
     places = (_place(item) for item in finding.evidence if _is_place(item))
     heading = f"{finding.severity.name.lower()}: {finding.title}"
-    return heading, gain, "; ".join(facts), " · ".join(places), finding.action
+    return heading, gain, "; ".join(facts), " · ".join(places), _action(finding)
 
 
 def finding_summary(finding: Finding) -> Iterator[RenderableType]:
@@ -44,15 +44,35 @@ def finding_summary(finding: Finding) -> Iterator[RenderableType]:
     gain = finding.gain
     text = Text(f"{finding.severity.name.lower()}", style=_STYLES[finding.severity])
     text.append(f"  {printable(finding.title)}", style="bold")
-    if not isinstance(gain, Missing):
+    if finding.measured:
+        text.append(f": {describe_gain(finding)}")
+    elif not isinstance(gain, Missing):
         text.append(f": up to {numbers.percent(gain.high_ratio)} of the time")
     yield Padding(text, (0, 0, 0, 2))
-    yield page.paragraph(f"→ {finding.action}", indent=4)
+    yield page.paragraph(f"→ {_action(finding)}", indent=4)
+
+
+def _action(finding: Finding) -> str:
+    """Return what to do, and what `tfprobe try` can do of it."""
+    if not finding.fixes:
+        return finding.action
+    return f"{finding.action} (tfprobe try {' '.join(finding.fixes)})"
+
+
+def measured_text(measured: MeasuredGain) -> str:
+    """Write what a trial found: `measured +83 % [77, 88]` with the fix."""
+    low, high = (round(100 * ratio) for ratio in (measured.low_ratio, measured.high_ratio))
+    gain = f"{numbers.signed_percent(measured.ratio)} [{low}, {high}]"
+    if measured.verdict == "cannot be told":
+        return f"not told apart from chance: {gain} ({measured.fix})"
+    return f"measured {gain} ({measured.fix})"
 
 
 def describe_gain(finding: Finding) -> str:
     """Return the upper bound of a gain, as a share and in time, and the likely gain."""
     gain = finding.gain
+    if finding.measured:
+        return "; ".join(measured_text(one) for one in finding.measured)
     if isinstance(gain, Missing):
         return gain.reason
     bound = f"at most {numbers.percent(gain.high_ratio)}"

@@ -66,7 +66,8 @@ def _parts(report: Report, advice: Advice, width: int) -> Iterator[RenderableTyp
             # What follows belongs to the run, not to the process above.
             yield page.blank()
         yield from machines.hardware_summary(report.hardware)
-        yield from stacks_summary(report.stacks)
+        if report.stacks:
+            yield from stacks_summary(report.stacks)
     for text in silences(report.silences):
         yield page.blank()
         yield page.paragraph(text, indent=0)

@@ -5,7 +5,7 @@ import sys
 
 from tfprobe_agent.core.framework import Framework
 
-from . import callables, inputs, optimizers, profiler, saves, settings
+from . import callables, inputs, optimizers, profiler, settings
 
 _COMPILER = "torch._dynamo.eval_frame"
 
@@ -23,7 +23,6 @@ class Torch(Framework):
         optimizers.patch(module)
         callables.patch(module)
         inputs.patch()
-        saves.patch()
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(before=profiler.before_fork)
 

@@ -1,0 +1,78 @@
+"""The catalogue of fixes: each can be named, and findings lead to those that apply."""
+
+from __future__ import annotations
+
+import pytest
+
+from tfprobe.errors import UsageError
+from tfprobe.findings.fixes import BY_ID, FIXES, ResultsClass, chosen, named_by
+from tfprobe.findings.rules import RULES
+
+
+def test_no_fix_is_there_twice() -> None:
+    """Its id names it."""
+    assert len(BY_ID) == len(FIXES)
+
+
+def test_every_rule_that_leads_to_a_fix_exists() -> None:
+    """A rule that was renamed would lead nowhere."""
+    named = {rule for fix in FIXES for rule in fix.rules}
+
+    assert named - {rule.name for rule in RULES} == set()
+
+
+@pytest.mark.parametrize("fix", FIXES, ids=lambda fix: fix.id)
+def test_a_fix_says_what_to_change(fix) -> None:
+    """And what else it changes, if it changes what the job does."""
+    one = chosen(fix.id)
+
+    assert one.change
+    assert "{" not in one.change + one.summary + one.alters
+    if fix.results is ResultsClass.SEMANTICS:
+        assert one.alters
+
+
+def test_a_value_can_be_given() -> None:
+    """As in steps_per_execution=32."""
+    one = chosen("steps_per_execution=32")
+
+    assert one.value == 32
+    assert one.change == "Model.compile(steps_per_execution=32)"
+
+
+def test_variables_are_shown_as_they_are_exported() -> None:
+    """So that the line can be copied."""
+    one = chosen("threads=3")
+
+    assert one.fix.environment(one.value)["OMP_NUM_THREADS"] == "3"
+    assert one.change.startswith("export OMP_NUM_THREADS=3 ")
+
+
+@pytest.mark.parametrize(
+    ("word", "why"),
+    [
+        ("faster", "no fix faster"),
+        ("prefetch=3", "takes no value"),
+        ("threads=many", "whole number"),
+        ("threads=0", "whole number"),
+        ("threads=", "whole number"),
+    ],
+)
+def test_a_wrong_word_is_refused(word, why) -> None:
+    """In one sentence."""
+    with pytest.raises(UsageError, match=why):
+        chosen(word)
+
+
+def test_findings_lead_to_fixes_of_the_frameworks_of_the_job() -> None:
+    """In the order of the findings."""
+    found = named_by(("retracing", "eager_loop"), ("tensorflow",))
+
+    ids = [one.fix.id for one in found]
+    assert ids.index("tensors_for_numbers") < ids.index("function_step")
+    assert "compile_model" not in ids
+
+
+def test_what_changes_the_job_must_be_named() -> None:
+    """A finding alone never makes a trial save less often."""
+    assert named_by(("checkpoint_stalls",), ("tensorflow", "keras")) == ()

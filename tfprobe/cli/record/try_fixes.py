@@ -1,0 +1,300 @@
+"""`tfprobe try`: apply fixes to a job, run it with and without them, and say what they win."""
+
+from __future__ import annotations
+
+import shlex
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tfprobe.cli import common
+from tfprobe.cli.common import Workers
+from tfprobe.cli.main import complain
+from tfprobe.errors import Missing, NoAnswer, UsageError
+from tfprobe.launch import environ, execute
+
+if TYPE_CHECKING:
+    from tfprobe.findings.fixes import ChosenFix
+    from tfprobe.findings.trials import Prediction, Trial
+    from tfprobe.profile.profile import Process
+    from tfprobe.runs.layout import RunFolder
+    from tfprobe.trial.workspace import Workspace
+
+_COMMAND = "command"
+_SEPARATOR = "--"
+# Units of a --budget.
+_SECONDS = {"s": 1, "m": 60, "h": 3600}
+_NO_FIX = "Name one: `tfprobe try --list` lists them, and `tfprobe advise` says what costs time."
+
+
+class _Command(click.Command):
+    """A command whose arguments end at `--`; the rest is the command of the job."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Split the arguments before click sees them."""
+        if _SEPARATOR in args:
+            at = args.index(_SEPARATOR)
+            args, ctx.meta[_COMMAND] = args[:at], args[at + 1 :]
+        return super().parse_args(ctx, args)
+
+
+@click.command(
+    "try",
+    cls=_Command,
+    options_metavar="[OPTIONS]",
+    epilog="Example: tfprobe try -- python train.py",
+)
+@click.argument("fixes", nargs=-1, metavar="[FIX[=VALUE]]... -- COMMAND...")
+@click.option("--list", "as_list", is_flag=True, help="List the fixes that apply, and end.")
+@click.option(
+    "--budget",
+    default="10m",
+    show_default=True,
+    metavar="TIME",
+    help="Spend at most this time, as in 90s or 10m.",
+)
+@click.option(
+    "--steps", type=click.IntRange(min=16), metavar="N", help="Measure N steps of each process."
+)
+@click.option("-y", "--yes", is_flag=True, help="Start without asking.")
+@common.output_option
+@common.json_option
+@click.pass_context
+def command(
+    ctx: click.Context,
+    fixes: tuple[str, ...],
+    output: str | None,
+    budget: str,
+    steps: int | None,
+    *,
+    as_list: bool,
+    yes: bool,
+    as_json: bool,
+) -> int:
+    """Run a job with and without a FIX, and say what the fix wins.
+
+    The job runs several times, a few steps each, and is not changed: fixes are applied in its
+    processes, and its files are overlaid. Without FIX, those are tried that the findings of the
+    newest run of COMMAND name, or of a first short recording.
+    """
+    job_command = tuple(ctx.meta.get(_COMMAND, ()))
+    budget_s = _seconds(budget)
+    if not job_command and not as_list:
+        raise UsageError(
+            "No command was given.", hint="Add one, as in `tfprobe try -- python train.py`."
+        )
+    from tfprobe.findings.fixes import chosen
+
+    named = tuple(chosen(word) for word in fixes)
+    directory = common.output_directory(output)
+    known = _newest_run(job_command, directory) if job_command else None
+    if as_list:
+        return _list(known)
+    execute.locate(job_command[0], environ.inherited())
+    with _scratch() as scratch:
+        return _try(
+            _Request(job_command, named, directory, budget_s, steps, yes=yes, as_json=as_json),
+            known,
+            scratch,
+        )
+
+
+class _Request:
+    """What was asked for."""
+
+    def __init__(
+        self,
+        command: tuple[str, ...],
+        named: tuple[ChosenFix, ...],
+        directory: Path,
+        budget_s: float,
+        steps: int | None,
+        *,
+        yes: bool,
+        as_json: bool,
+    ) -> None:
+        self.command = command
+        self.named = named
+        self.directory = directory
+        self.budget_s = budget_s
+        self.steps = steps
+        self.yes = yes
+        self.as_json = as_json
+
+
+def _try(request: _Request, known: RunFolder | None, scratch: Path) -> int:
+    from tfprobe.report.trial.trial_document import trial_document
+    from tfprobe.trial.arms import TriedJob
+    from tfprobe.trial.conduct import Conductor, TrialLimits, record
+    from tfprobe.trial.pressure import BUSY_RATIO, cpu_pressure
+    from tfprobe.trial.store import save
+    from tfprobe.trial.workspace import workspace
+
+    cwd = Path(environ.working_directory())
+    place = workspace(cwd, scratch)
+    job = TriedJob(request.command, environ.inherited(), place)
+    _ask(request, place)
+    pressure = cpu_pressure()
+    if known is None and not request.named:
+        with _progress() as watch:
+            known = record(job, watch)
+    found = None if known is None else _Found(known)
+    fixes = request.named or (() if found is None else found.fixes)
+    if not fixes:
+        raise NoAnswer("No finding of this job names a fix that can be tried.", hint=_NO_FIX)
+    with _progress() as watch:
+        trial = Conductor(
+            job,
+            TrialLimits(request.budget_s, request.steps),
+            is_busy=pressure is not None and pressure > BUSY_RATIO,
+            pressure_ratio=pressure,
+            watch=watch,
+        ).conduct(
+            fixes,
+            None if found is None else found.unit,
+            {} if found is None else found.predictions,
+        )
+    document = trial_document(trial)
+    path = save(document, request.directory, trial.started_unix_ns)
+    _show(trial, document, as_json=request.as_json)
+    complain(f"the trial is in {path}")
+    return 0
+
+
+class _Found:
+    """What a recording says of the job: its main loop, frameworks, and fixes of its findings."""
+
+    def __init__(self, folder: RunFolder) -> None:
+        from tfprobe.analysis.core.main_loop import main_loop_first
+        from tfprobe.findings.fixes import named_by
+        from tfprobe.findings.trials import Prediction
+
+        answer = common.answered(folder, rank=None, workers=Workers(None, None))
+        processes = answer.report.processes
+        loops = main_loop_first(each.loop for process in processes for each in process.loops)
+        self.frameworks = _frameworks(
+            (each.process for each in processes), (loop.kind for loop in loops)
+        )
+        self.unit = (loops[0].kind, loops[0].name) if loops else None
+        rules = tuple(finding.rule for finding in answer.advice.findings)
+        self.fixes = named_by(rules, self.frameworks)
+        self.predictions: dict[str, Prediction] = {}
+        for finding in answer.advice.findings:
+            if isinstance(finding.gain, Missing):
+                continue
+            for one in named_by((finding.rule,), self.frameworks):
+                self.predictions.setdefault(
+                    one.fix.id,
+                    Prediction(finding.rule, finding.gain.low_ratio, finding.gain.high_ratio),
+                )
+
+
+def _frameworks(processes: Iterable[Process], kinds: Iterable[str]) -> tuple[str, ...]:
+    """Return the frameworks of the recorded processes, as fixes name them."""
+    from tfprobe.findings.fixes import KERAS_KINDS
+
+    found = {"keras"} if KERAS_KINDS & set(kinds) else set()
+    for process in processes:
+        if not isinstance(process.tensorflow, Missing):
+            found.add("tensorflow")
+        if process.jax is not None:
+            found.add("jax")
+        if process.torch is not None:
+            found.add("torch")
+    return tuple(sorted(found))
+
+
+def _newest_run(command: Sequence[str], directory: Path) -> RunFolder | None:
+    """Return the newest ended run of a command; None if there is none."""
+    from tfprobe.runs.agent_files import mask_arguments
+    from tfprobe.runs.catalogue import has_ended, list_runs
+    from tfprobe.runs.liveness import this_machine
+
+    here = this_machine()
+    wanted = list(mask_arguments(list(command)))
+    for entry in list_runs(directory, here) if directory.is_dir() else ():
+        if isinstance(entry.manifest, Missing) or list(entry.manifest.command) != wanted:
+            continue
+        if has_ended(entry, here) and entry.steps:
+            return entry.folder
+    return None
+
+
+def _list(known: RunFolder | None) -> int:
+    from tfprobe.report.trial.trial_page import render_fixes
+
+    frameworks = () if known is None else _Found(known).frameworks
+    common.show_page(
+        render_fixes(frameworks, width=common.page_width(), colour=common.page_colour())
+    )
+    return 0
+
+
+def _ask(request: _Request, place: Workspace) -> None:
+    """Say what will run, and ask. Raises UsageError where nobody can be asked."""
+    if request.yes:
+        return
+    from tfprobe.trial.workspace import Isolation
+
+    named = ", ".join(one.text for one in request.named) or "what the findings name"
+    kept = (
+        "Its files are overlaid: nothing that it writes in the working directory or in your home "
+        "directory is kept."
+        if place.isolation is Isolation.OVERLAY
+        else "It runs in a copy of the working directory; what it writes elsewhere is kept."
+    )
+    complain(
+        f"`{shlex.join(request.command)}` will be started again and again for up to "
+        f"{request.budget_s:.0f} s, some steps each, without a fix and with: {named}. {kept}"
+    )
+    if not sys.stdin.isatty():
+        raise UsageError(
+            "Nobody can be asked whether to start: stdin is no terminal.", hint="Add --yes."
+        )
+    click.confirm("Start?", abort=True, err=True)
+
+
+def _show(trial: Trial, document: dict[str, Any], *, as_json: bool) -> None:
+    if as_json:
+        common.show_json(document)
+        return
+    from tfprobe.report.trial.trial_page import render_trial
+
+    common.show_page(render_trial(trial, width=common.page_width(), colour=common.page_colour()))
+
+
+@contextmanager
+def _progress() -> Iterator[Any]:  # Any: trial.conduct.Watch, which takes long to import
+    """Show on stderr what runs, and the time that is left."""
+    began = time.monotonic()
+
+    def watch(what: str, left_s: float) -> None:
+        took_s = time.monotonic() - began
+        complain(f"{took_s:4.0f} s: {what} (at most {left_s:.0f} s left)")
+
+    yield watch
+
+
+@contextmanager
+def _scratch() -> Iterator[Path]:
+    """Give a directory for what arms write, and remove it."""
+    path = Path(tempfile.mkdtemp(prefix="tfprobe-try-"))
+    try:
+        yield path
+    finally:
+        shutil.rmtree(path, ignore_errors=True)
+
+
+def _seconds(text: str) -> float:
+    """Read a --budget such as 90s, 10m or 1h. Raises UsageError."""
+    number, unit = text[:-1], text[-1:]
+    if unit not in _SECONDS or not (number.isascii() and number.isdigit() and int(number) > 0):
+        raise UsageError(f"--budget takes a time such as 90s or 10m, and {text!r} is none.")
+    return float(int(number) * _SECONDS[unit])

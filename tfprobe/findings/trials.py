@@ -1,0 +1,97 @@
+"""What a trial of fixes found (analysis/compare/trials.py judges, `trial` runs)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from tfprobe.analysis.compare.trials import ResultsComparison, TrialGain, Verdict
+from tfprobe.errors import Missing
+from tfprobe.findings.fixes import ChosenFix
+
+
+@dataclass(frozen=True, slots=True)
+class AppliedFix:
+    """What the agent says of a fix: how often it was applied, where first, and why not elsewhere.
+
+    `source` is "file:line" of the job, "" if it is not known.
+    """
+
+    applied: int
+    skipped: Mapping[str, int]
+    source: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    """What a finding said of a fix before the trial: ratios of the time of the loop."""
+
+    rule: str
+    likely_ratio: float
+    most_ratio: float
+
+
+@dataclass(frozen=True, slots=True)
+class FixOutcome:
+    """What became of one set of fixes.
+
+    `gain` is Missing with the reason where nothing was measured. `applied` is what the agent says
+    of each fix, by id. `warm_up_s` is the time from the start of the interpreter to the first
+    measured unit, `break_even_units` after how many units a longer warm-up is made good, None if it
+    is not longer or the fix did not win. `processes` is how many were measured.
+    """
+
+    fixes: tuple[ChosenFix, ...]
+    verdict: Verdict
+    gain: TrialGain | Missing
+    results: ResultsComparison | Missing
+    applied: dict[str, AppliedFix] = field(default_factory=dict)
+    warm_up_s: float | None = None
+    break_even_units: int | None = None
+    processes: int = 0
+    prediction: Prediction | None = None
+    # Whether it was compared with another set of fixes and not with the base.
+    against: tuple[ChosenFix, ...] = ()
+
+    @property
+    def name(self) -> str:
+        return " + ".join(chosen.text for chosen in self.fixes)
+
+
+@dataclass(frozen=True, slots=True)
+class BaseOutcome:
+    """The job without a fix: kind and name of the unit, its mean time, and the warm-up.
+
+    `error_ratio` is the largest difference between two bases, None with one base.
+    """
+
+    kind: str
+    name: str
+    unit_ns: float
+    warm_up_s: float | None
+    error_ratio: float | None
+    processes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """All that a trial of one command found.
+
+    `order` is "one after the other" or "side by side". `pressure_ratio` is the share of time in
+    which tasks of this machine waited for a CPU before the trial, None if the kernel does not say.
+    `written` are files that arms wrote and that would have been among the user's.
+    """
+
+    command: tuple[str, ...]
+    cwd: str
+    started_unix_ns: int
+    took_s: float
+    order: str
+    pressure_ratio: float | None
+    base: BaseOutcome
+    fixes: tuple[FixOutcome, ...]
+    combined: FixOutcome | None = None
+    isolation: str = ""
+    written: tuple[str, ...] = ()
+    not_tried: tuple[tuple[str, str], ...] = ()
+    interrupted: bool = False

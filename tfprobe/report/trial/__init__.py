@@ -1,0 +1,1 @@
+"""Say what a trial of fixes found, as a document and as text."""

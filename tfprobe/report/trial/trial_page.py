@@ -1,0 +1,214 @@
+"""Render a trial: what each fix wins, whether results stayed the same, and what to change."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Sequence
+
+from rich.console import RenderableType
+
+from tfprobe.analysis.compare.trials import (
+    Interval,
+    ResultsComparison,
+    SameResults,
+    TrialGain,
+    Verdict,
+)
+from tfprobe.errors import Missing
+from tfprobe.findings.fixes import FIXES, ResultsClass, applies
+from tfprobe.findings.trials import FixOutcome, Trial
+from tfprobe.report.format import numbers, page
+from tfprobe.report.format.page import TextColumn
+
+_COLUMNS = (
+    TextColumn("fix", is_number=False, may_be_cut=True),
+    TextColumn("verdict", is_number=False),
+    TextColumn("gain", is_number=False),
+    TextColumn("predicted", may_go=True),
+    TextColumn("CPU gain", may_go=True),
+    TextColumn("results", is_number=False),
+)
+_LISTED = (
+    TextColumn("fix", is_number=False),
+    TextColumn("results", is_number=False),
+    TextColumn("what it does", is_number=False, may_be_cut=True),
+)
+_UNKNOWN = "-"
+_MOST_FILES = 3
+
+
+def render_trial(trial: Trial, *, width: int, colour: bool) -> str:
+    """Return the page of `tfprobe try`."""
+    return page.render(_parts(trial, width), width=width, colour=colour)
+
+
+def gain_text(interval: Interval) -> str:
+    """Write a gain with its interval: `+83 % [77, 88]`."""
+    low, high = (round(100 * ratio) for ratio in (interval.low_ratio, interval.high_ratio))
+    return f"{numbers.signed_percent(interval.ratio)} [{low}, {high}]"
+
+
+def _parts(trial: Trial, width: int) -> Iterator[RenderableType]:
+    yield page.heading(f"Trial of {shlex.join(trial.command)}")
+    yield page.paragraph(_base_sentence(trial))
+    outcomes = [*trial.fixes, *([trial.combined] if trial.combined else [])]
+    if outcomes:
+        yield page.blank()
+        yield page.table(_COLUMNS, [_row(outcome) for outcome in outcomes], width=width)
+    for outcome in outcomes:
+        yield from _details(outcome)
+    for name, why in trial.not_tried:
+        yield page.paragraph(f"{name} was not tried: {why}.")
+    yield page.blank()
+    yield page.paragraph(" ".join(_circumstances(trial)))
+
+
+def _base_sentence(trial: Trial) -> str:
+    base = trial.base
+    unit = f"{base.kind} {base.name}".strip()
+    text = f"Without a fix, one step of {unit} takes {numbers.duration(base.unit_ns)}"
+    if base.warm_up_s is not None:
+        text += f", after a warm-up of {numbers.duration(base.warm_up_s * 1e9)}"
+    if base.error_ratio is None:
+        return f"{text}."
+    return (
+        f"{text}. Runs without a fix differ by up to {numbers.percent(base.error_ratio)}: "
+        "a gain must be larger to be told."
+    )
+
+
+def _row(outcome: FixOutcome) -> Sequence[str]:
+    gain = outcome.gain if isinstance(outcome.gain, TrialGain) else None
+    prediction = outcome.prediction
+    return (
+        outcome.name,
+        outcome.verdict.value,
+        _UNKNOWN if gain is None else gain_text(gain.wall),
+        _UNKNOWN if prediction is None else numbers.signed_percent(prediction.likely_ratio),
+        _UNKNOWN if gain is None else numbers.signed_percent(gain.cpu.ratio),
+        _results(outcome),
+    )
+
+
+def _results(outcome: FixOutcome) -> str:
+    results = outcome.results
+    if isinstance(results, Missing):
+        return _UNKNOWN if outcome.verdict is Verdict.NOT_APPLIED else "cannot be compared"
+    if results.same is SameResults.IDENTICAL:
+        return "identical"
+    return f"{results.same.value} ({results.distance_ratio:.0e})"
+
+
+def _details(outcome: FixOutcome) -> Iterator[RenderableType]:
+    yield page.blank()
+    yield page.paragraph(f"{outcome.name}: {_said(outcome)}")
+    if outcome.verdict is Verdict.WON:
+        for chosen in outcome.fixes:
+            source = outcome.applied.get(chosen.fix.id)
+            place = f" ({source.source})" if source is not None and source.source else ""
+            yield page.paragraph(f"→ {chosen.change}{place}")
+    for chosen in outcome.fixes:
+        if chosen.alters and outcome.verdict is not Verdict.NOT_APPLIED:
+            yield page.paragraph(f"It changes more: {chosen.alters}.")
+    if isinstance(outcome.results, Missing) and outcome.verdict is not Verdict.NOT_APPLIED:
+        yield page.paragraph(f"Results cannot be compared: {outcome.results.reason}.")
+    if (
+        isinstance(outcome.results, ResultsComparison)
+        and outcome.results.same is SameResults.DIFFERENT
+    ):
+        yield page.paragraph("The weights differ by more than rounding: check the results.")
+
+
+def _said(outcome: FixOutcome) -> str:
+    """Say in a sentence or two what became of a fix."""
+    summary = " and ".join(chosen.summary for chosen in outcome.fixes)
+    gain = outcome.gain
+    if outcome.verdict is Verdict.NOT_APPLIED:
+        return f"{summary}. Not applied: {_why_not(outcome)}."
+    if isinstance(gain, Missing):
+        return f"{summary}. Nothing can be told: {gain.reason}."
+    times = _times_applied(outcome)
+    if outcome.verdict is Verdict.UNKNOWN:
+        least = numbers.percent(gain.least_ratio)
+        seen = (
+            f"A gain below {least} would not have been seen."
+            if gain.least_ratio < 1
+            else "No gain would have been seen."
+        )
+        return f"{summary}.{times} It cannot be told: {gain.why}. {seen}"
+    word = "shorter" if outcome.verdict is Verdict.WON else "longer"
+    ratio = abs(gain.wall.ratio)
+    text = f"{summary}.{times} A step is {numbers.percent(ratio)} {word}."
+    if outcome.break_even_units:
+        steps = numbers.count(outcome.break_even_units)
+        text += f" The longer warm-up is made good after {steps} steps."
+    return text
+
+
+def _times_applied(outcome: FixOutcome) -> str:
+    noted = [outcome.applied.get(chosen.fix.id) for chosen in outcome.fixes]
+    counts = [
+        "once" if one.applied == 1 else f"{numbers.count(one.applied)} times"
+        for one in noted
+        if one is not None and one.applied
+    ]
+    return f" Applied {', '.join(counts)}." if counts else ""
+
+
+def _why_not(outcome: FixOutcome) -> str:
+    for chosen in outcome.fixes:
+        noted = outcome.applied.get(chosen.fix.id)
+        if noted is not None and noted.skipped:
+            return "; ".join(noted.skipped)
+    return "the job does nothing that it could change"
+
+
+def _circumstances(trial: Trial) -> Iterator[str]:
+    """Say how the arms ran, and what became of files."""
+    processes = trial.base.processes + sum(outcome.processes for outcome in trial.fixes)
+    yield (f"{processes} processes ran {trial.order} in {numbers.duration(trial.took_s * 1e9)}.")
+    if trial.pressure_ratio is not None:
+        share = numbers.percent(trial.pressure_ratio)
+        yield f"Before the trial, tasks of this machine waited for a CPU {share} of the time."
+    if trial.interrupted:
+        yield "It was interrupted."
+    yield (
+        "The job saw its files through an overlay; nothing that it wrote there was kept."
+        if trial.isolation == "overlay"
+        else "The job ran in a copy of its directory; what it wrote elsewhere was kept."
+    )
+    if trial.written:
+        named = ", ".join(trial.written[:_MOST_FILES])
+        more = len(trial.written) - _MOST_FILES
+        yield f"It wrote {named}" + (f" and {more} more." if more > 0 else ".")
+
+
+def render_fixes(frameworks: Sequence[str], *, width: int, colour: bool) -> str:
+    """Return the page of `tfprobe try --list` for the frameworks that a job was seen to use.
+
+    Without any, all fixes are listed.
+    """
+    return page.render(_list(tuple(frameworks), width), width=width, colour=colour)
+
+
+def _list(frameworks: tuple[str, ...], width: int) -> Iterator[RenderableType]:
+    fitting = [fix for fix in FIXES if not frameworks or applies(fix, frameworks)]
+    others = [fix for fix in FIXES if fix not in fitting]
+    rows = []
+    for fix in fitting:
+        name = fix.id if fix.value is None else f"{fix.id}={fix.value}"
+        word = "changes" if fix.results is ResultsClass.SEMANTICS else fix.results.value
+        rows.append((name, word, fix.summary.format(value=fix.value)))
+    yield page.heading("Fixes that apply" if frameworks else "Fixes")
+    yield page.table(_LISTED, rows, width=width)
+    if others:
+        yield page.blank()
+        yield page.paragraph(
+            f"Not for this job, which uses {' and '.join(frameworks)}: "
+            f"{', '.join(fix.id for fix in others)}."
+        )
+    yield page.blank()
+    yield page.paragraph(
+        "results: identical to the last bit, equal within rounding, or the fix changes what the "
+        "job does and runs only when it is named."
+    )

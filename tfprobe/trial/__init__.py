@@ -1,0 +1,1 @@
+"""`tfprobe try`: apply fixes to a job, measure what they win. Starts jobs; shows nothing."""

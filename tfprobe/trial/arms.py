@@ -1,0 +1,260 @@
+"""Start the processes of a trial's arms, watch them, and end them with all their children."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tfprobe.analysis.compare.trials import Marks, ProcessTimes, Weights, process_times
+from tfprobe.errors import Missing
+from tfprobe.findings.fixes import ChosenFix
+from tfprobe.runs.layout import RunFolder
+from tfprobe.trial.arm_files import ArmFiles, read_arm
+from tfprobe.trial.workspace import Workspace
+
+BASE = "base"
+# Units before anything is measured, at the least.
+WARM_UNITS = 16
+# Between two looks whether an arm has ended.
+_LOOK_S = 0.05
+# How long its children get after the arm has stopped.
+_LEAVE_S = 2.0
+_TAIL_BYTES = 4000
+
+# Loggers of experiments, kept dark: a trial is no run of the user's.
+_OFFLINE = {
+    "WANDB_MODE": "offline",
+    "COMET_OFFLINE_MODE": "1",
+    "NEPTUNE_MODE": "offline",
+    "HF_HUB_DISABLE_TELEMETRY": "1",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Arm:
+    """The job with some fixes; the base has none."""
+
+    name: str
+    fixes: tuple[ChosenFix, ...] = ()
+
+    def agent_fixes(self) -> dict[str, int | str | None]:
+        """Return the fixes that the agent applies, with their values."""
+        return {chosen.fix.id: chosen.value for chosen in self.fixes if chosen.fix.is_of_agent}
+
+    def environment(self) -> dict[str, str]:
+        """Return the variables of the fixes that are set from outside."""
+        found: dict[str, str] = {}
+        for chosen in self.fixes:
+            found.update(chosen.fix.environment(chosen.value))
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class TriedJob:
+    """The command that is tried, and from where: `cwd` and `environment` are the user's."""
+
+    command: tuple[str, ...]
+    environment: Mapping[str, str]
+    place: Workspace
+    seed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ArmProcess:
+    """What became of one process of an arm.
+
+    `status` is its exit status, or minus a signal; `files` what it left. `tail` is the end of what
+    it printed on stderr. `written` are files that it would have written among the user's.
+    """
+
+    arm: Arm
+    order: int
+    status: int
+    files: ArmFiles | Missing
+    tail: str
+    run: RunFolder | None
+    written: tuple[str, ...] = ()
+    was_ended: bool = False
+    # The part of the marks that is measured, if that is not all after the warm-up.
+    common: Marks | None = None
+
+    @property
+    def failed(self) -> bool:
+        """Return whether the job itself failed."""
+        return self.status != 0 and not self.was_ended
+
+    @property
+    def is_not_applied(self) -> bool:
+        """Return whether one of the agent's fixes was applied nowhere."""
+        if isinstance(self.files, Missing):
+            return False
+        notes = self.files.fixes
+        return any(name not in notes or notes[name].applied == 0 for name in self.arm.agent_fixes())
+
+    @property
+    def weights(self) -> Weights | Missing:
+        return self.files if isinstance(self.files, Missing) else self.files.weights
+
+    @property
+    def times(self) -> ProcessTimes | Missing:
+        """The measured part in blocks."""
+        if isinstance(self.files, Missing):
+            return self.files
+        return process_times(self.warm if self.common is None else self.common)
+
+    @property
+    def warm(self) -> Marks:
+        """The marks after the warm-up."""
+        assert isinstance(self.files, ArmFiles)
+        return self.files.marks.without_warm_up(WARM_UNITS)
+
+    @property
+    def warm_up_s(self) -> float | None:
+        """The time from the start of the interpreter to the end of the warm-up."""
+        if isinstance(self.files, Missing):
+            return None
+        warm = self.warm
+        if len(warm.mono_ns) == 0:
+            return None
+        return (int(warm.mono_ns[0]) - self.files.start_mono_ns) / 1e9
+
+
+class StartedArm:
+    """A running process of an arm."""
+
+    def __init__(
+        self,
+        job: TriedJob,
+        arm: Arm,
+        order: int,
+        trial: Mapping[str, Any],
+        flags: Mapping[str, object],
+    ) -> None:
+        """Start it: `trial` is the agent's part of config.json, `flags` are options of `run`."""
+        self.arm = arm
+        self.order = order
+        self._place = job.place
+        self._folder = job.place.scratch / f"{order:03d}-{arm.name.replace('/', '_')}"
+        cwd = job.place.make(self._folder)
+        spec = {
+            "command": list(job.command),
+            "cwd": str(cwd),
+            "overlays": [
+                [str(overlay.path), str(overlay.upper), str(overlay.work)]
+                for overlay in job.place.overlays(self._folder)
+            ],
+            "scratch": str(job.place.scratch),
+            "output": str(self._folder / "runs"),
+            "flags": dict(flags),
+            "trial": dict(trial),
+        }
+        spec_file = self._folder / "spec.json"
+        spec_file.write_text(json.dumps(spec))
+        tracking = (self._folder / "mlruns").as_uri()
+        environment = {
+            **job.environment,
+            "PYTHONHASHSEED": str(job.seed),
+            "MLFLOW_TRACKING_URI": tracking,
+            **_OFFLINE,
+            **arm.environment(),
+        }
+        with (
+            (self._folder / "stdout").open("wb") as stdout,
+            (self._folder / "stderr").open("wb") as stderr,
+        ):
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "tfprobe.trial.start", str(spec_file)],
+                stdin=subprocess.DEVNULL,
+                stdout=stdout,
+                stderr=stderr,
+                env=environment,
+                # One group for the job and its children, apart from the terminal's.
+                start_new_session=True,
+            )
+
+    def wait(self, deadline: float) -> ArmProcess:
+        """Wait until it has ended, at most until `deadline` of time.monotonic()."""
+        was_ended = False
+        while self.process.poll() is None:
+            if time.monotonic() > deadline:
+                was_ended = True
+                self.end()
+                break
+            time.sleep(_LOOK_S)
+        self._end_children()
+        return self._left(was_ended=was_ended)
+
+    def end(self) -> None:
+        """End the job and its children."""
+        self._signal(signal.SIGTERM)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.process.wait(_LEAVE_S)
+        self._signal(signal.SIGKILL)
+        self.process.wait()
+
+    def _end_children(self) -> None:
+        """End what the job has left running in its group: workers that nobody waits for now."""
+        if not self._signal(signal.SIGTERM):
+            return
+        end = time.monotonic() + _LEAVE_S
+        while time.monotonic() < end and self._signal(0):
+            time.sleep(_LOOK_S)
+        self._signal(signal.SIGKILL)
+
+    def _signal(self, number: int) -> bool:
+        """Send a signal to the group; return whether anybody is in it."""
+        try:
+            os.killpg(self.process.pid, number)
+        except (ProcessLookupError, PermissionError):
+            return False
+        return True
+
+    def _left(self, *, was_ended: bool) -> ArmProcess:
+        runs = [path for path in (self._folder / "runs").glob("*") if path.is_dir()]
+        run = RunFolder(runs[0]) if runs else None
+        files = Missing("the job was not recorded") if run is None else read_arm(run)
+        return ArmProcess(
+            arm=self.arm,
+            order=self.order,
+            status=self.process.returncode,
+            files=files,
+            tail=_tail(self._folder / "stderr"),
+            run=run,
+            written=self._place.written(self._folder),
+            was_ended=was_ended,
+        )
+
+
+def _tail(path: Path) -> str:
+    content = path.read_bytes()[-_TAIL_BYTES:]
+    return content.decode(errors="replace").strip()
+
+
+def trial_config(
+    arm: Arm, unit: tuple[str, str] | None, *, seconds: float, most_units: int, seed: int
+) -> dict[str, Any]:
+    """Return the agent's part of config.json for an arm."""
+    return {
+        "arm": arm.name,
+        "fixes": arm.agent_fixes(),
+        "unit": None if unit is None else {"kind": unit[0], "name": unit[1]},
+        "weights_at": WARM_UNITS,
+        "warm_units": WARM_UNITS,
+        "seconds": seconds,
+        "units": most_units,
+        "seed": seed,
+    }
+
+
+def order_of(arms: Sequence[Arm]) -> tuple[Arm, ...]:
+    """Return one round of arms, forward and backward, so that a drift reaches all alike: ABBA."""
+    return (*arms, *reversed(arms))
