@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from tfprobe.analysis.compare.trials import Marks, Weights
 from tfprobe.errors import Missing
@@ -94,19 +95,25 @@ def _fixes(events: Sequence[Mapping[str, Any]]) -> dict[str, AppliedFix]:
 def _weights(folder: ProcessFolder) -> Weights | Missing:
     try:
         document = json.loads(folder.weights.read_bytes())
+        if "missing" in document:
+            return Missing(str(document["missing"]))
+        unit = int(document["unit"])
+        digests = tuple(str(one["sha1"]) for one in document["arrays"])
     except FileNotFoundError:
         return Missing("the job ended before its weights were written")
-    except (OSError, ValueError):
+    except (OSError, ValueError, TypeError, KeyError, AttributeError):
         return Missing("the file of weights cannot be read")
-    if "missing" in document:
-        return Missing(str(document["missing"]))
-    arrays = document["arrays"]
-    if not arrays:
+    if not digests:
         return Missing("no weights were found")
-    values = None
-    if folder.weight_values.exists() and document.get("ordered", True):
-        values = np.fromfile(folder.weight_values, dtype="<f8")
-    return Weights(int(document["unit"]), tuple(str(one["sha1"]) for one in arrays), values)
+    return Weights(unit, digests, _values(folder) if document.get("ordered", True) else None)
+
+
+def _values(folder: ProcessFolder) -> npt.NDArray[np.float64] | None:
+    """Return all weights as one array; None if they were too large to be kept."""
+    try:
+        return np.fromfile(folder.weight_values, dtype="<f8")
+    except OSError:
+        return None
 
 
 def _lines(path: Path) -> Iterator[dict[str, Any]]:

@@ -176,6 +176,8 @@ class StartedArm:
                 stdin=subprocess.DEVNULL,
                 stdout=stdout,
                 stderr=stderr,
+                # Modules in the job's directory may have the names of ours.
+                cwd=self._folder,
                 env=environment,
                 # One group for the job and its children, apart from the terminal's.
                 start_new_session=True,

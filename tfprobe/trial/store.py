@@ -48,7 +48,8 @@ def with_measured(advice: Advice, command: Sequence[str], output: Path) -> Advic
 
 def _measured(document: Mapping[str, Any]) -> Iterator[MeasuredGain]:
     """Yield what a document says of single fixes; Any: a JSON document, perhaps damaged."""
-    for fix in document.get("fixes") or ():
+    fixes = document.get("fixes")
+    for fix in fixes if isinstance(fixes, list) else ():
         try:
             ratios = [float(fix[name]) for name in ("gain_ratio", "low_ratio", "high_ratio")]
             yield MeasuredGain(str(fix["fix"]), str(fix["verdict"]), *ratios)

@@ -125,6 +125,7 @@ def _works(place: Workspace) -> bool:
             capture_output=True,
             timeout=_ATTEMPT_TIMEOUT_S,
             check=False,
+            cwd=place.scratch,
             env={**environ.inherited(), "PYTHONPATH": os.pathsep.join(sys.path)},
         )
         return done.returncode == 0

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import ast
+
 import pytest
 
+from tests.architecture.source import ROOT
 from tfprobe.errors import UsageError
 from tfprobe.findings.fixes import BY_ID, FIXES, ResultsClass, chosen, named_by
 from tfprobe.findings.rules import RULES
@@ -12,6 +15,14 @@ from tfprobe.findings.rules import RULES
 def test_no_fix_is_there_twice() -> None:
     """Its id names it."""
     assert len(BY_ID) == len(FIXES)
+
+
+def test_the_agent_can_apply_what_is_offered() -> None:
+    """Its table and this one name the same fixes."""
+    source = (ROOT / "sitecustomize_hooks/tfprobe_agent/trial/fixes/__init__.py").read_text()
+    (table,) = (node.value for node in ast.parse(source).body if isinstance(node, ast.Assign))
+
+    assert {fix.id for fix in FIXES if fix.is_of_agent} == set(ast.literal_eval(table))
 
 
 def test_every_rule_that_leads_to_a_fix_exists() -> None:

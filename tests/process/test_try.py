@@ -1,0 +1,82 @@
+"""`tfprobe try` on jobs that cannot be tried: one paragraph each, and nothing is touched."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.process.launching import Ending, Launcher
+
+FAILS = "open('new.txt', 'w').write('new'); raise SystemExit(3)"
+FORKS = "import os; os.fork(); print('twice')"
+
+
+def tried(launcher: Launcher, *arguments: str) -> Ending:
+    return launcher.tfprobe("try", "-o", str(launcher.output), *arguments)
+
+
+def python(code: str) -> tuple[str, ...]:
+    return ("--", sys.executable, "-c", code)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "why"),
+    [
+        (("--yes", "threads", *python(FAILS)), 1, "The base failed: .* exit status 3"),
+        (("--yes", "threads", *python("input()")), 1, "EOFError"),
+        (("--yes", "threads", *python("import os; os.kill(os.getpid(), 9)")), 1, "signal 9"),
+        (("--yes", "threads", *python(FORKS)), 1, "counted no steps"),
+        (("--yes", "threads", "--", "/bin/true"), 1, "counted no steps"),
+        (("--yes", "threads", "--", "no-such-program"), 127, "command not found"),
+        (("threads", *python("pass")), 2, "Add --yes"),
+        (("--yes", "threads"), 2, "No command was given"),
+        (("--yes", "faster", *python("pass")), 2, "There is no fix faster"),
+        (("--yes", "--budget", "soon", "threads", *python("pass")), 2, "--budget takes a time"),
+        (("--yes", "--steps", "3", "threads", *python("pass")), 2, "--steps"),
+    ],
+)
+def test_what_cannot_be_tried_is_told_in_a_paragraph(launcher, arguments, status, why) -> None:
+    """With the status and the last words of the job, if it is to blame; never with a traceback."""
+    (launcher.work / "kept.txt").write_text("kept")
+
+    ended = tried(launcher, *arguments)
+
+    said = ended.stderr.decode()
+    assert ended.status == status, said
+    assert_said(said, why)
+    assert "This is a bug" not in said
+    assert {path.name for path in launcher.work.iterdir()} == {"kept.txt"}
+
+
+def assert_said(text: str, why: str) -> None:
+    assert re.search(why, " ".join(text.split())), text
+
+
+def test_the_fixes_are_listed_without_a_job(launcher) -> None:
+    """With what each does to the results of a job."""
+    ended = tried(launcher, "--list")
+
+    assert ended.status == 0
+    assert "steps_per_execution=16  identical" in ended.stdout.decode()
+
+
+def test_modules_of_the_job_are_not_taken_for_ours(launcher) -> None:
+    """A job may have a file called json.py."""
+    launcher.write("json.py", "raise RuntimeError('not this one')")
+
+    ended = tried(launcher, "--yes", "threads", *python("print('done')"))
+
+    assert_said(ended.stderr.decode(), "counted no steps")
+
+
+def test_nothing_remains_of_a_trial(launcher, tmp_path) -> None:
+    """The directory for what the job wrote is removed."""
+    temporary = {"TMPDIR": str(tmp_path)}
+
+    ended = launcher.tfprobe("try", "--yes", "threads", *python(FAILS), env=temporary)
+
+    assert ended.status == 1
+    assert list(Path(tmp_path).glob("tfprobe-try-*")) == []

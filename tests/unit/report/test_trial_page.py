@@ -1,0 +1,174 @@
+"""A trial says what a fix won, how sure that is, and what to change."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from tfprobe.analysis.compare.trials import (
+    Interval,
+    ResultsComparison,
+    SameResults,
+    TrialGain,
+    Verdict,
+)
+from tfprobe.errors import Missing
+from tfprobe.findings.engine import Advice
+from tfprobe.findings.finding import Finding, Gain, Severity
+from tfprobe.findings.fixes import chosen
+from tfprobe.findings.trials import AppliedFix, BaseOutcome, FixOutcome, Prediction, Trial
+from tfprobe.report.text.findings import render_advice
+from tfprobe.report.trial.trial_document import trial_document
+from tfprobe.report.trial.trial_page import render_fixes, render_trial
+from tfprobe.trial.store import save, trials_of, with_measured
+
+COMMAND = ("python", "train.py")
+WON = FixOutcome(
+    fixes=(chosen("steps_per_execution"),),
+    verdict=Verdict.WON,
+    gain=TrialGain(Verdict.WON, Interval(0.83, 0.77, 0.88), Interval(0.7, 0.6, 0.8), 0.02, 0.07),
+    results=ResultsComparison(SameResults.IDENTICAL, 0.0),
+    applied={"steps_per_execution": AppliedFix(1, {}, "train.py:31")},
+    break_even_units=120,
+    processes=2,
+    prediction=Prediction("small_executions", 0.38, 0.76),
+)
+TRIAL = Trial(
+    command=COMMAND,
+    cwd="/job",
+    started_unix_ns=1,
+    took_s=90.0,
+    order="one after the other",
+    pressure_ratio=0.01,
+    base=BaseOutcome("fit", "model", 12.3e6, 8.2, 0.012, 2),
+    fixes=(WON,),
+    isolation="overlay",
+)
+
+
+def page(trial: Trial) -> str:
+    return " ".join(render_trial(trial, width=100, colour=False).split())
+
+
+def test_a_fix_that_won_says_what_to_change_and_where() -> None:
+    """The gain stands with its interval and with what was predicted."""
+    text = page(TRIAL)
+
+    assert "one step of fit model takes 12.3 ms" in text
+    assert "steps_per_execution=16 won +83.0 % [77, 88] +38.0 %" in text
+    assert "identical" in text
+    assert "→ Model.compile(steps_per_execution=16) (train.py:31)" in text
+    assert "callbacks see every 16th batch only" in text
+    assert "made good after 120 steps" in text
+
+
+def test_what_cannot_be_told_says_what_would_have_been_seen() -> None:
+    """And no advice to change anything."""
+    gain = TrialGain(
+        Verdict.UNKNOWN, Interval(0.03, -0.04, 0.1), Interval(0, 0, 0), 0.05, 0.12, "it is noise"
+    )
+
+    text = page(replace(TRIAL, fixes=(replace(WON, verdict=Verdict.UNKNOWN, gain=gain),)))
+
+    assert "It cannot be told: it is noise. A gain below 12.0 % would not have been seen." in text
+    assert "→" not in text
+
+
+def test_what_was_not_applied_says_why() -> None:
+    """Never as a gain of 0 %."""
+    outcome = replace(
+        WON,
+        verdict=Verdict.NOT_APPLIED,
+        gain=Missing("it was applied nowhere"),
+        results=Missing("it was not applied"),
+        applied={"steps_per_execution": AppliedFix(0, {"runs several already": 1})},
+    )
+
+    text = page(replace(TRIAL, fixes=(outcome,)))
+
+    assert "Not applied: runs several already." in text
+    assert " 0 %" not in text.replace("1.0 %", "")
+
+
+def test_other_weights_are_warned_of() -> None:
+    """A gain with other results is no fix."""
+    results = ResultsComparison(SameResults.DIFFERENT, 0.3)
+
+    assert "check the results" in page(replace(TRIAL, fixes=(replace(WON, results=results),)))
+
+
+def test_a_document_has_what_the_page_has() -> None:
+    """As JSON, with nulls and reasons for what is missing."""
+    document = json.loads(json.dumps(trial_document(TRIAL)))
+
+    (fix,) = document["fixes"]
+    assert document["schema"] == "tfprobe.trial/1"
+    assert (fix["fix"], fix["verdict"]) == ("steps_per_execution=16", "won")
+    assert (fix["gain_ratio"], fix["low_ratio"], fix["high_ratio"]) == (0.83, 0.77, 0.88)
+    assert (fix["predicted_ratio"], fix["results"]) == (0.38, "identical")
+    assert fix["change"] == ["Model.compile(steps_per_execution=16)"]
+
+
+def test_fixes_of_other_frameworks_are_named_apart() -> None:
+    """So that nobody wonders where one is."""
+    text = " ".join(render_fixes(("torch",), width=100, colour=False).split())
+
+    assert "Not for this job, which uses torch:" in text
+    assert "steps_per_execution" in text.partition("Not for this job")[2]
+
+
+ADVICE = Advice(
+    findings=(
+        Finding(
+            "Steps are small",
+            Severity.WARNING,
+            (),
+            "Run several in one call.",
+            Gain(38, 76, 100),
+            rule="small_executions",
+            fixes=("steps_per_execution",),
+        ),
+    ),
+    unchecked=(),
+    together=Missing("one finding"),
+)
+
+
+def test_advice_shows_what_a_trial_measured(tmp_path) -> None:
+    """In place of the bound, where the command is the same."""
+    save(trial_document(TRIAL), tmp_path, 1)
+
+    advice = with_measured(ADVICE, COMMAND, tmp_path)
+
+    text = render_advice(advice, "run", width=100, colour=False)
+    assert "measured +83.0 % [77, 88] (steps_per_execution=16)" in text
+    assert "at most" not in text
+    assert "(tfprobe try steps_per_execution)" in text
+
+
+def test_the_newest_trial_counts_and_damaged_ones_are_left_out(tmp_path) -> None:
+    """Another command has its own."""
+    save(trial_document(TRIAL), tmp_path, 10**18)
+    lost = replace(WON, verdict=Verdict.LOST)
+    save(trial_document(replace(TRIAL, fixes=(lost,))), tmp_path, 2 * 10**18)
+    (tmp_path / "trials" / "zz.json").write_text("{")
+    (tmp_path / "trials" / "zy.json").write_text(json.dumps({"command": list(COMMAND)}))
+
+    assert len(list(trials_of(COMMAND, tmp_path))) == 3
+    (measured,) = with_measured(ADVICE, COMMAND, tmp_path).findings[0].measured
+    assert measured.verdict == "lost"
+    assert with_measured(ADVICE, ("other",), tmp_path) == ADVICE
+
+
+@pytest.mark.parametrize("content", ["[]", '{"fixes": 3}', '{"fixes": [{"fix": "a"}, 3]}'])
+def test_a_strange_document_measures_nothing(tmp_path, content) -> None:
+    """Whoever wrote it."""
+    (tmp_path / "trials").mkdir()
+    document = json.loads(content)
+    if isinstance(document, dict):
+        document["command"] = list(COMMAND)
+    (tmp_path / "trials" / "a.json").write_text(json.dumps(document))
+
+    assert with_measured(ADVICE, COMMAND, tmp_path) == ADVICE

@@ -1,0 +1,140 @@
+"""What an arm left is read as the agent writes it, and damaged files are missing with a reason."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tfprobe.analysis.compare.trials import Weights
+from tfprobe.errors import Missing
+from tfprobe.runs.layout import RunFolder
+from tfprobe.trial.arm_files import ArmFiles, read_arm
+
+HEAD = {"unit": {"kind": "fit", "name": "model"}, "started_mono_ns": 5}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Return the folder of the one process of a run."""
+    process = tmp_path / "run" / "host" / "1-1"
+    process.mkdir(parents=True)
+    (process / "process.json").write_text("{}")
+    return process
+
+
+def write(folder: Path, *lines: dict[str, object], name: str = "trial.jsonl") -> None:
+    (folder / name).write_text("".join(json.dumps(line) + "\n" for line in lines))
+
+
+def mark(at: int) -> dict[str, object]:
+    return {"mono_ns": 10 * at, "cpu_ns": 5 * at, "units": at}
+
+
+def read(folder: Path) -> ArmFiles | Missing:
+    return read_arm(RunFolder(folder.parents[1]))
+
+
+def known(folder: Path) -> ArmFiles:
+    found = read(folder)
+    assert isinstance(found, ArmFiles)
+    return found
+
+
+def test_marks_are_columns(folder) -> None:
+    """With the unit that was counted, and why the process stopped."""
+    write(folder, HEAD, mark(1), mark(2), {"stopped": "seconds"})
+
+    found = known(folder)
+
+    assert found.unit == ("fit", "model")
+    assert found.start_mono_ns == 5
+    assert found.marks.units.tolist() == [1, 2]
+    assert found.stopped == "seconds"
+
+
+def test_marks_of_another_unit_are_left_out(folder) -> None:
+    """A job may choose what it counts while it warms up: the last choice holds."""
+    other = {"unit": {"kind": "function", "name": "init"}, "started_mono_ns": 5}
+    write(folder, other, mark(1), HEAD, mark(3), mark(4))
+
+    found = known(folder)
+
+    assert found.unit == ("fit", "model")
+    assert found.marks.units.tolist() == [3, 4]
+
+
+def test_a_line_that_was_cut_is_left_out(folder) -> None:
+    """A process that was killed left half of one."""
+    write(folder, HEAD, mark(1))
+    with (folder / "trial.jsonl").open("a") as file:
+        file.write('{"mono_ns": 20, "cp')
+
+    assert known(folder).marks.units.tolist() == [1]
+
+
+def test_the_last_note_of_a_fix_counts(folder) -> None:
+    """The first one is written at its first application."""
+    note = {"event": "fix", "fix": "prefetch", "file": "train.py", "line": 7}
+    write(
+        folder,
+        {**note, "applied": 1, "skipped": {}},
+        {**note, "applied": 3, "skipped": {"prefetches already": 2}},
+        name="events.jsonl",
+    )
+    write(folder, HEAD, mark(1))
+
+    fix = known(folder).fixes["prefetch"]
+
+    assert fix.applied == 3
+    assert fix.skipped == {"prefetches already": 2}
+    assert fix.source == "train.py:7"
+
+
+def test_weights_have_digests_and_values(folder) -> None:
+    """In the order in which they were made."""
+    write(folder, HEAD, mark(1))
+    arrays = [{"name": "w", "sha1": "aa"}, {"name": "b", "sha1": "bb"}]
+    (folder / "weights.json").write_text(json.dumps({"unit": 16, "arrays": arrays}))
+    np.array([1.0, 2.0]).astype("<f8").tofile(folder / "weights.bin")
+
+    weights = known(folder).weights
+
+    assert isinstance(weights, Weights)
+    assert weights.digests == ("aa", "bb")
+    assert weights.values is not None
+    assert weights.values.tolist() == [1.0, 2.0]
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        (None, "ended before"),
+        ("{", "cannot be read"),
+        ('{"missing": "NumPy is not imported"}', "NumPy is not imported"),
+        ('{"unit": 16, "arrays": []}', "no weights"),
+        ('{"unit": 16}', "cannot be read"),
+        ('{"unit": 16, "arrays": [{"name": "w"}]}', "cannot be read"),
+        ("[1]", "cannot be read"),
+    ],
+)
+def test_weights_that_are_not_there_have_a_reason(folder, content, why) -> None:
+    """Nothing is compared with nothing."""
+    write(folder, HEAD, mark(1))
+    if content is not None:
+        (folder / "weights.json").write_text(content)
+
+    weights = known(folder).weights
+
+    assert isinstance(weights, Missing)
+    assert why in weights.reason
+
+
+def test_a_job_without_steps_is_missing(folder) -> None:
+    """It may not be Python at all."""
+    found = read(folder)
+
+    assert isinstance(found, Missing)
+    assert "no process of the job ran a step" in found.reason
