@@ -33,6 +33,11 @@ demo: $(DEMO)/.installed-$(FRAMEWORK) ## record a real training script and print
 	@PATH="$(CURDIR)/$(DEMO)/bin:$$PATH" $(QUIET_$(FRAMEWORK)) \
 		$(DEMO)/bin/tfprobe run --report -- python examples/$(SCRIPT_$(FRAMEWORK))
 
+demo-try: $(DEMO)/.installed-tensorflow ## try the fixes that the findings of a slow training script name
+	@echo '$$ tfprobe try -- python examples/eager_loop.py'
+	@PATH="$(CURDIR)/$(DEMO)/bin:$$PATH" $(QUIET_tensorflow) \
+		$(DEMO)/bin/tfprobe try --yes -- python examples/eager_loop.py
+
 test: lint mpirun ## lint, types and the quick tests; needs no TensorFlow
 	$(TEST)/bin/python -m pytest --numprocesses=auto $(wildcard tests/architecture tests/unit tests/agent tests/process tests/planted tests/approval)
 
@@ -142,4 +147,4 @@ define environment
 		$(PYTHON) -m pip --python $(1)/bin/python install $(PIP_QUIET) pip; }
 endef
 
-.PHONY: help demo test lint ruff mypy biome format test-web chromium mpirun matrix planted bench wheel clean
+.PHONY: help demo demo-try test lint ruff mypy biome format test-web chromium mpirun matrix planted bench wheel clean

@@ -22,6 +22,7 @@ SCRIPTS = {
     "mnist_softmax_session.py": ("session_run", (1, 14), (2, 99), 1),
     "keras_fit.py": ("fit", (1, 14), (2, 99), 1),
     "custom_loop.py": ("function", (2, 0), (2, 99), 1),
+    "eager_loop.py": ("eager", (2, 0), (2, 99), 1),
     "estimator.py": ("session_run", (1, 14), (2, 15), 1),
     "two_workers.py": ("function", (2, 4), (2, 99), 2),
 }

@@ -157,7 +157,10 @@ class Conductor:
         wished_s = min(_MOST_MEASURED_S, _WISHED_UNITS * files.unit_s)
         if self._is_busy:
             wished_s = min(_MOST_MEASURED_S, _COMMON * wished_s)
-        if self._limits.steps is None and wished_s > self._seconds:
+        if self._limits.steps is not None:
+            # Side by side, arms get the time in which the base runs so many steps.
+            self._seconds = self._limits.steps * files.unit_s
+        elif wished_s > self._seconds:
             self._seconds = wished_s
             self._done[BASE].clear()
             began = time.monotonic()
@@ -217,8 +220,9 @@ class Conductor:
         is_alone = len(arms) == 1
         seconds = self._seconds * (1 if is_alone else _COMMON)
         most_units = _UNLIMITED_UNITS
-        if self._limits.steps is not None:
-            most_units, seconds = WARM_UNITS + self._limits.steps, self._limits.budget_s
+        if self._limits.steps is not None and is_alone:
+            # The first mark after the warm-up only begins the first step.
+            most_units, seconds = WARM_UNITS + self._limits.steps + 1, self._limits.budget_s
         for arm in arms:
             config = trial_config(
                 arm,
