@@ -23,7 +23,7 @@ class Note:
         self.place = None, None
 
     def applied(self, times=1):
-        """Count an application; the first one is written at once, with its place in the job's code."""
+        """Count an application; the first one is written at once if it can be, with its place in the job's code."""
         self.times += times
         if self.times == times:
             file, line = place_of(sys._getframe(1))
@@ -41,8 +41,11 @@ class Note:
         self.error = self.error or error[:REASON_LENGTH]
 
     def write(self):
-        """Write the event; the last one of a fix counts."""
-        if CURRENT.boot is not None:
+        """Write the event, in a process that is recorded; the last one of a fix counts.
+
+        A process that only starts others, or compiles for them, imports what is patched and is none.
+        """
+        if CURRENT.recorder is not None:
             current_recorder().process_dir.event(
                 "fix", fix=self.fix, applied=self.times, skipped=self.reasons, error=self.error, file=self.place[0],
                 line=self.place[1],

@@ -107,6 +107,7 @@ class Counter:
         kind, name = self.unit
         line = {"unit": {"kind": kind, "name": name}, "started_mono_ns": started()[0]}
         current_recorder().process_dir.append(MARKS, line)
+        notes.write_all()
 
     def _mark(self, now_ns):
         if now_ns - self.marked_ns >= MARK_NS:

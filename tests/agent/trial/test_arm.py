@@ -113,7 +113,7 @@ def test_an_unknown_fix_is_told(laboratory):
     """It is not applied."""
     _trial(laboratory, ENDLESS, fixes={"no_such_fix": None})
 
-    (event,) = laboratory.events(kind="fix")
+    *_, event = laboratory.events(kind="fix")
     assert (event["applied"], event["error"]) == (0, "unknown fix")
 
 

@@ -185,7 +185,11 @@ def test_forward_runs_in_bfloat16_and_returns_float32(torch, fix, monkeypatch):
 @pytest.mark.parametrize(
     ("change", "why"),
     [
-        ({"is_autocast_cpu_enabled": lambda: True}, "autocast is on already"),
+        ({"is_autocast_enabled": lambda _device: True}, "autocast is on already"),
+        (
+            {"is_autocast_enabled": lambda: False, "is_autocast_cpu_enabled": lambda: True},
+            "autocast is on already",
+        ),
         ({"float32": "another"}, "has no parameters in float32"),
     ],
 )
@@ -324,27 +328,31 @@ def test_workers_are_given_only_where_processes_are_forked(torch, fix, monkeypat
     ]
 
 
-def test_workers_that_a_fix_gives_are_kept_by_another(torch, fix):
-    """Both are applied to one loader."""
+def test_workers_that_a_fix_gives_are_kept(torch, fix):
+    """Starting them anew in each epoch would cost what they gain."""
     workers, kept = fix("dataloader_workers", torch), fix("persistent_workers", torch)
 
     loader = torch.utils.data.DataLoader([])
 
     assert loader.persistent_workers is True
-    assert (workers.times, kept.times, kept.error) == (1, 1, None)
+    assert (workers.times, workers.error) == (1, None)
+    assert (kept.times, kept.reasons) == (0, {"keeps its workers already": 1})
 
 
-def test_the_order_of_data_is_that_of_workers_that_start_anew(torch, fix):
+@pytest.mark.parametrize(
+    ("name", "options"), [("persistent_workers", {"num_workers": 1}), ("dataloader_workers", {})]
+)
+def test_the_order_of_data_is_that_of_workers_that_start_anew(torch, fix, name, options):
     """New workers draw a seed in each epoch; what is drawn after it would be another number."""
-    note = fix("persistent_workers", torch)
-    loader = torch.utils.data.DataLoader([], num_workers=1)
+    note = fix(name, torch)
+    loader, other = torch.utils.data.DataLoader([], **options), toy_torch.DataLoader([])
     iterator = toy_torch.sys.modules["torch.utils.data.dataloader"]._MultiProcessingDataLoaderIter
 
-    iterator(torch.log)._reset(loader, True)
-    iterator(torch.log)._reset(loader)
+    for each, is_first in ((loader, True), (loader, False), (other, False)):
+        iterator(torch.log)._reset(each, is_first)
 
-    assert torch.log == ["reset", "drawn", "reset"]
-    assert note.times == 1
+    assert torch.log == ["reset", "drawn", "reset", "reset"]
+    assert (note.times, note.error) == (1, None)
 
 
 @pytest.mark.parametrize(

@@ -175,7 +175,7 @@ def make(monkeypatch: pytest.MonkeyPatch) -> Any:
         data=SimpleNamespace(DataLoader=loader, IterableDataset=IterableDataset)
     )
     torch.is_grad_enabled = lambda: True
-    torch.is_autocast_enabled = torch.is_autocast_cpu_enabled = lambda: False
+    torch.is_autocast_enabled = lambda _device: False
     torch.are_deterministic_algorithms_enabled = lambda: False
     torch.get_num_threads = lambda: torch.threads
     torch.set_num_threads = lambda wanted: setattr(torch, "threads", wanted)

@@ -3,6 +3,7 @@
 import functools
 import sys
 
+from tfprobe_agent.interruptions import let_through
 from tfprobe_agent.trial.fixes.calls import without_errors
 
 from .module_calls import watch_training
@@ -17,7 +18,7 @@ def patch(name, module, value, note):
 
     def found(model):
         device = next(model.parameters()).device.type
-        if module.is_autocast_enabled() or (device == "cpu" and module.is_autocast_cpu_enabled()):
+        if _is_autocast_on(module, device):
             note.skipped("autocast is on already")
         elif not any(parameter.dtype == module.float32 for parameter in model.parameters()):
             note.skipped("has no parameters in float32")
@@ -31,6 +32,15 @@ def patch(name, module, value, note):
         del models[:]
 
     watch_training(module, without_errors(note, found), without_errors(note, stepped))
+
+
+def _is_autocast_on(torch, device):
+    try:
+        return torch.is_autocast_enabled(device)
+    except TypeError:
+        let_through()
+        # Until PyTorch 2.4 each kind of device has a function of its own.
+        return torch.is_autocast_cpu_enabled() if device == "cpu" else torch.is_autocast_enabled()
 
 
 def _in_bfloat16(torch, forward, device):

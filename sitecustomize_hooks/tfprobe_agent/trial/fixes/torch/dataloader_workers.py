@@ -1,8 +1,10 @@
-"""Load the batches of map-style datasets in `value` other processes, in the same order."""
+"""Load the batches of map-style datasets in `value` other processes, which are kept, in the same order."""
 
 import multiprocessing
 
 from tfprobe_agent.trial.fixes.calls import after_init, without_errors
+
+from .persistent_workers import keeper
 
 MODULES = ("torch",)
 _WORKERS = 2
@@ -13,6 +15,7 @@ _PREFETCH_FACTOR = 2
 def patch(name, module, value, note):
     """Give each DataLoader workers that has none, when it is made."""
     data = module.utils.data
+    keep = keeper(module, note)
 
     def look(loader):
         why = _why_not(loader, data)
@@ -22,6 +25,7 @@ def patch(name, module, value, note):
         loader.num_workers = _WORKERS if value is None else value
         if getattr(loader, "prefetch_factor", None) is None:
             loader.prefetch_factor = _PREFETCH_FACTOR
+        keep(loader)
         note.applied()
 
     after_init(data.DataLoader, without_errors(note, look))
