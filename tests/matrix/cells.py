@@ -52,7 +52,9 @@ FAULTS = ("test_faults.py",)
 ENDINGS = ("test_endings.py",)
 # The examples run what the other tests count, in the sizes of a demonstration.
 EXAMPLES = ("test_examples.py",)
-FURTHER = READING + PIPELINES + TOOLS + FAULTS + ENDINGS + EXAMPLES
+# What trials change in real programs: in the oldest and newest TensorFlow, and with Keras 2.
+FIXES = ("test_fixes.py",)
+FURTHER = READING + PIPELINES + TOOLS + FAULTS + ENDINGS + EXAMPLES + FIXES
 
 # What programs of JAX are made with; flax brings orbax, which stores checkpoints. Their newest
 # releases call what an older JAX does not have, and do not say so in their requirements.
@@ -78,6 +80,7 @@ CELLS = (
         + FAULTS
         + ENDINGS
         + EXAMPLES
+        + FIXES
         + ("test_float_ops.py", "test_profile_proto.py"),
     ),
     Cell("tf2.4-py3.8", "3.8", ("tensorflow-cpu==2.4.4", "protobuf<3.21")),
@@ -87,7 +90,7 @@ CELLS = (
         "3.11",
         ("tensorflow-cpu==2.15.*", "protobuf>=4.25", INTERFACE),
         required=True,
-        more=PIPELINES + ENDINGS + EXAMPLES,
+        more=PIPELINES + ENDINGS + EXAMPLES + FIXES,
     ),
     Cell(
         "tf2.16-py3.12",
@@ -99,7 +102,7 @@ CELLS = (
         "3.11",
         ("tensorflow-cpu==2.21.*", "tf_keras==2.21.*", "tensorboard", INTERFACE),
         required=True,
-        more=READING + PIPELINES + TOOLS + FAULTS + EXAMPLES,
+        more=READING + PIPELINES + TOOLS + FAULTS + EXAMPLES + FIXES,
     ),
     Cell(
         "tf2.21-py3.13",

@@ -30,7 +30,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def _job_of(item: pytest.Item) -> str | None:
     """Name the job whose outcomes a test shares with others."""
-    if item.path.name in ("test_activities.py", "test_transfers.py"):
+    if item.path.name in ("test_activities.py", "test_fixes.py", "test_transfers.py"):
         return item.path.stem
     job = getattr(item, "callspec", None) and item.callspec.params.get("job")  # type: ignore[attr-defined]
     if job is None:

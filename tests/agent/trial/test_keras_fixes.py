@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy
 import pytest
 
@@ -236,6 +238,19 @@ class Trainer:
     def compile(self, optimizer="sgd", run_eagerly=False, jit_compile="auto"):
         self.compiled = jit_compile
 """
+
+
+def test_several_steps_per_execution_need_several_batches(make_module, fix):
+    """A predict function of Keras 2 that was compiled so would find no second one."""
+    module = make_module(
+        "keras.src.engine.training", PREDICTING.replace("TensorFlowTrainer", "Model")
+    )
+    note = fix("predict_direct", module)
+    model = module.Model()
+    model._steps_per_execution = SimpleNamespace(numpy=lambda: numpy.int64(4))
+
+    assert model.predict(numpy.zeros((1, 4))) == "predict"
+    assert note.reasons == {"several steps per execution": 1}
 
 
 def test_xla_is_asked_for_where_the_program_says_nothing(make_module, fix):

@@ -24,7 +24,7 @@ def _predict(original, note):
 
     def predict(self, *args, **kwargs):
         everything = (self,) + args
-        why = _why_not(arguments, everything, kwargs)
+        why = _why_not(self, arguments, everything, kwargs)
         if why is not None:
             note.skipped(why)
             return original(*everything, **kwargs)
@@ -35,7 +35,7 @@ def _predict(original, note):
     return predict
 
 
-def _why_not(arguments, args, kwargs):
+def _why_not(model, arguments, args, kwargs):
     """Return why a call cannot be one of `predict_on_batch`, or None."""
     count = _samples(arguments.get("x", args, kwargs))
     if count is None:
@@ -46,6 +46,9 @@ def _why_not(arguments, args, kwargs):
         return "with callbacks"
     if arguments.get("steps", args, kwargs) is not None:
         return "with a number of steps"
+    executions = getattr(model, "_steps_per_execution", None)  # of Keras 2, which would ask for as many batches
+    if hasattr(executions, "numpy") and int(executions.numpy()) > 1:
+        return "several steps per execution"
     return None
 
 

@@ -1,0 +1,102 @@
+"""Fixes of trials are applied to real programs, and leave their weights as their class says."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from tests.support.arms import Arm, run_arms
+
+JOBS = Path(__file__).parent / "jobs"
+# A bound on what rounding may do to the weights in the few steps before they are compared.
+ROUNDING = 1e-5
+
+
+class Program(NamedTuple):
+    """A program, the loop of its steps, its weights, and what makes it faster."""
+
+    job: Path
+    unit: tuple[str, str]
+    weights: int
+    fixes: Mapping[str, Any]
+
+
+OF_KERAS = {
+    "cache": None,
+    "callbacks_every": 2,
+    "parallel_map": 2,
+    "predict_direct": None,
+    "prefetch": None,
+    "run_eagerly_off": None,
+    "save_every": 100,
+    "steps_per_execution": 4,
+}
+OF_LOOPS = {
+    "function_step": None,
+    "reduce_retracing": None,
+    "save_every": 100,
+    "tensors_for_numbers": None,
+}
+OF_SESSIONS = {"parallel_map": 4, "prefetch": None, "save_every": 100, "summaries_every": 100}
+SESSION = Program(
+    JOBS / "slowed_down_session.py", ("session_run", "Adam, Merge/MergeSummary:0"), 2, OF_SESSIONS
+)
+PROGRAMS = {
+    "keras": Program(JOBS / "slowed_down_keras.py", ("fit", "network"), 4, OF_KERAS),
+    "loop": Program(JOBS / "slowed_down_loop.py", ("eager", "SGD"), 2, OF_LOOPS),
+}
+
+
+@pytest.fixture(scope="module")
+def arms(laboratory, tmp_path_factory) -> dict[str, dict[str, Arm]]:
+    """The arms of each program: two without a fix, and one with all of its fixes."""
+    programs = PROGRAMS if laboratory.tensorflow >= (2, 0) else {"session": SESSION}
+    folder = tmp_path_factory.mktemp("arms")
+    return {
+        name: run_arms(
+            laboratory.python,
+            program.job,
+            folder / name,
+            # Of one program two arms without a fix are enough: each takes seconds to start.
+            {"base": {}, "fixed": program.fixes, **({} if name == "loop" else {"again": {}})},
+            unit=dict(zip(("kind", "name"), program.unit, strict=True)),
+        )
+        for name, program in programs.items()
+    }
+
+
+def _program(name: str) -> Program:
+    return {**PROGRAMS, "session": SESSION}[name]
+
+
+def test_each_arm_stops_after_its_units(arms) -> None:
+    """It ends well, and all of its weights are there."""
+    for name, of_program in arms.items():
+        for arm in of_program.values():
+            assert (arm.status, arm.stopped) == (0, "units"), arm.stderr
+            assert len(arm.weights) == _program(name).weights
+
+
+def test_each_fix_is_applied(arms) -> None:
+    """Somewhere in the program, without an error, and it says where."""
+    for name, of_program in arms.items():
+        program, notes = _program(name), of_program["fixed"].notes
+
+        assert of_program["fixed"].applied == dict.fromkeys(program.fixes, True)
+        assert {note["file"] for note in notes.values()} == {str(program.job)}
+
+
+def test_two_arms_without_a_fix_have_the_same_weights(arms) -> None:
+    """To the last bit: what they draw at random is the same, too."""
+    of_program = arms.get("session") or arms["keras"]
+
+    assert of_program["again"].weights == of_program["base"].weights
+
+
+def test_fixes_leave_the_weights_as_they_are(arms) -> None:
+    """Nearly: what is compiled may sum in another order."""
+    for of_program in arms.values():
+        assert of_program["fixed"].distance(of_program["base"]) < ROUNDING
