@@ -88,6 +88,7 @@ _TF1 = "tf1.15-py3.7"
 _KERAS2 = "tf2.15-py3.11"
 _KERAS2_OLD = "tf2.12-py3.8"
 _KERAS3 = "tf2.21-py3.11"
+_TORCH = "torch2.13-py3.11"
 
 _BETWEEN = ("python_between_steps",)
 _PREDICT = ("predict_loop", "small_executions")
@@ -187,4 +188,18 @@ CASES = (
     Case("slow_start", _KERAS3, "data parsed before step 1", ("slow_start",), wall=True),
     Case("subprocess_each_step", _KERAS3, "subprocess each step", _BETWEEN),
     Case("while_loop", _KERAS3, "while loop of tiny ops", ("while_loop", "tiny_ops")),
+    Case("torch_anomaly", _TORCH, "anomaly detection", ("anomaly_detection",), line=False),
+    Case("torch_clipping", _TORCH, "norms read one by one", (*_BETWEEN, "host_sync")),
+    Case("torch_collate", _TORCH, "collate_fn in Python", ("input_bound",)),
+    Case("torch_dataset", _TORCH, "items made in Python", ("input_bound",)),
+    Case("torch_evaluation", _TORCH, "evaluated too often", ("evaluation_often",)),
+    Case("torch_logging", _TORCH, "fsync inside the step", _BETWEEN),
+    Case("torch_lstm_cell", _TORCH, "LSTM run cell by cell", _TINY),
+    Case("torch_one_thread", _TORCH, "one thread, more CPUs", ("threads_few",), line=False),
+    Case("torch_optimizer", _TORCH, "updates op by op", ("optimizer_ops",)),
+    Case("torch_printing", _TORCH, "gradients printed", _BETWEEN),
+    Case("torch_reads", _TORCH, "weights' norms read", (*_BETWEEN, "host_sync")),
+    Case("torch_save", _TORCH, "saved every 5 steps", ("checkpoint_stalls",)),
+    Case("torch_threads", _TORCH, "32 threads", ("threads_oversubscribed",), line=False),
+    Case("torch_tiny_ops", _TORCH, "loss row by row", _TINY),
 )

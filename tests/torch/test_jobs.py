@@ -73,6 +73,19 @@ def test_the_process_says_which_frameworks_it_uses(laboratory) -> None:
     assert process["devices"][0]["type"] == "CPU"
 
 
+def test_a_save_is_an_activity_with_its_line(laboratory) -> None:
+    """Under whichever of its names torch.save is called."""
+    outcome = outcomes(laboratory, "inference.py")["budget"]
+
+    (path,) = outcome.run.glob("*/*/activities.jsonl")
+    noted = [json.loads(line) for line in path.read_text().splitlines()]
+
+    (save,) = [each for each in noted if each["activity"] == "save"]
+    code = (JOBS / "inference.py").read_text().splitlines()
+    assert (save["name"], save["count"]) == ("torch.save", 1)
+    assert "torch.save(" in code[save["line"] - 1]
+
+
 def test_steps_are_traced_and_their_modules_have_paths(laboratory) -> None:
     """Each capture names the file of its modules, with the attribute path of each."""
     outcome = outcomes(laboratory, "inference.py")["every"]

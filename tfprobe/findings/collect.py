@@ -23,7 +23,7 @@ from tfprobe.analysis.memory.allocator_levels import DeviceMemory, device_memori
 from tfprobe.analysis.memory.program_memory import kept_twice
 from tfprobe.analysis.ops import graph_costs
 from tfprobe.analysis.ops.device_ops import data_layout, precision
-from tfprobe.analysis.ops.step_ops import step_ops
+from tfprobe.analysis.ops.step_ops import StepOps, step_ops
 from tfprobe.analysis.steps.cycle_shares import cycle_shares, save_source
 from tfprobe.analysis.steps.loop_timing import LoopTiming, loop_timings
 from tfprobe.analysis.steps.recent_steps import recording_overhead
@@ -34,6 +34,7 @@ from tfprobe.analysis.system.application import (
     ProcessActivities,
     activities,
     activities_in_steps,
+    evaluations,
 )
 from tfprobe.analysis.system.machine_use import machine_use
 from tfprobe.analysis.system.thread_times import foreign_python_line, step_threads
@@ -206,8 +207,9 @@ def _process(
         else overhead.traced_ns + overhead.hook_ns,
         wall_ns=0 if isinstance(overhead, Missing) else overhead.wall_ns,
         settings=process.settings,
-        activities=tuple(
-            with_own_line(activity, account) for activity in activities_in_steps(profile, did)
+        activities=(
+            *(with_own_line(activity, account) for activity in activities_in_steps(profile, did)),
+            *evaluations(profile, process.index),
         ),
         machine=machine_use(profile, process.index),
         device_memory=memory,
@@ -218,6 +220,10 @@ def _process(
         account=account if isinstance(account, Missing) else replace(account, strip=None),
         own_profiler=process.own_profiler,
         threads=step_threads(profile, process.index),
+        trains=any(
+            loop.process == process.index and loop.kind == "optimizer_step"
+            for loop in profile.loops
+        ),
         recompiled=recompilations(profile, process.index) if profile.compilations else (),
         functions=frozenset(
             loop.name
@@ -314,6 +320,7 @@ def _with_traced_steps(
         scopes=graph_costs.costliest_scopes(traced),
         lines=graph_costs.costliest_lines(traced),
         ops_source=graph_costs.main_source_line(traced),
+        repeated_source=_repeated_source(found.ops, traced),
         nodes=graph_costs.computing_nodes(traced),
         dense_gradients=graph_costs.dense_gradients(traced),
         one_hot_products=graph_costs.one_hot_products(traced),
@@ -321,6 +328,13 @@ def _with_traced_steps(
         double_precision=graph_costs.double_precision(traced),
         kept_twice=kept_twice(traced.programs) if traced.programs else None,
     )
+
+
+def _repeated_source(ops: StepOps | Missing, traced: TracedLoop) -> str:
+    """Return the line of the job whose ops a loop calls."""
+    if isinstance(ops, Missing) or ops.repeated is None:
+        return ""
+    return graph_costs.source_line(traced, ops.repeated.node)
 
 
 def _called_at(captures: tuple[Capture, ...]) -> str:

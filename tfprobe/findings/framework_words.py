@@ -78,8 +78,9 @@ _PYTORCH: Mapping[tuple[str, str], str] = {
     "MKL_NUM_THREADS, or set them to the number of CPUs. torchrun sets OMP_NUM_THREADS=1.",
     ("threads_oversubscribed", ""): "Set torch.set_num_threads(N), or OMP_NUM_THREADS=N, so that "
     "all processes together use no more threads than there are CPUs.",
-    ("tiny_ops", ""): "Give each op more to do: larger batches, whole tensors instead of loops "
-    "over their parts; or fuse: torch.compile.",
+    ("tiny_ops", ""): "Compute on whole tensors in place of a Python loop over rows, steps of time "
+    "or parts of a model: broadcasting, torch.stack once, nn.LSTM in place of cells, torch.vmap; "
+    "or let torch.compile fuse the loop.",
 }
 
 

@@ -70,7 +70,8 @@ class ProcessAnalysis:
     the first two numbers of TensorFlow's version, `account` what the wall time went to. `functions`
     are those whose calls are steps. `own_profiler` is one that the job itself left open. `loop_ns`
     is the time of the thread whose steps and gaps take longest. `recompiled` are the functions that
-    JAX compiled more than once.
+    JAX compiled more than once. `trains`: some loop updates a model of PyTorch, between whose
+    updates calls of modules are evaluations.
     """
 
     subject: Subject
@@ -89,6 +90,7 @@ class ProcessAnalysis:
     own_profiler: OwnProfiler | None = None
     threads: StepThreads | Missing = NOT_CHECKED
     recompiled: tuple[Recompiled, ...] = ()
+    trains: bool = False
 
     def of_wall(self, high_ns: int, low_ns: int) -> Gain:
         """Return a gain of the whole process, of its wall time from exec to exit."""
@@ -115,10 +117,11 @@ class LoopAnalysis:
     `slow` is there if its process is slow among the others that run it. `double_precision` are
     ops of the host in 64 bits, `dense_gradients` those on whole tables of which few rows are looked
     up, `one_hot_products` one-hot vectors and products with them. `ops_source` is the line of the
-    job that made most of its ops, `save_source` one that was seen saving between its steps,
-    `called_at` the one that ran the traced steps, `waits_source` the one that waits most often for
-    a step that its call only queued. `is_pytorch`: its ops are PyTorch's. `layout` and
-    `precision` are None without an accelerator, `kept_twice` without a program of XLA.
+    job that made most of its ops, `repeated_source` the one that calls ops in a loop, `save_source`
+    one that was seen saving between its steps, `called_at` the one that ran the traced steps,
+    `waits_source` the one that waits most often for a step that its call only queued.
+    `is_pytorch`: its ops are PyTorch's. `layout` and `precision` are None without an accelerator,
+    `kept_twice` without a program of XLA.
     """
 
     subject: Subject
@@ -142,6 +145,7 @@ class LoopAnalysis:
     input: StepInput | Missing = NOT_CHECKED
     nodes: int | Missing = NOT_CHECKED
     ops_source: str = ""
+    repeated_source: str = ""
     save_source: str = ""
     called_at: str = ""
     slow: Straggler | None = None

@@ -176,6 +176,7 @@ class Thresholds:
     )
     turns_least: float = _setting(20, "turns per step", "a loop of fewer is soon over")
     turns_ratio: float = _setting(0.1, "ratio", "less is not worth another way to compute it")
+    update_ratio: float = _setting(0.05, "ratio", "as for input")
     wall_ratio: float = _setting(
         0.03, "ratio of wall time", "of the whole process less is not worth a change"
     )

@@ -66,3 +66,39 @@ def test_a_copy_of_a_timeline_is_no_op_on_the_host() -> None:
 
     assert isinstance(ops, StepOps)
     assert [each.type for each in ops.exposed_host] == ["Unique"]
+
+
+def _named(name: str, op_type: str, start_us: int, duration_us: int):
+    return op(op_type, start_us, duration_us)._replace(name=name)
+
+
+def test_ops_called_over_and_over_at_one_place_are_a_loop() -> None:
+    """Their time goes on to the next op, without what those compute that are not tiny."""
+    turns = [_named("aten::sub", "aten::sub", 10 * at, 4) for at in range(20)]
+    large = [_named("aten::mm", "aten::mm", 200 + 50 * at, 30) for at in range(20)]
+    layers = [_named(f"Net/{at}/aten::add", "aten::add", 1200 + 10 * at, 4) for at in range(30)]
+
+    analysis = analyse(profile([Step([*turns, *large, *layers])], loops=[recorded()]), (), DEFAULTS)
+
+    ops = analysis.loops[0].ops
+    assert isinstance(ops, StepOps)
+    assert ops.repeated is not None
+    assert ops.repeated.per_step == 40
+    assert ops.repeated.turn_ns == 20 * 10_000 + 20 * 20_000
+    assert ops.computing_ns == 20 * 30_000
+
+
+def test_an_update_of_many_parameters_at_once_is_told_from_one_by_one() -> None:
+    """By the ops: those of fused and foreach take lists of parameters."""
+    name = "AdamW.step/"
+    single = [_named(f"{name}aten::lerp_", "aten::lerp_", 10 * at, 5) for at in range(60)]
+    fused = [_named(f"{name}aten::_fused_adamw_", "aten::_fused_adamw_", 700, 5)]
+    one_by_one, at_once = (
+        analyse(profile([Step(rows)], loops=[recorded()]), (), DEFAULTS).loops[0].ops
+        for rows in (single, single + fused)
+    )
+
+    assert isinstance(one_by_one, StepOps)
+    assert isinstance(at_once, StepOps)
+    assert (one_by_one.updates, at_once.updates) == (60, 0)
+    assert one_by_one.repeated is None

@@ -128,6 +128,11 @@ def main_source_line(found: TracedLoop) -> str:
     return line if count > len(made) / 2 else ""
 
 
+def source_line(found: TracedLoop, node: str) -> str:
+    """Return the line of the job that a node comes from, "" where it is not known."""
+    return _line(Origins((found,)).of(node))
+
+
 def double_precision(found: TracedLoop) -> CodeCost | Missing:
     """Return what computes in 64 bits on the host, with the line that takes longest."""
     nodes = found.graph.nodes

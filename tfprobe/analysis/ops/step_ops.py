@@ -8,12 +8,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tfprobe.analysis.core.intervals import busy_ns_by_group, innermost
-from tfprobe.analysis.core.names import is_pytorch
+from tfprobe.analysis.core.names import PHASES, is_pytorch, phases
 from tfprobe.analysis.ops.op_stats import OpStats, by_type
 from tfprobe.errors import Missing
 from tfprobe.profile.capture_tables import Executions, Place
 from tfprobe.profile.profile import Capture
-from tfprobe.profile.tables import Flags, Int64s, having, used
+from tfprobe.profile.tables import Flags, Int8s, Int64s, having, used
 
 _TOP = 10
 # The calls through which a function was reached: they are of no use to a reader.
@@ -79,6 +79,14 @@ _FUSIBLE = (
     "SquaredDifference Sub Tanh TanhGrad TruncateDiv Xdivy Xlogy ZerosLike"
 )
 FUSIBLE = frozenset(_FUSIBLE.split())
+# An op of PyTorch that is called so often in a step, at one place with equal shapes, is a loop of
+# the program over rows, steps of time or parts of a model; layers of a model are places of their
+# own.
+_LEAST_TURNS = 20
+# Python and PyTorch take at most as long from the end of an op to the next one of such a loop.
+_MOST_TURN_NS = 100_000
+# What updates many parameters at once.
+_OF_MANY = re.compile(r"_(?:fused|foreach)_")
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +107,19 @@ class BusyOp:
 
 
 @dataclass(frozen=True, slots=True)
+class RepeatedOps:
+    """Ops of PyTorch that a loop of the program calls, per step, without update and loader.
+
+    `turn_ns` is their time up to the next op of their thread, without what larger ones compute.
+    `node` is the one with most of it.
+    """
+
+    per_step: float
+    turn_ns: float
+    node: str
+
+
+@dataclass(frozen=True, slots=True)
 class StepOps:
     """The ops of a mean traced step, on threads that work for it.
 
@@ -108,7 +129,9 @@ class StepOps:
     some ops change variables, as training does. `concurrent` are types of ops that compute for
     later steps on the host, as an input pipeline does: `concurrent_ns` is the sum of their times,
     `concurrent_busy_ns` the time in which any of them ran. All types are by busy time, longest
-    first. `exposed_host` are ops of the host by the time in which no kernel ran.
+    first. `exposed_host` are ops of the host by the time in which no kernel ran. For PyTorch only:
+    `repeated`, `updates`, the number of ops that update single parameters, and `computing_ns`, the
+    time of ops that are not tiny, call no other, and update nothing.
     """
 
     step_ns: float
@@ -126,6 +149,9 @@ class StepOps:
     concurrent: tuple[BusyOp, ...] = ()
     concurrent_ns: float = 0.0
     concurrent_busy_ns: float = 0.0
+    repeated: RepeatedOps | None = None
+    updates: float = 0.0
+    computing_ns: float = 0.0
 
     @property
     def has_accelerator(self) -> bool:
@@ -169,7 +195,9 @@ def step_ops(
     host, device = _only(kept, loops), _only(kept, kept.rows.place == Place.ACCELERATOR)
     span_ns, busy, large_ns, paused_ns = _span(host, tiny_ns)
     # Ops of PyTorch call each other, and each call is a row.
-    own = _innermost(host) if is_pytorch(host.rows) else host
+    of_pytorch = is_pytorch(host.rows)
+    own = _innermost(host) if of_pytorch else host
+    in_phase = phases(host.rows) if of_pytorch else None
     return StepOps(
         step_ns=sum(capture.duration_ns for capture in captures) / len(captures),
         span_ns=span_ns,
@@ -186,7 +214,70 @@ def step_ops(
         concurrent=_types(concurrent, concurrent),
         concurrent_ns=int(concurrent.rows.duration_ns.sum()) / max(concurrent_steps, 1),
         concurrent_busy_ns=int(concurrent_busy_ns.sum()) / max(concurrent_steps, 1),
+        repeated=None if in_phase is None else _repeated(host, in_phase, tiny_ns),
+        updates=0.0 if in_phase is None else _updates(host, in_phase),
+        computing_ns=0.0 if in_phase is None else _computing_ns(host, in_phase, tiny_ns),
     )
+
+
+_IN_UPDATE, _IN_LOADER = PHASES.index("optimizer"), len(PHASES) - 1
+
+
+def _repeated(host: _Rows, in_phase: Int8s, tiny_ns: float) -> RepeatedOps | None:
+    """Return the ops that a loop of the program calls, None where there is no such loop."""
+    counted = (in_phase != _IN_UPDATE) & (in_phase != _IN_LOADER)
+    node = host.capture * len(host.rows.strings.values) + host.rows.name
+    nodes, inverse, count = np.unique(node[counted], return_inverse=True, return_counts=True)
+    chosen = np.flatnonzero(counted)[count[inverse] >= _LEAST_TURNS]
+    if not len(chosen):
+        return None
+    turns_ns = _turns_ns(host, tiny_ns)[chosen]
+    by_node = np.bincount(np.searchsorted(nodes, node[chosen]), weights=turns_ns)
+    name = int(nodes[int(np.argmax(by_node))]) % len(host.rows.strings.values)
+    return RepeatedOps(
+        per_step=len(chosen) / host.captures,
+        turn_ns=float(turns_ns.sum()) / host.captures,
+        node=host.rows.strings[name],
+    )
+
+
+def _turns_ns(host: _Rows, tiny_ns: float) -> Int64s:
+    """Return the time from the start of each op to that of the next one of its thread.
+
+    What an op computes that is not tiny, and calls no other, is left out; so is a pause.
+    """
+    until_next_ns, took_ns = _until_next_ns(host), host.rows.duration_ns
+    computes = (until_next_ns >= took_ns) & (took_ns >= tiny_ns)
+    kept_ns = until_next_ns - np.where(computes, took_ns, 0)
+    found: Int64s = np.clip(kept_ns, 0, _MOST_TURN_NS)
+    return found
+
+
+def _until_next_ns(host: _Rows) -> Int64s:
+    """Return the time from the start of each op to that of the next one of its thread."""
+    rows = host.rows
+    lane = host.capture * len(rows.strings.values) + rows.lane
+    order = np.lexsort((-host.end_ns, rows.start_ns, lane))
+    starts_ns, lanes = rows.start_ns[order], lane[order]
+    follows = np.append(lanes[1:] == lanes[:-1], False)
+    next_ns = np.append(starts_ns[1:], 0)
+    found = np.zeros(len(order), dtype=np.int64)
+    found[order] = np.where(follows, next_ns - starts_ns, rows.duration_ns[order])
+    return found
+
+
+def _computing_ns(host: _Rows, in_phase: Int8s, tiny_ns: float) -> float:
+    took_ns = host.rows.duration_ns
+    is_leaf = _until_next_ns(host) >= took_ns
+    chosen = is_leaf & (took_ns >= tiny_ns) & (in_phase != _IN_UPDATE)
+    return int(took_ns[chosen].sum()) / host.captures
+
+
+def _updates(host: _Rows, in_phase: Int8s) -> float:
+    """Return how many ops of a step update single parameters; 0 if some update many at once."""
+    of_many = having(host.rows.strings, host.rows.op_type, lambda op: bool(_OF_MANY.search(op)))
+    updating = in_phase == _IN_UPDATE
+    return 0.0 if (of_many & updating).any() else int(updating.sum()) / host.captures
 
 
 def _is_concurrent(rows: Executions) -> Flags:

@@ -333,3 +333,42 @@ def _before(rows: list[Activity], first_ns: int) -> tuple[int, int]:
 def _cumulative(rows: list[Activity]) -> tuple[int, int]:
     counts, totals_ns = [row.count for row in rows], [row.total_ns for row in rows]
     return max(counts, default=0), max(totals_ns, default=0)
+
+
+def evaluations(profile: Profile, process: int) -> tuple[ActivityInSteps, ...]:
+    """Return what modules of PyTorch were called for between updates of a training loop, by module.
+
+    One evaluation is the calls between two updates, from the first to the last, with what the
+    program does between them. Those after the last update are left out, as nothing waits for them.
+    """
+    loops = [loop for loop in profile.loops if loop.process == process]
+    updates = [loop for loop in loops if loop.kind == "optimizer_step"]
+    calls = [loop for loop in loops if loop.kind == "forward"]
+    found = (_evaluation(profile, call, updates) for call in calls)
+    return tuple(use for use in found if use is not None)
+
+
+def _evaluation(profile: Profile, calls: Loop, updates: list[Loop]) -> ActivityInSteps | None:
+    same = [loop for loop in updates if loop.thread == calls.thread and len(loop.recent.end_ns)]
+    if not same or not len(calls.recent.end_ns):
+        return None
+    ends_ns = np.sort(np.concatenate([loop.recent.end_ns for loop in same]))
+    # Calls before the oldest update on record, and behind the last one, are between no updates.
+    after = np.searchsorted(ends_ns, calls.recent.start_ns)
+    between = (after > 0) & (after < len(ends_ns))
+    _, first, count = np.unique(after[between], return_index=True, return_counts=True)
+    if not len(first):
+        return None
+    starts_ns, until_ns = calls.recent.start_ns[between], calls.recent.end_ns[between]
+    known_ns = int((until_ns[first + count - 1] - starts_ns[first]).sum())
+    # Older calls are assumed to be like those on record.
+    scale = (calls.executed - int((after == len(ends_ns)).sum())) / int(between.sum())
+    rows = [
+        capture.called_at
+        for capture in profile.captures
+        if (capture.process, capture.loop) == (calls.process, calls.index) and capture.called_at
+    ]
+    source = Counter(rows).most_common(1)[0][0] if rows else ""
+    total_ns = round(known_ns * scale)
+    times = round(len(first) * scale)
+    return ActivityInSteps("evaluate", calls.name, times, total_ns, total_ns, source)

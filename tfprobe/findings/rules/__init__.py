@@ -42,6 +42,7 @@ from tfprobe.findings.rules.ops import (
     expensive_scopes,
     float64_math,
     one_hot_product,
+    optimizer_ops,
     tiny_ops,
 )
 from tfprobe.findings.rules.python import garbage_collection, gil_held, host_sync, slow_start
@@ -87,6 +88,7 @@ RULES: tuple[Rule, ...] = (
     of_processes("memory_unused", memory_unused),
     of_loops("one_hot_product", one_hot_product),
     of_loops("op_on_host", op_on_host),
+    of_loops("optimizer_ops", optimizer_ops),
     of_processes("own_profiler", own_profiler),
     of_loops("precision_wide", precision_wide),
     of_processes("profiler_overhead", profiler_overhead),

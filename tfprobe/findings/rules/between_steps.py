@@ -172,7 +172,7 @@ def evaluation_often(process: ProcessAnalysis, limits: Thresholds) -> Verdict:
     An Estimator that stops training for each evaluation builds its graph and session again, and
     saves a checkpoint: the bound includes that. A process that only evaluates has no finding.
     """
-    trains = any(activity.kind == "train" for activity in process.activities)
+    trains = process.trains or any(activity.kind == "train" for activity in process.activities)
     evaluations = [activity for activity in process.activities if activity.kind == "evaluate"]
     evaluate_ns = min(sum(evaluation.total_ns for evaluation in evaluations), process.loop_ns)
     high_ns = min(evaluate_ns + _again_ns(process, evaluations), process.loop_ns)

@@ -18,7 +18,7 @@ _LEAST_GAP_NS = 50_000
 # A function counts if it takes at least this share of a gap.
 _LEAST_RATIO = 0.5
 _FRAME = re.compile(r"(?P<file>.+?)\((?P<line>\d{1,9})\): (?P<function>.+)\Z", re.DOTALL)
-_LIBRARY = re.compile(r"(?:.*/)?torch/|.*/tfprobe_agent/|.*/site-packages/|<")
+_LIBRARY = re.compile(r"(?:.*/)?torch/|(?:.*/)?tfprobe_agent/|.*/site-packages/|<")
 _BUILT_IN = re.compile(r"<built-in (?:function|method) (?P<function>\w+)")
 
 

@@ -15,7 +15,7 @@ _MODULE = "nn.Module: "
 _FRAME = re.compile(r"(?P<file>.+?)\((?P<line>\d{1,9})\): (?P<function>.+)\Z", re.DOTALL)
 # Code of PyTorch, and of our agent, that calls what matters: a stack without it says the same.
 _PASSING = re.compile(
-    r".*/tfprobe_agent/|(?:.*/)?torch/(?:_compile|_jit_internal|_ops|_tensor|autograd/|_dynamo/|fx/|jit/|profiler/"
+    r"(?:.*/)?tfprobe_agent/|(?:.*/)?torch/(?:_compile|_jit_internal|_ops|_tensor|autograd/|_dynamo/|fx/|jit/|profiler/"
     r"|nn/modules/module\.py|utils/_contextlib|utils/_python_dispatch|overrides)"
     r"|<frozen|<string>"
 )

@@ -5,7 +5,7 @@ import sys
 
 from tfprobe_agent.core.framework import Framework
 
-from . import callables, inputs, optimizers, profiler, settings
+from . import callables, inputs, optimizers, profiler, saves, settings
 
 _COMPILER = "torch._dynamo.eval_frame"
 
@@ -23,6 +23,7 @@ class Torch(Framework):
         optimizers.patch(module)
         callables.patch(module)
         inputs.patch()
+        saves.patch()
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(before=profiler.before_fork)
 

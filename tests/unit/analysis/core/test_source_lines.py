@@ -5,7 +5,12 @@ from __future__ import annotations
 import pytest
 
 from tests.support.profiles import Step, loop, op, profile
-from tfprobe.analysis.core.source_lines import Origins, SourceLines, innermost
+from tfprobe.analysis.core.source_lines import (
+    Origins,
+    SourceLines,
+    innermost,
+    is_of_library,
+)
 from tfprobe.analysis.ops.code_view import code, scope_stacks
 from tfprobe.analysis.ops.cost_tree import ViewOptions
 from tfprobe.analysis.ops.op_stats import total_costs
@@ -126,3 +131,17 @@ def test_an_op_of_an_inlined_function_is_known_by_its_own_name(name: str, known:
     )
 
     assert known_name(name, {node.name: node for node in (*FORWARD, *calls)}) == known
+
+
+@pytest.mark.parametrize(
+    "file",
+    [
+        "/runs/20260101-train/boot/tfprobe_agent/core/gaps.py",
+        "tfprobe_agent/frameworks/torch/optimizers.py",
+        "/src/tfprobe/marks.py",
+    ],
+)
+def test_our_own_files_are_not_the_jobs(file: str) -> None:
+    """The agent runs in the job; PyTorch's profiler may leave out the folder before it."""
+    assert is_of_library(file)
+    assert not is_of_library(file.replace("tfprobe", "mine"))

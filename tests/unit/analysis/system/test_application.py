@@ -11,7 +11,13 @@ from tests.support.profiles import HOOKS, loop, process, profile
 from tests.support.rundir import MONO_NS, UNIX_NS
 from tests.support.tiers import activity
 from tfprobe.analysis.core.intervals import nest, union
-from tfprobe.analysis.system.application import ActivityUse, ProcessActivities, activities
+from tfprobe.analysis.system.application import (
+    ActivityInSteps,
+    ActivityUse,
+    ProcessActivities,
+    activities,
+    evaluations,
+)
 from tfprobe.errors import Missing
 from tfprobe.profile.profile import RecentSteps
 
@@ -188,3 +194,25 @@ def test_exclusive_times_of_a_thread_sum_to_its_union(seed: int):
         owner.update(dict.fromkeys(range(start[at], end[at]), at))
     assert nested.own_ns.sum() == union(start, end).length_ns
     assert nested.own_ns.tolist() == [list(owner.values()).count(at) for at in range(30)]
+
+
+def test_calls_between_updates_are_an_evaluation():
+    """From the first call to the last, with what is between them; the last one delays no update."""
+    updates = steps_at(0, 100, 200, kind="optimizer_step", name="SGD")
+    calls = steps_at(20, 40, 130, 220, 240, kind="forward", name="Net", index=1)
+
+    found = evaluations(profile(loops=[updates, calls], processes=[NODE]), 0)
+
+    whole_ns = 30 * MS + 10 * MS
+    assert found == (ActivityInSteps("evaluate", "Net", 2, whole_ns, whole_ns),)
+
+
+def test_inference_alone_is_no_evaluation():
+    """Nor are calls in another thread than that of the updates."""
+    updates = steps_at(0, 100, 200, kind="optimizer_step", name="SGD")
+    calls = steps_at(20, 120, kind="forward", name="Net", index=1)
+    elsewhere = steps_at(20, 120, kind="forward", name="Net", index=1, thread="server")
+
+    assert evaluations(profile(loops=[calls], processes=[NODE]), 0) == ()
+    assert evaluations(profile(loops=[updates, elsewhere], processes=[NODE]), 0) == ()
+    assert len(evaluations(profile(loops=[updates, calls], processes=[NODE]), 0)) == 1

@@ -57,3 +57,13 @@ def test_leaving_off_and_taking_up_again_is_in_the_bound(times: int, again_ns: i
 
     assert finding is not None
     assert finding.gain.high_ns == WHOLE_NS // 5 + again_ns
+
+
+def test_evaluation_between_updates_of_pytorch_is_told() -> None:
+    """Nothing calls a method that trains: the program's own loop does."""
+    own_loop = process(activities=(evaluated(WHOLE_NS // 10),), trains=True)
+
+    finding = found("evaluation_often", processes=[own_loop])
+
+    assert finding is not None
+    assert finding.gain.high_ns == WHOLE_NS // 10

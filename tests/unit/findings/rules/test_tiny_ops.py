@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from tests.support.subjects import MS, found, gpu_ops, loop, ops
+from tfprobe.analysis.ops.step_ops import RepeatedOps
 
 
 def _tiny(per_step: float, large_ms: float):
@@ -74,3 +77,38 @@ def test_the_line_that_made_most_ops_is_named() -> None:
 
     assert finding is not None
     assert finding.evidence[0].source == "net.py:16"
+
+
+def _looping(turn_ms: float, per_step: float = 60.0, **changes):
+    repeated = RepeatedOps(per_step, turn_ms * MS, "aten::sub")
+    return loop(is_pytorch=True, ops=ops(per_step=per_step, repeated=repeated, **changes))
+
+
+def test_a_loop_of_python_over_ops_of_pytorch_is_told() -> None:
+    """With the line that calls them, and from three tenths of the step on."""
+    looping = replace(_looping(2.4), repeated_source="train.py:16")
+
+    finding = found("tiny_ops", looping)
+
+    assert finding is not None
+    assert round(finding.gain.high_ratio, 6) == 0.24
+    assert finding.evidence[0].source == "train.py:16"
+    assert "Python loop" in finding.action
+    assert found("tiny_ops", _looping(2.39)) is None
+    assert found("tiny_ops", _looping(2.4, per_step=49.0)) is None
+
+
+def test_a_small_step_of_pytorch_whose_ops_run_once_is_not() -> None:
+    """It is as small as its batch and its model."""
+    small = loop(is_pytorch=True, ops=_tiny(100, 0.0))
+
+    assert found("tiny_ops", small) is None
+    assert found("tiny_ops", loop(ops=_tiny(100, 0.0))) is not None
+
+
+def test_what_larger_ops_compute_is_not_won_by_leaving_a_loop() -> None:
+    """Tracing makes Python slower, and no op: a step of 8 ms that computes for 5 has 3 to win."""
+    finding = found("tiny_ops", _looping(7.0, computing_ns=5.0 * MS))
+
+    assert finding is not None
+    assert round(finding.gain.high_ratio, 6) == 0.3
