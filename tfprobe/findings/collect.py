@@ -10,11 +10,11 @@ from dataclasses import dataclass, replace
 from tfprobe.analysis.account.account import Account, process_accounts
 from tfprobe.analysis.account.categories import Category
 from tfprobe.analysis.breakdown.cycles import LoopParts, parts_by_loop
+from tfprobe.analysis.breakdown.inside_lines import inside_lines, loader_calls
 from tfprobe.analysis.breakdown.python_lines import gap_python, tensor_reads, waits_source
 from tfprobe.analysis.core.main_loop import fills_queue
 from tfprobe.analysis.core.names import is_pytorch
 from tfprobe.analysis.core.releases import release_of
-from tfprobe.analysis.core.source_lines import is_of_library
 from tfprobe.analysis.distributed.rank_parts import rank_steps
 from tfprobe.analysis.distributed.slow_ranks import Straggler, slow_ranks
 from tfprobe.analysis.input.input_verdict import LoopInput, judge
@@ -51,7 +51,7 @@ from tfprobe.findings.rule import (
 )
 from tfprobe.findings.thresholds import Thresholds
 from tfprobe.profile.capture_tables import Place
-from tfprobe.profile.graph import TracedLoop
+from tfprobe.profile.graph import TracedLoop, is_of_library
 from tfprobe.profile.profile import Capture, Loop, Process, Profile
 
 _NS_PER_US = 1000
@@ -301,10 +301,13 @@ def _with_traced_steps(
     has_kernels = bool((rows.place != Place.HOST).any())
     joined = () if traced is None else (traced,)
     tiny_ns = results.limits.tiny_op_us * _NS_PER_US
+    of_pytorch = is_pytorch(rows)
+    if of_pytorch:
+        loop = _with_python(loop, profile, captures)
     found = replace(
         loop,
         traced_steps=_traced_steps(profile, captures),
-        is_pytorch=is_pytorch(rows),
+        is_pytorch=of_pytorch,
         parts=NO_CAPTURE if cycle is None else cycle_shares(cycle, loop.timing),
         called_at=_called_at(captures),
         save_source="" if cycle is None else save_source(cycle),
@@ -327,6 +330,18 @@ def _with_traced_steps(
         graph_loop=graph_costs.graph_loop(traced, tiny_ns=tiny_ns),
         double_precision=graph_costs.double_precision(traced),
         kept_twice=kept_twice(traced.programs) if traced.programs else None,
+    )
+
+
+def _with_python(
+    loop: LoopAnalysis, profile: Profile, captures: tuple[Capture, ...]
+) -> LoopAnalysis:
+    """Add what functions of the job do inside the traced steps of a loop of PyTorch."""
+    loader = loader_calls(profile, captures)
+    return replace(
+        loop,
+        inside=inside_lines(profile, captures, loop.timing.usual_step_ns),
+        loader={key: ns // len(captures) for key, ns in loader.items()},
     )
 
 

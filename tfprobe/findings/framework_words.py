@@ -69,7 +69,10 @@ _PYTORCH: Mapping[tuple[str, str], str] = {
     ("precision_wide", ""): "torch.autocast('cuda', dtype=torch.bfloat16) around the forward pass; "
     "for TF32 torch.set_float32_matmul_precision('high').",
     ("python_between_steps", ""): "Do it once before the loop, on whole tensors, or in the "
-    "workers of the DataLoader; write logs and metrics at every Nth step.",
+    "workers of the DataLoader; write logs and metrics at every Nth step, or in another thread.",
+    ("python_between_steps", "sync"): "Read values at every Nth step, and all of them at once: "
+    "torch.stack(values).tolist(); keep sums on the device (loss.detach()). Norms of gradients: "
+    "torch.nn.utils.clip_grad_norm_, which reads none.",
     ("slow_start", ""): "Prepare the data once and keep it (torch.save, np.save), read it while "
     "steps run, and load no more than the steps take.",
     ("small_executions", ""): "Take larger batches, or let torch.compile and CUDA graphs "

@@ -7,11 +7,11 @@ give is `Missing`, with the reason.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tfprobe.analysis.account.account import Account
-from tfprobe.analysis.breakdown.python_lines import GapPython, TensorReads
+from tfprobe.analysis.breakdown.python_lines import GapPython, PythonLine, TensorReads
 from tfprobe.analysis.breakdown.step_parts import LABELS, Part
 from tfprobe.analysis.core.releases import PARALLEL_BATCH, STEPS_PER_EXECUTION, Release, is_before
 from tfprobe.analysis.distributed.slow_ranks import Straggler
@@ -120,8 +120,9 @@ class LoopAnalysis:
     job that made most of its ops, `repeated_source` the one that calls ops in a loop, `save_source`
     one that was seen saving between its steps, `called_at` the one that ran the traced steps,
     `waits_source` the one that waits most often for a step that its call only queued.
-    `is_pytorch`: its ops are PyTorch's. `layout` and `precision` are None without an accelerator,
-    `kept_twice` without a program of XLA.
+    `is_pytorch`: its ops are PyTorch's; then `inside` are functions of the job that take long
+    inside steps, and `loader` has the time of stages of its DataLoader per step, with their lines.
+    `layout` and `precision` are None without an accelerator, `kept_twice` without a program of XLA.
     """
 
     subject: Subject
@@ -137,6 +138,8 @@ class LoopAnalysis:
     lines: tuple[CodeCost, ...] | Missing = NO_CAPTURE
     reads: TensorReads | Missing = NOT_CHECKED
     python: GapPython | Missing = NOT_CHECKED
+    inside: tuple[PythonLine, ...] | Missing = NOT_CHECKED
+    loader: Mapping[tuple[str, str], int] = field(default_factory=dict)
     double_precision: CodeCost | Missing = NOT_CHECKED
     dense_gradients: CodeCost | Missing = NOT_CHECKED
     one_hot_products: CodeCost | Missing = NOT_CHECKED

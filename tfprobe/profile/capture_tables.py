@@ -195,6 +195,11 @@ class SpanKind(IntEnum):
     # A function of Python that took most of the time in which no op of its thread ran. The detail
     # is its line, or that of the program's function that called it.
     PYTHON_GAP = 12
+    # What a function of the program called in a step, in sum, that trains nothing; and by which
+    # stage a loader made a batch. The detail is the line of the function, `identity` the number of
+    # calls, the length that of all calls, from the start of the first.
+    PYTHON_CALLS = 13
+    LOADER_CALLS = 14
 
 
 @dataclass(frozen=True, slots=True)

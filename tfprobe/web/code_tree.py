@@ -10,13 +10,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from tfprobe.analysis.core.names import bounded, by_layer
-from tfprobe.analysis.core.source_lines import is_of_library
 from tfprobe.analysis.ops.code_view import CodeView, FileCost, code, files
 from tfprobe.analysis.ops.cost_tree import TreeNode, ViewOptions
 from tfprobe.analysis.ops.op_stats import AT
 from tfprobe.analysis.ops.scope_view import scope
 from tfprobe.errors import Missing
-from tfprobe.profile.graph import Frame, Graph, Node
+from tfprobe.profile.graph import Frame, Graph, Node, is_of_library
 from tfprobe.web.loop_costs import LoopCosts, NothingRecorded
 from tfprobe.web.opened import OpenRun
 

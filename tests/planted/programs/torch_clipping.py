@@ -12,9 +12,9 @@ model = network(64, layers=40)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
 
 
-def clip(weights, most):
+def clip(weights, most):  # planted
     for weight in weights:
-        norm = weight.grad.norm().item()  # planted
+        norm = weight.grad.norm().item()
         if norm > most:
             weight.grad.mul_(most / norm)
 

@@ -18,11 +18,11 @@ def padded(batch):
     return torch.nn.utils.rnn.pad_sequence(batch, batch_first=True)
 
 
-def padded_in_python(batch):
+def padded_in_python(batch):  # planted
     longest = max(len(example) for example in batch)
     lines = []
     for example in batch:
-        numbers = [float(number) for number in example]  # planted
+        numbers = [float(number) for number in example]
         lines.append(numbers + [0.0] * (longest - len(numbers)))
     return torch.tensor(lines)
 

@@ -26,13 +26,13 @@ class Records(torch.utils.data.Dataset):
         return item
 
 
-def decoded(index):
+def decoded(index):  # planted
     text = " ".join("%.4f" % value for value in features[index].tolist())
-    numbers = [float(word) for word in text.split()]  # planted
+    numbers = [float(word) for word in text.split()]
     return torch.tensor(numbers), targets[index]
 
 
-model = network(WIDTH)
+model = network(WIDTH, layers=8)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
 loader = batches(torch.utils.data.DataLoader(Records(), batch_size=32, shuffle=True))
 if options.mended:

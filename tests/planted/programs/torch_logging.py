@@ -17,12 +17,12 @@ optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
 metrics = tempfile.NamedTemporaryFile("w", suffix=".jsonl")
 
 
-def log(step, loss):
+def log(step, loss):  # planted
     metrics.write(json.dumps({"step": step, "loss": loss}) + "\n")
     if not options.mended:
         metrics.flush()
         begun = now()
-        os.fsync(metrics.fileno())  # planted
+        os.fsync(metrics.fileno())
         watch.took(begun)
 
 

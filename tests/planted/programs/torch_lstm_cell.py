@@ -14,12 +14,12 @@ layer = torch.nn.LSTM(32, 64)
 optimizer = torch.optim.SGD((layer if options.mended else cell).parameters(), lr=0.01)
 
 
-def last_state(sequence):
+def last_state(sequence):  # planted
     if options.mended:
         return layer(sequence)[0][-1]
     state = torch.zeros(32, 64), torch.zeros(32, 64)
     for item in sequence:
-        state = cell(item, state)  # planted
+        state = cell(item, state)
     return state[0]
 
 

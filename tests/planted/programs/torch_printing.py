@@ -15,9 +15,9 @@ optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
 log = open(os.devnull, "w")
 
 
-def show(model):
+def show(model):  # planted
     for name, weight in model.named_parameters():
-        print(name, weight.grad, file=log)  # planted
+        print(name, weight.grad, file=log)
 
 
 while watch.running():

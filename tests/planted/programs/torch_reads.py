@@ -13,9 +13,9 @@ optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
 history = {}
 
 
-def note(model):
+def note(model):  # planted
     for name, weight in model.named_parameters():
-        read = weight.norm().item(), weight.min().item(), weight.max().item()  # planted
+        read = weight.norm().item(), weight.min().item(), weight.max().item()
         history[name] = read
 
 

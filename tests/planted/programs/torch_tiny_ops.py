@@ -12,12 +12,12 @@ model = network(128)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
 
 
-def loss_of(outputs, targets):
+def loss_of(outputs, targets):  # planted
     if options.mended:
         return (outputs - targets).square().mean()
     losses = []
     for output, target in zip(outputs, targets):
-        losses.append((output - target).square().mean())  # planted
+        losses.append((output - target).square().mean())
     return torch.stack(losses).mean()
 
 

@@ -137,7 +137,13 @@ _SPAN_PARTS: Mapping[SpanKind, Part] = {
     SpanKind.LOADER_WORK: Part.HOST_PREPROCESS,
 }
 # They say nothing of when ops or driver calls began.
-_AROUND_OPS = (SpanKind.FUNCTION_CALL, SpanKind.SECTION, SpanKind.PYTHON_GAP)
+_AROUND_OPS = (
+    SpanKind.FUNCTION_CALL,
+    SpanKind.SECTION,
+    SpanKind.PYTHON_GAP,
+    SpanKind.PYTHON_CALLS,
+    SpanKind.LOADER_CALLS,
+)
 _SPAN_NUMBERS = np.full(max(SpanKind) + 1, -1)
 _SPAN_NUMBERS[list(_SPAN_PARTS)] = [_NUMBER[part] for part in _SPAN_PARTS.values()]
 # The priority of parts, without an accelerator and with one; parts in neither are never charged.

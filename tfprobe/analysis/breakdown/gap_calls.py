@@ -16,9 +16,9 @@ from typing import NamedTuple
 import numpy as np
 
 from tfprobe.analysis.breakdown.step_parts import Part
-from tfprobe.analysis.core.source_lines import is_of_library
 from tfprobe.errors import Missing
 from tfprobe.profile.activities import Call, Gap
+from tfprobe.profile.graph import is_of_library
 from tfprobe.profile.profile import Loop
 
 # By the file of a function and its name, both searched for; the first match counts.

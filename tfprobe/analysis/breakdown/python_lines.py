@@ -18,9 +18,9 @@ from tfprobe.analysis.breakdown.gap_breakdown import gaps_before_steps, watched_
 from tfprobe.analysis.breakdown.gap_calls import Usual, own_times
 from tfprobe.analysis.breakdown.step_parts import Part
 from tfprobe.analysis.core.main_loop import fills_queue
-from tfprobe.analysis.core.source_lines import is_of_library
 from tfprobe.errors import Missing
 from tfprobe.profile.activities import Call, Gap
+from tfprobe.profile.graph import is_of_library
 from tfprobe.profile.profile import Loop, Profile
 
 

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 from tfprobe.analysis.breakdown.gap_breakdown import gaps_before_steps
 from tfprobe.analysis.breakdown.python_lines import python_lines
-from tfprobe.analysis.core.source_lines import is_of_library
 from tfprobe.analysis.input.input_sources import SourceKind
 from tfprobe.analysis.input.input_verdict import LoopInput
 from tfprobe.analysis.input.stage_kinds import is_source, is_wrapper
 from tfprobe.analysis.input.stage_stats import PipelineUse, is_python
 from tfprobe.errors import Missing
+from tfprobe.profile.graph import is_of_library
 from tfprobe.profile.profile import Profile
 
 # The method that makes each kind of stage, as activities name it.

@@ -6,12 +6,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from tfprobe.analysis.core.names import Patterns, compile_patterns
-from tfprobe.analysis.core.source_lines import SourceLines, innermost, is_of_library
+from tfprobe.analysis.core.source_lines import SourceLines, innermost
 from tfprobe.analysis.ops.cost_tree import Branch, Rules, TreeNode, ViewOptions, account, show
 from tfprobe.analysis.ops.op_stats import Costs, nothing
 from tfprobe.analysis.ops.scope_view import RULES as SCOPE_RULES
 from tfprobe.analysis.ops.scope_view import types_of
-from tfprobe.profile.graph import Frame, Placed
+from tfprobe.profile.graph import Frame, Placed, is_of_library
 from tfprobe.profile.tables import Int64s
 
 ROOT = "_TFProfRoot"

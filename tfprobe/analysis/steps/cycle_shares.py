@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from tfprobe.analysis.breakdown.cycles import LoopParts
 from tfprobe.analysis.breakdown.gap_breakdown import GapCause
 from tfprobe.analysis.breakdown.step_parts import Part
-from tfprobe.analysis.core.source_lines import is_of_library
 from tfprobe.analysis.steps.loop_timing import LoopTiming
 from tfprobe.errors import Missing
+from tfprobe.profile.graph import is_of_library
 
 _Sums = dict[str, float]
 

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from tfprobe.analysis.core.source_lines import is_of_library
 from tfprobe.errors import Missing
 from tfprobe.profile.activities import ResourceSample, ThreadTimes, ThreadUse
+from tfprobe.profile.graph import is_of_library
 from tfprobe.profile.profile import Profile
 
 NOT_TAKEN = Missing("no sample has CPU times of threads")

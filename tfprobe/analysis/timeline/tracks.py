@@ -116,11 +116,14 @@ class StepTracks:
     is_shifted: bool
 
 
+_NOT_DRAWN = (SpanKind.PYTHON_GAP, SpanKind.PYTHON_CALLS, SpanKind.LOADER_CALLS)
+
+
 def step_tracks(profile: Profile, capture: Capture, known: PartNames) -> StepTracks:
     """Return the tracks of one capture of a profile; `known` are the names of its executions."""
     row_at = np.flatnonzero(profile.executions.capture == capture.index)
     # Gaps of Python are between what is drawn, and overlap with the calls around ops.
-    is_drawn = profile.spans.kind != SpanKind.PYTHON_GAP
+    is_drawn = ~np.isin(profile.spans.kind, _NOT_DRAWN)
     span_at = np.flatnonzero((profile.spans.capture == capture.index) & is_drawn)
     rows, spans = profile.executions.at(row_at), profile.spans.at(span_at)
     shift = shift_ns(capture, rows)

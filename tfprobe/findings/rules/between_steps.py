@@ -311,8 +311,11 @@ _REMEDIES: Mapping[LineKind, _Remedy] = {
 def python_between_steps(loop: LoopAnalysis, limits: Thresholds) -> Verdict:
     """Return a finding if lines of the job take long between steps; the bound is their time.
 
-    The length of gaps comes from all steps, the shares of lines from the gaps that were watched.
+    The length of gaps comes from all steps, the shares of lines from the gaps that were watched. In
+    a loop of PyTorch from one update to the next, what is between updates is inside of steps.
     """
+    if loop.timing.kind == _OF_UPDATES:
+        return _inside_steps(loop, limits)
     python = loop.python
     if isinstance(python, Missing):
         return python
@@ -335,6 +338,45 @@ def python_between_steps(loop: LoopAnalysis, limits: Thresholds) -> Verdict:
         action=remedy.action,
         gain=gain,
         part="sync" if longest.kind is LineKind.READS else "between",
+    )
+
+
+_OF_UPDATES = "optimizer_step"
+
+
+def _inside_steps(loop: LoopAnalysis, limits: Thresholds) -> Verdict:
+    """Return a finding if functions of the job take long in steps without training anything."""
+    lines = loop.inside
+    if isinstance(lines, Missing) or not lines:
+        return lines if isinstance(lines, Missing) else None
+    longest, total_ratio = lines[0], sum(line.ratio for line in lines)
+    is_most = longest.ratio > total_ratio / 2
+    remedy = _REMEDIES[longest.kind if is_most else LineKind.PYTHON]
+    gain_ns = loop.timing.regular_step_ns * min(longest.ratio if is_most else total_ratio, 1.0)
+    gain = loop.gain(gain_ns, remedy.likely * gain_ns)
+    if gain.high_ratio < limits.python_ratio:
+        return None
+    a_step_ns = loop.timing.regular_step_ns / max(loop.timing.steps, 1)
+    does = "reads many values of tensors" if longest.kind is LineKind.READS else remedy.what
+    return Finding(
+        title=f"Inside steps Python {does if is_most else remedy.what}",
+        severity=limits.severity(gain),
+        evidence=(
+            *(
+                Evidence(
+                    f"{line.what}, {line.calls:,} time{'' if line.calls == 1 else 's'} in a step",
+                    time_ns=round(line.ratio * a_step_ns),
+                    source=line.source,
+                )
+                for line in lines[:_SHOWN]
+                if line.ratio >= limits.python_ratio / 2
+            ),
+            *loop.traced_step(),
+            loop.shown_by("breakdown"),
+        ),
+        action=remedy.action,
+        gain=gain,
+        part="sync" if is_most and longest.kind is LineKind.READS else "between",
     )
 
 

@@ -153,6 +153,9 @@ def _serves(loop: LoopAnalysis, parts: CycleShares) -> bool:
 
 def _waited_for(loop: LoopAnalysis, parts: CycleShares, largest: str) -> Iterator[Evidence]:
     found = loop.input
+    if largest == "host_preprocess" and loop.loader:
+        yield from _stages(loop)
+        return
     if largest == "input_wait" and not isinstance(found, Missing):
         likely = "" if found.is_measured else "waiting, likely (not measured), for "
         yield Evidence(
@@ -165,6 +168,17 @@ def _waited_for(loop: LoopAnalysis, parts: CycleShares, largest: str) -> Iterato
     cause = parts.cause(largest)
     if cause is not None:
         yield Evidence(f"{cause.what} per step", time_ns=cause.duration_ns, source=cause.source)
+
+
+def _stages(loop: LoopAnalysis) -> Iterator[Evidence]:
+    """Yield the stages by which a DataLoader without workers makes a batch, the longest first."""
+    by_stage: dict[str, dict[str, int]] = {}
+    for (stage, source), ns in loop.loader.items():
+        by_stage.setdefault(stage, {})[source] = ns
+    for stage, lines in sorted(by_stage.items(), key=lambda each: -sum(each[1].values())):
+        total_ns = sum(lines.values())
+        source = max(lines, key=lines.__getitem__)
+        yield Evidence(f"DataLoader, {stage}, per step", time_ns=total_ns, source=source)
 
 
 def _action(loop: LoopAnalysis, largest: str) -> str:

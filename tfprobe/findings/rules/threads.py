@@ -36,7 +36,7 @@ def _of_loop(loop: LoopAnalysis, processes: int, limits: Thresholds) -> Verdict:
     cpus = cpus_of(process)
     if isinstance(cpus, Missing) or isinstance(parts, Missing) or isinstance(ops, Missing):
         return lacking(cpus, parts, ops)
-    threads = whole_number(process.settings.get("intra_op_threads"))
+    name, threads = _threads_of_op(process.settings)
     own_cpus = cpus / max(processes, 1)
     if not threads or threads > limits.few_threads_per_cpu * own_cpus or ops.has_accelerator:
         return None
@@ -53,7 +53,7 @@ def _of_loop(loop: LoopAnalysis, processes: int, limits: Thresholds) -> Verdict:
         f"{count:,} CPUs",
         severity=limits.severity(gain),
         evidence=(
-            Evidence(f"intra_op_threads: {threads:,} for {own_cpus:.3g} CPUs of the process"),
+            Evidence(f"{name}: {threads:,} for {own_cpus:.3g} CPUs of the process"),
             *_used(process),
             Evidence(
                 "share of the cycle in which ops compute on the host",
@@ -68,6 +68,14 @@ def _of_loop(loop: LoopAnalysis, processes: int, limits: Thresholds) -> Verdict:
         part="threads",
         subject=loop.subject,
     )
+
+
+def _threads_of_op(settings: Mapping[str, Any]) -> tuple[str, int]:
+    """Return how many threads an op may use, and what says so; 0 where nothing limits them."""
+    of_torch = settings.get("torch") or {}
+    if threads := whole_number(of_torch.get("num_threads")):
+        return _OF_TORCH, threads
+    return "intra_op_threads", whole_number(settings.get("intra_op_threads"))
 
 
 def _large_ratio(ops: StepOps) -> float:
@@ -96,6 +104,7 @@ THREADS_OVERSUBSCRIBED_LIKELY = 0.2
 # With many context switches, 64 threads for 2 CPUs cost 44 to 63 % of the loop.
 BOUND_IF_SEEN = 0.7
 LIKELY_IF_SEEN = 0.4
+_OF_TORCH = "torch.get_num_threads()"
 _VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")
 
 
@@ -176,7 +185,7 @@ def _pools(settings: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
     threads = whole_number(of_torch.get("num_threads"))
     if threads:
         # What PyTorch says is in force, whatever the variables ask for.
-        yield "torch.get_num_threads()", threads
+        yield _OF_TORCH, threads
         return
     environment = settings.get("environment") or {}
     for name in _VARIABLES:

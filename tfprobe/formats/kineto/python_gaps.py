@@ -11,14 +11,14 @@ import numpy as np
 
 from tfprobe.formats.kineto.events import Kind, KinetoEvents
 from tfprobe.formats.kineto.nesting import NONE, OpNesting
+from tfprobe.profile.graph import is_of_library
 from tfprobe.profile.tables import Int64s
 
 # Calls of functions between two ops of a layer take less.
 _LEAST_GAP_NS = 50_000
 # A function counts if it takes at least this share of a gap.
 _LEAST_RATIO = 0.5
-_FRAME = re.compile(r"(?P<file>.+?)\((?P<line>\d{1,9})\): (?P<function>.+)\Z", re.DOTALL)
-_LIBRARY = re.compile(r"(?:.*/)?torch/|(?:.*/)?tfprobe_agent/|.*/site-packages/|<")
+FRAME = re.compile(r"(?P<file>.+?)\((?P<line>\d{1,9})\): (?P<function>.+)\Z", re.DOTALL)
 _BUILT_IN = re.compile(r"<built-in (?:function|method) (?P<function>\w+)")
 
 
@@ -35,7 +35,7 @@ class PythonGap(NamedTuple):
     end_ns: int
 
 
-class _Frames(NamedTuple):
+class ThreadFunctions(NamedTuple):
     """The functions of a thread, by start; those directly in each, the last list has outermost."""
 
     boxes: list[int]
@@ -53,7 +53,7 @@ def python_gaps(events: KinetoEvents, nesting: OpNesting) -> Iterator[PythonGap]
     lanes = np.intersect1d(events.lane[frames], events.lane[outermost])
     for lane in lanes.tolist():
         ops = outermost[events.lane[outermost] == lane]
-        found = _nested(events, frames[events.lane[frames] == lane])
+        found = nested(events, frames[events.lane[frames] == lane])
         starts_ns = events.start_ns[ops]
         ends_ns = np.maximum.accumulate(starts_ns + events.duration_ns[ops])
         begins = np.concatenate([[found.starts_ns[0]], ends_ns])
@@ -64,7 +64,8 @@ def python_gaps(events: KinetoEvents, nesting: OpNesting) -> Iterator[PythonGap]
                 yield PythonGap(lane, *gap)
 
 
-def _nested(events: KinetoEvents, frames: Int64s) -> _Frames:
+def nested(events: KinetoEvents, frames: Int64s) -> ThreadFunctions:
+    """Return which function of a thread called which."""
     order = frames[np.lexsort((-events.duration_ns[frames], events.start_ns[frames]))]
     starts_ns = events.start_ns[order].tolist()
     ends_ns = (events.start_ns[order] + events.duration_ns[order]).tolist()
@@ -75,11 +76,11 @@ def _nested(events: KinetoEvents, frames: Int64s) -> _Frames:
             around.pop()
         inside[around[-1] if around else len(order)].append(at)
         around.append(at)
-    return _Frames(order.tolist(), starts_ns, ends_ns, inside)
+    return ThreadFunctions(order.tolist(), starts_ns, ends_ns, inside)
 
 
 def _in_gap(
-    events: KinetoEvents, frames: _Frames, begin_ns: int, end_ns: int
+    events: KinetoEvents, frames: ThreadFunctions, begin_ns: int, end_ns: int
 ) -> tuple[str, str, int, int] | None:
     """Return the innermost function that took most of a gap: name, source, and when."""
     least_ns = (end_ns - begin_ns) * _LEAST_RATIO
@@ -99,10 +100,10 @@ def _in_gap(
         at = most
         name = events.texts[events.name[frames.boxes[at]]]
         times_ns = max(frames.starts_ns[at], begin_ns), min(frames.ends_ns[at], end_ns)
-        frame = _FRAME.match(name)
-        if frame is not None and _LIBRARY.match(name) is None:
+        frame = FRAME.match(name)
+        if frame is not None and not is_of_library(frame["file"]):
             source = f"{frame['file']}:{frame['line']}"
     if not name:
         return None
-    known = _FRAME.match(name) or _BUILT_IN.match(name)
+    known = FRAME.match(name) or _BUILT_IN.match(name)
     return known["function"] if known else name, source, *times_ns

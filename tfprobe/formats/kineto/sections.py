@@ -10,6 +10,7 @@ import numpy as np
 
 from tfprobe.formats.kineto.events import Kind, KinetoEvents
 from tfprobe.formats.kineto.nesting import NONE, OpNesting
+from tfprobe.formats.kineto.python_calls import python_calls
 from tfprobe.formats.kineto.python_gaps import python_gaps
 from tfprobe.formats.kineto.scopes import Module
 from tfprobe.profile.capture_tables import SpanKind, Spans
@@ -29,6 +30,7 @@ class _Section(NamedTuple):
     detail: str
     start_ns: int
     end_ns: int
+    times: int = 0
 
 
 def add_sections(
@@ -40,7 +42,8 @@ def add_sections(
 ) -> None:
     """Add a span for each of them, and for functions of Python while no op ran.
 
-    `detail` is the phase of training, a loader's iterator, or the line of a function.
+    `detail` is the phase of training, a loader's iterator, or the line of a function. What a
+    function called has one span, as long as all of these calls, whose `identity` is their number.
     """
     found = [
         *_annotations(events),
@@ -55,6 +58,7 @@ def add_sections(
         lane=[position(events.lane_name(section.lane)) for section in found],
         name=[position(section.name) for section in found],
         detail=[position(section.detail) for section in found],
+        identity=[section.times for section in found],
         start_ns=np.array([section.start_ns for section in found], dtype=np.int64),
         duration_ns=np.array(
             [section.end_ns - section.start_ns for section in found], dtype=np.int64
@@ -66,6 +70,10 @@ def _python(events: KinetoEvents, nesting: OpNesting) -> Iterator[_Section]:
     for gap in python_gaps(events, nesting):
         times_ns = gap.start_ns, gap.end_ns
         yield _Section(SpanKind.PYTHON_GAP, gap.lane, gap.name, gap.source, *times_ns)
+    for call in python_calls(events, nesting):
+        kind = SpanKind.LOADER_CALLS if call.is_of_loader else SpanKind.PYTHON_CALLS
+        times_ns = call.start_ns, call.start_ns + call.total_ns
+        yield _Section(kind, call.lane, call.name, call.source, *times_ns, call.times)
 
 
 def _annotations(events: KinetoEvents) -> Iterator[_Section]:

@@ -5,16 +5,11 @@ from __future__ import annotations
 import pytest
 
 from tests.support.profiles import Step, loop, op, profile
-from tfprobe.analysis.core.source_lines import (
-    Origins,
-    SourceLines,
-    innermost,
-    is_of_library,
-)
+from tfprobe.analysis.core.source_lines import Origins, SourceLines, innermost
 from tfprobe.analysis.ops.code_view import code, scope_stacks
 from tfprobe.analysis.ops.cost_tree import ViewOptions
 from tfprobe.analysis.ops.op_stats import total_costs
-from tfprobe.profile.graph import Frame, Node, known_name
+from tfprobe.profile.graph import Frame, Node, is_of_library, known_name
 from tfprobe.profile.reader.traced_steps import join
 
 TRAIN = "/home/ada/train.py"

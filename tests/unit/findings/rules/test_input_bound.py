@@ -205,3 +205,21 @@ def test_ops_of_the_input_that_leave_too_few_cpus_are_in_the_bound(
 
     assert finding is not None
     assert finding.gain.high_ns == STEPS * round((4 + blocked_ms) * MS)
+
+
+def test_a_dataloader_without_workers_has_its_stages_and_lines() -> None:
+    """The longest first, with the line that takes most of it."""
+    taken = {
+        ("collate_fn", "data.py:20"): 1 * MS,
+        ("dataset", "data.py:5"): 1 * MS,
+        ("dataset", "data.py:9"): 2 * MS,
+    }
+
+    finding = found("input_bound", loop(parts=parts(host_preprocess=0.4), loader=taken))
+
+    assert finding is not None
+    stages = [(each.text, each.time_ns, each.source) for each in finding.evidence[1:3]]
+    assert stages == [
+        ("DataLoader, dataset, per step", 3 * MS, "data.py:9"),
+        ("DataLoader, collate_fn, per step", 1 * MS, "data.py:20"),
+    ]

@@ -107,3 +107,35 @@ def test_the_call_of_the_step_is_none_of_it() -> None:
 
 def _stepping(use: PythonLine, step_source: str):
     return loop(timing=EAGER, python=GapPython((use,), 3, step_source))
+
+
+def _inside(*lines: PythonLine | Missing):
+    """Return the finding of a loop of PyTorch, whose steps of 8 ms are a loop of 1 s."""
+    known = lines[0] if lines and isinstance(lines[0], Missing) else lines
+    updates = timing(kind="optimizer_step", name="SGD")
+    return found("python_between_steps", loop(timing=updates, inside=known, is_pytorch=True))
+
+
+def test_what_pytorch_does_between_updates_is_inside_of_steps() -> None:
+    """The bound is the share of the steps."""
+    finding = _inside(line("fsync", 0.0625))
+
+    assert finding is not None
+    assert round(finding.gain.high_ratio, 6) == 0.05
+    assert finding.title == "Inside steps Python waits for the disk"
+    assert finding.evidence[0].source == "train.py:6"
+    assert _inside(line("fsync", 0.0624)) is None
+    assert _inside() is None
+    assert _inside(Missing("no stacks")) is None
+
+
+def test_reading_many_values_of_pytorch_has_its_own_advice() -> None:
+    """All of them at once, and norms of gradients not at all."""
+    finding = _inside(line("reads", 0.3, calls=24))
+
+    assert finding is not None
+    assert (finding.title, finding.part) == (
+        "Inside steps Python reads many values of tensors",
+        "sync",
+    )
+    assert "clip_grad_norm_" in finding.action

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tests.support.subjects import MS, found, gpu_ops, loop, machine, ops, parts, process
+from tests.support.subjects import MS, found, gpu_ops, loop, machine, ops, parts, process, timing
 from tfprobe.errors import Missing
 from tfprobe.findings.finding import Subject
 
@@ -54,3 +54,21 @@ def test_tiny_ops_and_kernels_are_not() -> None:
     assert found("threads_few", replace(one, ops=ops(large_ns=0.5 * MS))) is None
     assert found("threads_few", replace(one, ops=gpu_ops())) is None
     assert found("threads_few", replace(one, parts=Missing("no step was traced"))) is None
+
+
+def test_threads_of_pytorch_are_those_that_it_says() -> None:
+    """Whatever set them: the program, a variable or torchrun."""
+    one, all_cpus = (
+        loop(
+            process=process(settings={"cpus": 4, "torch": {"num_threads": threads}}),
+            timing=timing(kind="optimizer_step"),
+        )
+        for threads in (1, 4)
+    )
+
+    finding = found("threads_few", one)
+
+    assert finding is not None
+    assert finding.evidence[0].text.startswith("torch.get_num_threads(): 1 for 4 CPUs")
+    assert "torch.set_num_threads" in finding.action
+    assert found("threads_few", all_cpus) is None

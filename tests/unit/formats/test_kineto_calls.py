@@ -1,0 +1,111 @@
+"""What functions of the program call without training anything is summed up by function."""
+
+from __future__ import annotations
+
+from tests.support.kineto import annotation, frame, op, trace
+from tfprobe.formats import kineto
+from tfprobe.profile.capture_tables import SpanKind
+
+LOADER = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"
+
+
+def _calls(*events: dict, kind: SpanKind = SpanKind.PYTHON_CALLS) -> dict[tuple[str, str], tuple]:
+    """Return time in us and number of calls, by function and what it called."""
+    spans = kineto.read(trace(events)).spans
+    return {
+        (spans.strings[spans.detail[at]], spans.strings[spans.name[at]]): (
+            int(spans.duration_ns[at]) / 1000,
+            int(spans.identity[at]),
+        )
+        for at in range(len(spans))
+        if spans.kind[at] == kind
+    }
+
+
+def test_calls_of_a_function_are_added_up() -> None:
+    """Addresses of objects are no part of a name."""
+    found = _calls(
+        frame("train.py(30): <module>", 0, 1000),
+        frame("train.py(7): log", 100, 200),
+        frame("json/__init__.py(183): dumps", 110, 20),
+        frame("<built-in method write of file object at 0x7f01>", 140, 30),
+        frame("<built-in method write of file object at 0x7f02>", 180, 30),
+        op("aten::add", 400, 10),
+    )
+
+    assert found["train.py:7", "json/__init__.py(183): dumps"] == (20, 1)
+    assert found["train.py:7", "<built-in method write of file"] == (60, 2)
+
+
+def test_training_is_looked_through() -> None:
+    """Modules, the backward pass and updates are what a step is for; what stands around is not."""
+    found = _calls(
+        frame("train.py(30): <module>", 0, 1000),
+        frame("trainer/loop.py(3): step", 0, 800),
+        frame("nn.Module: Net_0", 10, 100),
+        frame("model.py(3): forward", 12, 90),
+        frame("<built-in function linear>", 20, 70),
+        op("aten::addmm", 30, 10),
+        frame("torch/_tensor.py(566): backward", 120, 100),
+        frame("<built-in method run_backward of torch._C", 125, 90),
+        frame("<built-in function fsync>", 300, 200),
+        frame("torch/optim/optimizer.py(509): wrapper", 600, 100),
+        annotation("Optimizer.step#SGD.step", 600, 90),
+    )
+
+    assert found == {
+        ("trainer/loop.py:3", "<built-in function fsync>"): (200, 1),
+        ("trainer/loop.py:3", "itself"): (80 + 100 + 100, 3),
+        ("train.py:30", "itself"): (200, 1),
+    }
+
+
+def test_the_agent_is_no_function_of_the_program() -> None:
+    """It stands around calls of it, and opens the window in which they are traced."""
+    found = _calls(
+        frame("train.py(30): <module>", 0, 1000),
+        frame("/runs/1/boot/tfprobe_agent/core/tracing.py(9): start", 0, 300),
+        frame("torch/autograd/profiler.py(414): _start_trace", 10, 100),
+        frame("tfprobe_agent/frameworks/torch/saves.py(9): save", 300, 700),
+        frame("helpers.py(5): write", 310, 680),
+        frame("<built-in function fsync>", 320, 660),
+        op("aten::add", 995, 5),
+    )
+
+    assert found == {("helpers.py:5", "<built-in function fsync>"): (660, 1)}
+
+
+def test_a_value_that_is_read_without_a_call_is_known_by_its_op() -> None:
+    """As float(loss) and if loss > 1 do."""
+    found = _calls(
+        frame("train.py(7): note", 0, 100),
+        op("aten::item", 10, 5),
+        op("aten::item", 20, 5),
+        op("aten::abs", 30, 5),
+    )
+
+    assert found["train.py:7", "aten::item"] == (10, 2)
+    assert ("train.py:7", "aten::abs") not in found
+
+
+def test_a_loader_without_workers_has_stages() -> None:
+    """Each with the function of the program that takes most of it."""
+    events = (
+        frame("train.py(30): <module>", 0, 1000),
+        frame("<built-in function next>", 0, 500),
+        frame("torch/utils/data/dataloader.py(720): __next__", 1, 498),
+        annotation(LOADER, 2, 490),
+        frame("torch/utils/data/_utils/fetch.py(49): fetch", 3, 480),
+        frame("data.py(5): __getitem__", 10, 100),
+        frame("data.py(9): decoded", 15, 90),
+        frame("data.py(5): __getitem__", 120, 100),
+        frame("data.py(9): decoded", 125, 90),
+        frame("data.py(20): padded", 300, 150),
+        op("aten::stack", 310, 20),
+    )
+
+    assert _calls(*events, kind=SpanKind.LOADER_CALLS) == {
+        ("data.py:9", "dataset"): (200, 2),
+        ("data.py:20", "collate_fn"): (150, 1),
+    }
+    assert ("train.py:30", "<built-in function next>") not in _calls(*events)
