@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import re
+import signal
+import subprocess
 import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.process.launching import Ending, Launcher
+from tests.process.launching import PATIENCE_S, Ending, Launcher, environment
 
 FAILS = "open('new.txt', 'w').write('new'); raise SystemExit(3)"
 FORKS = "import os; os.fork(); print('twice')"
@@ -80,3 +84,34 @@ def test_nothing_remains_of_a_trial(launcher, tmp_path) -> None:
 
     assert ended.status == 1
     assert list(Path(tmp_path).glob("tfprobe-try-*")) == []
+
+
+SLEEPS = "import os, time; open(os.environ['MARK'], 'w').write(str(os.getpid())); time.sleep(900)"
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_trial_that_is_ended_ends_the_job_and_leaves_nothing(launcher, tmp_path, number) -> None:
+    """Ctrl-C in the shell, or the end of a batch job."""
+    mark = tmp_path / "mark"
+    env = environment({"TMPDIR": str(tmp_path), "MARK": str(mark)})
+    command = [launcher.program, "try", "--yes", "threads", *python(SLEEPS)]
+    trial = subprocess.Popen(command, cwd=launcher.work, env=env, stderr=subprocess.PIPE)
+    try:
+        wait_until(lambda: mark.exists() and mark.read_text())
+        trial.send_signal(number)
+        _, said = trial.communicate(timeout=PATIENCE_S)
+    finally:
+        trial.kill()
+
+    assert trial.returncode in (130, -number)
+    assert b"Traceback" not in said
+    assert not Path("/proc", mark.read_text()).exists()
+    assert list(tmp_path.glob("tfprobe-try-*")) == []
+
+
+def wait_until(holds: Callable[[], object]) -> None:
+    """Wait for something that a process does."""
+    end = time.monotonic() + PATIENCE_S
+    while not holds():
+        assert time.monotonic() < end
+        time.sleep(0.05)

@@ -235,8 +235,7 @@ class Conductor:
             self._running.append(
                 StartedArm(self._job, arm, self._started, config, {"trace_level": "off"})
             )
-        patience_s = max(_LEAST_PATIENCE_S, _PATIENCE * len(arms) * self._clock.process_s)
-        deadline = time.monotonic() + min(patience_s, self._clock.left_s + _LEAST_PATIENCE_S)
+        deadline = time.monotonic() + self._patience_s(len(arms))
         ended = []
         for process in tuple(self._running):
             ended.append(process.wait(deadline))
@@ -245,6 +244,13 @@ class Conductor:
             self._done.setdefault(left.arm.name, []).append(left)
             self._written += left.written
         return ended
+
+    def _patience_s(self, processes: int) -> float:
+        """Return how long to wait for processes: several times what the base took, once known."""
+        if not self._clock.process_s:
+            return self._clock.left_s
+        usual_s = max(_LEAST_PATIENCE_S, _PATIENCE * processes * self._clock.process_s)
+        return min(usual_s, self._clock.left_s + _LEAST_PATIENCE_S)
 
     def _is_settled(self, arm: Arm) -> bool:
         """Return whether another process of an arm would say nothing new."""

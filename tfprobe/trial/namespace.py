@@ -76,11 +76,11 @@ def _unshare(libc: ctypes.CDLL) -> None:
     user, group = os.geteuid(), os.getegid()
     if libc.unshare(_CLONE_NEWUSER | _CLONE_NEWNS) != 0:
         raise _last_error()
-    # Only in this order may a user map his own group.
+    # Only in this order may a user map his own group. Mounting needs no root there before an exec.
     for name, text in (
         ("setgroups", "deny"),
-        ("uid_map", f"0 {user} 1"),
-        ("gid_map", f"0 {group} 1"),
+        ("uid_map", f"{user} {user} 1"),
+        ("gid_map", f"{group} {group} 1"),
     ):
         with open(f"/proc/self/{name}", "w", encoding="ascii") as file:
             file.write(text)

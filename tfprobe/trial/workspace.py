@@ -85,6 +85,11 @@ def workspace(cwd: Path, scratch: Path, protect: Sequence[Path] = ()) -> Workspa
 
     Raises WorkspaceError where nothing works.
     """
+    if cwd.resolve() == Path("/"):
+        raise WorkspaceError(
+            "A trial would let the job write into /, which cannot be overlaid.",
+            hint="Start it in the directory of the job.",
+        )
     overlaid = _overlaid([cwd, *_home(), *protect])
     found = Workspace(Isolation.OVERLAY, cwd, overlaid, scratch)
     if _works(found):

@@ -114,6 +114,12 @@ def test_a_scratch_directory_below_the_job_stays_visible(files, tmp_path) -> Non
     assert tree(files) == before
 
 
+def test_the_root_directory_is_refused(tmp_path) -> None:
+    """No overlay can lie over all file systems."""
+    with pytest.raises(WorkspaceError, match="cannot be overlaid"):
+        workspace(Path("/"), scratch(tmp_path))
+
+
 def test_what_is_too_large_to_be_copied_is_refused(files, tmp_path, monkeypatch) -> None:
     """In one paragraph that says what to do."""
     monkeypatch.setattr(places, "_works", lambda _place: False)

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 _COMMAND = "command"
 _SEPARATOR = "--"
+# As of a program that SIGINT ended.
+_INTERRUPTED = 130
 # Units of a --budget.
 _SECONDS = {"s": 1, "m": 60, "h": 3600}
 _NO_FIX = "Name one: `tfprobe try --list` lists them, and `tfprobe advise` says what costs time."
@@ -98,7 +100,7 @@ def command(
     if as_list:
         return _list(known)
     execute.locate(job_command[0], environ.inherited())
-    with _scratch() as scratch:
+    with common.until_terminated(), _scratch() as scratch:
         return _try(
             _Request(job_command, named, directory, budget_s, steps, yes=yes, as_json=as_json),
             known,
@@ -162,10 +164,14 @@ def _try(request: _Request, known: RunFolder | None, scratch: Path) -> int:
             {} if found is None else found.predictions,
         )
     document = trial_document(trial)
-    path = save(document, request.directory, trial.started_unix_ns)
     _show(trial, document, as_json=request.as_json)
-    complain(f"the trial is in {path}")
-    return 0
+    try:
+        path = save(document, request.directory, trial.started_unix_ns)
+    except OSError as problem:
+        complain(f"The trial could not be kept in {request.directory}: {problem.strerror}.")
+    else:
+        complain(f"the trial is in {path}")
+    return _INTERRUPTED if trial.interrupted else 0
 
 
 class _Found:
