@@ -2,6 +2,9 @@
 
 import random
 
+from tfprobe_agent.core.guard import STATE
+from tfprobe_agent.interruptions import let_through
+
 from .frameworks import FRAMEWORKS
 
 
@@ -17,7 +20,14 @@ def patches(seed):
 
 
 def _with(framework, seed):
-    return lambda name, module: framework.patch(name, module, seed)
+    def patch(name, module):
+        try:
+            framework.patch(name, module, seed)
+        except Exception:
+            let_through()
+            STATE.log.error("seeds in %s" % name)  # arms may differ then, which their weights show
+
+    return patch
 
 
 def load(name):

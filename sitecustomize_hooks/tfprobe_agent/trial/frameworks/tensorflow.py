@@ -22,7 +22,8 @@ def patch(name, module, seed):
     if name == _RANDOM_SEED:
         module.get_seed = _around_get_seed(module.get_seed, seed)
     elif name == _VARIABLES:
-        patching.patch_call(module.BaseResourceVariable, "__init__", _noting(_CREATED))
+        variable = getattr(module, "BaseResourceVariable", None) or module.ResourceVariable  # the latter in 1.14
+        patching.patch_call(variable, "__init__", _noting(_CREATED))
     elif name == _SESSION:
         patching.patch_call(module.BaseSession, "__init__", _noting(_SESSIONS))
 
