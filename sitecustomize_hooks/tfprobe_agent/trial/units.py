@@ -35,7 +35,8 @@ class Counter:
         self.lock = threading.RLock()
         self.unit = None  # kind and name of the loop that is counted
         self.is_given = False
-        self.others = {}  # (kind, name or None) -> units that such a step counts, or what returns them
+        # (kind, name or None) -> units of such a step or what returns them, and the kind that it stands for
+        self.others = {}
         self.steps = {}  # (kind, name) -> units so far
         self.done = 0
         self.extra = 0  # units that no loop counted
@@ -85,12 +86,14 @@ class Counter:
     def _units_of(self, loop):
         """Return how many units a step of this loop counts; choose the unit if config.json names none."""
         key = loop.kind, loop.name
-        other = self.others.get(key) or self.others.get((loop.kind, None))
-        units = other() if callable(other) else other or 1
+        is_named = key in self.others
+        units, stands_for = self.others.get(key) or self.others.get((loop.kind, None)) or (1, None)
+        units = units() if callable(units) else units
         if not self.is_given and self.warm_ns is None:
             self._choose(key, units)
-        is_counted = key == self.unit or (other is not None and loop.kind != self.unit[0])
-        return units if is_counted else 0
+        if key == self.unit:
+            return units
+        return units if stands_for == self.unit[0] and (is_named or loop.name == self.unit[1]) else 0
 
     def _choose(self, key, units):
         """Take the loop with most units so far, of kinds that train before others."""
@@ -158,9 +161,12 @@ def _rank(kind):
 COUNTER = Counter()
 
 
-def counts_as(kind, name, units):
-    """Count each step of this kind, and of that name unless it is None, as so many units, or as `units()` returns."""
-    COUNTER.others[kind, name] = units
+def counts_as(kind, name, units, stands_for=None):
+    """Count each step of this kind, and of that name unless it is None, as so many units, or as `units()` returns.
+
+    `stands_for` is the kind of step in whose place the fix has put it.
+    """
+    COUNTER.others[kind, name] = units, stands_for
 
 
 def add(units):

@@ -149,7 +149,7 @@ def test_an_eager_step_of_a_module_is_compiled_after_its_first_call(
 
     assert results == ["trained"] * 4
     assert note.times == 3
-    assert counted == {("function", "step_in_module"): 1}
+    assert counted == {("function", "step_in_module"): (1, "eager")}
 
 
 def test_an_eager_step_that_is_a_method_is_compiled(backprop, fix, counted, monkeypatch):
@@ -162,7 +162,7 @@ def test_an_eager_step_that_is_a_method_is_compiled(backprop, fix, counted, monk
         network.step(backprop)
 
     assert note.times == 2
-    assert counted == {("function", "step"): 1}
+    assert counted == {("function", "step"): (1, "eager")}
 
 
 def test_a_step_written_in_a_loop_cannot_be_compiled(backprop, fix, counted):

@@ -88,8 +88,8 @@ def test_several_batches_are_one_step_of_as_many_units(trainer, fix, counted):
 
     assert model.compiled == (False, 16)
     assert note.times == 1
-    assert counted["evaluate", None] == 16
-    assert counted["fit", None]() == 16
+    assert counted["evaluate", None] == (16, None)
+    assert counted["fit", None][0]() == 16
 
 
 @pytest.mark.parametrize(
@@ -225,7 +225,7 @@ def test_one_batch_in_memory_is_predicted_directly(make_module, fix, counted):
     ]
 
     assert results == ["predict_on_batch"] * 3 + ["predict"] * 3
-    assert (note.times, counted) == (3, {("predict_on_batch", None): 1})
+    assert (note.times, counted) == (3, {("predict_on_batch", None): (1, "predict")})
     assert note.reasons == {
         "more than one batch": 1,
         "with callbacks": 1,

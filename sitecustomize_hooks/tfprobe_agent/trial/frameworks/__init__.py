@@ -6,4 +6,4 @@ why there are none.
 """
 
 # In the order in which their weights are written.
-FRAMEWORKS = ("tensorflow", "torch", "jax")
+FRAMEWORKS = ("tensorflow", "keras", "torch", "jax")

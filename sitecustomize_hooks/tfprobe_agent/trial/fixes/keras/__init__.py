@@ -18,7 +18,7 @@ COMPILING = (
 
 def replace_methods(module, methods, around):
     """Replace these methods of the classes of models that this module defines."""
-    for name in ("Model", "Trainer", "TensorFlowTrainer"):
+    for name in ("Model", "Trainer", "TensorFlowTrainer", "JAXTrainer", "TorchTrainer"):
         cls = module.__dict__.get(name)
         if isinstance(cls, type) and cls.__module__ == module.__name__:
             for method in methods:

@@ -28,7 +28,7 @@ def _predict(original, note):
         if why is not None:
             note.skipped(why)
             return original(*everything, **kwargs)
-        units.counts_as("predict_on_batch", None, 1)
+        units.counts_as("predict_on_batch", None, 1, "predict")
         note.applied()
         return self.predict_on_batch(arguments.get("x", everything, kwargs))
 

@@ -112,7 +112,7 @@ def _compiled(function, note):
     names = calls.Arguments(maker).names
     options = [name for name in ("reduce_retracing", "experimental_relax_shapes") if name in names]
     compiled = maker(function, **dict.fromkeys(options[:1], True))
-    units.counts_as("function", functions.name_of(compiled), 1)
+    units.counts_as("function", functions.name_of(compiled), 1, "eager")
     call = tensors_for_numbers.converting(_call, lambda: None, lambda why: None)
     return _Step(function, compiled, call, note).run
 
