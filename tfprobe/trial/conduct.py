@@ -39,6 +39,8 @@ _RECORDED_S = 15.0
 _UNLIMITED_UNITS = 10**9
 # Side by side, arms are warm at different times; what is measured is the time they have in common.
 _COMMON = 2.0
+# How much longer than alone three processes take side by side, about, where CPUs are few.
+_AT_ONCE = 2
 # The first base of a trial in which all else runs side by side.
 _ALONE = f"{BASE} alone"
 # Beyond what the first base took.
@@ -130,7 +132,7 @@ class Conductor:
             replace(outcome, prediction=predictions.get(outcome.fixes[0].fix.id))
             for outcome in outcomes
         ]
-        why = "the trial was interrupted" if interrupted else "the budget was spent"
+        why = "the trial was interrupted" if interrupted else self._no_time()
         return Trial(
             command=self._job.command,
             cwd=str(self._job.place.cwd),
@@ -206,7 +208,7 @@ class Conductor:
     def _side_by_side(self, arms: Sequence[Arm], number: int) -> None:
         """Run each arm between two bases at the same time."""
         for arm in arms:
-            if not self._clock.allows(3):
+            if not self._clock.allows(_AT_ONCE):
                 return
             self._tell(arm, number)
             self._run([Arm(BASE), arm, Arm(BASE)])
@@ -244,6 +246,13 @@ class Conductor:
             self._done.setdefault(left.arm.name, []).append(left)
             self._written += left.written
         return ended
+
+    def _no_time(self) -> str:
+        """Say why a fix that fits nowhere was not tried."""
+        return (
+            f"a process of the job takes {self._clock.process_s:.0f} s, and of the budget "
+            f"{self._clock.left_s:.0f} s are left"
+        )
 
     def _patience_s(self, processes: int) -> float:
         """Return how long to wait for processes: several times what the base took, once known."""
