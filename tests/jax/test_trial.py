@@ -33,6 +33,7 @@ def arms(laboratory, tmp_path_factory, cache) -> dict[str, Arm]:
 def test_an_arm_stops_after_its_units(arms, arm) -> None:
     """It ends well, and what it computes with is among its weights."""
     assert (arms[arm].status, arms[arm].stopped) == (0, "units"), arms[arm].stderr
+    assert arms[arm].document["ordered"] is False
     assert len(arms[arm].weights) >= 2
 
 

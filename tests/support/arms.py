@@ -70,10 +70,15 @@ class Arm:
         return why
 
     @cached_property
+    def document(self) -> dict[str, Any]:
+        """What it wrote about its weights."""
+        document: dict[str, Any] = json.loads((self.folder / "weights.json").read_text())
+        return document
+
+    @property
     def weights(self) -> list[tuple[str, str]]:
         """Name and hash of each array."""
-        document = json.loads((self.folder / "weights.json").read_text())
-        return [(array["name"], array["sha1"]) for array in document["arrays"]]
+        return [(array["name"], array["sha1"]) for array in self.document["arrays"]]
 
     def distance(self, base: Arm) -> float:
         """Return how far its weights are from those of the base, relative to the base's norm."""

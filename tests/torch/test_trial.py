@@ -46,6 +46,7 @@ def arms(laboratory, tmp_path_factory) -> dict[str, Arm]:
 def test_an_arm_stops_after_its_units(arms, arm) -> None:
     """It ends well, and all of its weights are there."""
     assert (arms[arm].status, arms[arm].stopped) == (0, "units"), arms[arm].stderr
+    assert arms[arm].document["ordered"] is True
     assert [name for name, _ in arms[arm].weights] == [f"Adam 0 0.{place}" for place in range(4)]
 
 

@@ -241,7 +241,7 @@ FIXES: tuple[Fix, ...] = (
         "multiply 32-bit matrices in lower precision",
         _SE,
         "torch.set_float32_matmul_precision('high'), or "
-        "jax.config.update('jax_default_matmul_precision', 'tensorfloat32')",
+        "jax_default_matmul_precision left at its default",
         (PYTORCH, JAX),
         ("precision_wide",),
         alters="products of 32-bit matrices have about three digits",

@@ -83,10 +83,13 @@ def _fixes(events: Sequence[Mapping[str, Any]]) -> dict[str, AppliedFix]:
     for event in events:
         if event.get("event") == "fix":
             file, line = event.get("file"), event.get("line")
-            skipped = event.get("skipped")
+            skipped, error = event.get("skipped"), event.get("error")
+            reasons = dict(skipped) if isinstance(skipped, dict) else {}
+            if isinstance(error, str):
+                reasons[error] = 1
             found[str(event.get("fix"))] = AppliedFix(
                 int(event.get("applied") or 0),
-                dict(skipped) if isinstance(skipped, dict) else {},
+                reasons,
                 f"{file}:{line}" if file and line else "",
             )
     return found

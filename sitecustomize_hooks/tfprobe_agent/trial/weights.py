@@ -33,19 +33,21 @@ def _measured(unit):
     numpy = sys.modules.get("numpy")
     if numpy is None:
         return {"missing": "the job has not imported NumPy"}, None
-    named, reasons = [], []
+    named, reasons, is_ordered = [], [], True
     for framework in map(seeds.load, FRAMEWORKS):
         arrays = framework.arrays()
         if isinstance(arrays, str):
             reasons.append(arrays)
         else:
             named += arrays
+            is_ordered = is_ordered and (framework.ORDERED or not arrays)
     if not named:
         return {"missing": "; ".join(reasons) or "no arrays are trained"}, None
     wide = [numpy.ascontiguousarray(values, dtype="<f8") for _, values in named]
     entries = [_entry(numpy, name, values, copy) for (name, values), copy in zip(named, wide)]
     is_small = sum(copy.nbytes for copy in wide) <= MAX_BYTES
-    return {"unit": unit, "arrays": entries}, b"".join([copy.tobytes() for copy in wide]) if is_small else None
+    document = {"unit": unit, "ordered": is_ordered, "arrays": entries}
+    return document, b"".join([copy.tobytes() for copy in wide]) if is_small else None
 
 
 def _entry(numpy, name, values, copy):

@@ -75,6 +75,15 @@ def test_a_line_that_was_cut_is_left_out(folder) -> None:
     assert known(folder).marks.units.tolist() == [1]
 
 
+def test_what_made_a_fix_fail_is_a_reason(folder) -> None:
+    """It was not applied because of it."""
+    note = {"event": "fix", "fix": "cache", "applied": 0, "skipped": {}, "error": "no memory"}
+    write(folder, note, name="events.jsonl")
+    write(folder, HEAD, mark(1))
+
+    assert known(folder).fixes["cache"].skipped == {"no memory": 1}
+
+
 def test_the_last_note_of_a_fix_counts(folder) -> None:
     """The first one is written at its first application."""
     note = {"event": "fix", "fix": "prefetch", "file": "train.py", "line": 7}

@@ -3,6 +3,8 @@
 import sys
 
 MODULES = ()
+# Arrays that differ by rounding may be in another order.
+ORDERED = False
 
 
 def patch(name, module, seed):

@@ -11,6 +11,7 @@ _VARIABLES = "tensorflow.python.ops.resource_variable_ops"
 _SESSION = "tensorflow.python.client.session"
 _OPS = "tensorflow.python.framework.ops"
 MODULES = (_RANDOM_SEED, _VARIABLES, _SESSION)
+ORDERED = True
 
 # Weak references to what the job has made, in order of creation.
 _CREATED = []

@@ -6,6 +6,7 @@ import weakref
 from tfprobe_agent.trial.fixes.calls import after_init
 
 MODULES = ("torch",)
+ORDERED = True
 
 # Weak references to the optimizers of the job, in order of creation.
 _OPTIMIZERS = []
