@@ -77,7 +77,13 @@ _JAX = (
     "jax._src.profiler",
     "jax._src.stages",
 )
-_TORCH = ("torch", "torch._dynamo.eval_frame")
+_TORCH = (
+    "torch",
+    "torch._dynamo.convert_frame",
+    "torch._dynamo.eval_frame",
+    "torch._dynamo.metrics_context",
+    "torch._dynamo.utils",
+)
 # The modules to patch, and the folder of `frameworks/` that knows each.
 TARGETS = dict.fromkeys(_TENSORFLOW, "tensorflow")
 TARGETS.update(dict.fromkeys(_KERAS, "keras"))

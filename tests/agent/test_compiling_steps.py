@@ -53,7 +53,7 @@ def finished(window: Any, usual_ns: int | None, latest_ns: int) -> int:
 
 def test_a_compilation_is_no_cost(window) -> None:
     """The step took longer than usual by what it compiled."""
-    profiler.compiled(COMPILED_NS)
+    tracing.compiled(COMPILED_NS)
 
     left_ns = finished(window, USUAL_NS, USUAL_NS + COMPILED_NS + 50_000)
 
@@ -62,21 +62,21 @@ def test_a_compilation_is_no_cost(window) -> None:
 
 def test_a_step_that_always_compiles_costs_nothing_for_it(window) -> None:
     """Its usual step compiles as well: only what is beyond that could be a cost."""
-    profiler.compiled(COMPILED_NS)
+    tracing.compiled(COMPILED_NS)
 
     assert finished(window, COMPILED_NS, COMPILED_NS) == 0
 
 
 def test_where_no_usual_step_is_known_the_step_is_not_charged(window) -> None:
     """So nothing is left out either."""
-    profiler.compiled(COMPILED_NS)
+    tracing.compiled(COMPILED_NS)
 
     assert finished(window, None, COMPILED_NS) == 0
 
 
 def test_another_thread_compiles_for_itself(window) -> None:
     """What it compiles meanwhile did not lengthen this step."""
-    other = threading.Thread(target=profiler.compiled, args=(COMPILED_NS,))
+    other = threading.Thread(target=tracing.compiled, args=(COMPILED_NS,))
     other.start()
     other.join()
 

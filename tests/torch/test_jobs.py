@@ -18,6 +18,7 @@ NAMES = (
     "interrupted.py",
     "keras_models.py",
     "profiling.py",
+    "recompiling.py",
     "training.py",
     "whole_steps.py",
 )

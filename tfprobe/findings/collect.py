@@ -27,7 +27,7 @@ from tfprobe.analysis.ops.step_ops import StepOps, step_ops
 from tfprobe.analysis.steps.cycle_shares import cycle_shares, save_source
 from tfprobe.analysis.steps.loop_timing import LoopTiming, loop_timings
 from tfprobe.analysis.steps.recent_steps import recording_overhead
-from tfprobe.analysis.steps.recompilations import recompilations
+from tfprobe.analysis.steps.recompilations import break_sites, recompilations
 from tfprobe.analysis.steps.unexpected_steps import unexpected_steps
 from tfprobe.analysis.system.application import (
     ActivityInSteps,
@@ -225,6 +225,7 @@ def _process(
             for loop in profile.loops
         ),
         recompiled=recompilations(profile, process.index) if profile.compilations else (),
+        breaks=break_sites(profile, process.index) if profile.graph_breaks else (),
         functions=frozenset(
             loop.name
             for loop in profile.loops

@@ -157,7 +157,6 @@ NOT_OF: Mapping[str, Mapping[str, str]] = {
         "growing_graph": "PyTorch has no graph that grows",
         "many_runs": "PyTorch has no Session",
         "memory_donation": "optimizers of PyTorch update in place",
-        "recompiling": "it looks at functions of JAX",
         "retracing": "it looks at functions of TensorFlow",
         "session_run_cost": "PyTorch has no Session",
         "while_loop": "loops of PyTorch are Python's",

@@ -23,7 +23,7 @@ from tfprobe.analysis.ops.graph_costs import CodeCost, GraphLoop
 from tfprobe.analysis.ops.step_ops import StepOps
 from tfprobe.analysis.steps.cycle_shares import CycleShares
 from tfprobe.analysis.steps.loop_timing import LoopTiming
-from tfprobe.analysis.steps.recompilations import Recompiled
+from tfprobe.analysis.steps.recompilations import BreakSite, Recompiled
 from tfprobe.analysis.steps.unexpected_steps import UnexpectedSteps
 from tfprobe.analysis.system.application import ActivityInSteps
 from tfprobe.analysis.system.machine_use import MachineUse
@@ -70,8 +70,9 @@ class ProcessAnalysis:
     the first two numbers of TensorFlow's version, `account` what the wall time went to. `functions`
     are those whose calls are steps. `own_profiler` is one that the job itself left open. `loop_ns`
     is the time of the thread whose steps and gaps take longest. `recompiled` are the functions that
-    JAX compiled more than once. `trains`: some loop updates a model of PyTorch, between whose
-    updates calls of modules are evaluations.
+    JAX or torch.compile compiled more than once, `breaks` the lines at which graphs of the latter
+    break. `trains`: some loop updates a model of PyTorch, between whose updates calls of modules
+    are evaluations.
     """
 
     subject: Subject
@@ -91,6 +92,7 @@ class ProcessAnalysis:
     threads: StepThreads | Missing = NOT_CHECKED
     recompiled: tuple[Recompiled, ...] = ()
     trains: bool = False
+    breaks: tuple[BreakSite, ...] = ()
 
     def of_wall(self, high_ns: int, low_ns: int) -> Gain:
         """Return a gain of the whole process, of its wall time from exec to exit."""

@@ -85,6 +85,9 @@ class Thresholds:
         0.5, "CPUs", "a thread that computes half of the time has the lock when it is asked for"
     )
     gil_ratio: float = _setting(0.05, "ratio", "as for input")
+    graph_breaks_ratio: float = _setting(
+        0.05, "ratio", "a break costs a few 10 us: less is idle around each step in any case"
+    )
     graph_steps_least: float = _setting(
         20, "steps", "fewer are an initialisation, a restore, and some looks at variables"
     )

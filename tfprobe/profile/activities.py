@@ -11,19 +11,21 @@ import numpy.typing as npt
 from tfprobe.errors import Missing
 
 NOT_NOTED = Missing("this sample does not have it")
-# Kinds of activities that make a function ready to run; TensorFlow has the first, JAX all of them.
-COMPILING = ("trace", "lower", "xla")
+# Kinds of activities that make a function ready to run: TensorFlow has the first, JAX the first
+# three, PyTorch the last.
+COMPILING = ("trace", "lower", "xla", "torch_compile")
 
 
 @dataclass(frozen=True, slots=True)
 class Activity:
     """One interval of the application layer, in unix ns.
 
-    `kind` is one of import, build, compile, trace, lower, xla, data, train, evaluate, predict,
-    save, callbacks, summary, or "user" for one that the program named itself (`tfprobe.activity`).
-    `name` is what was called, `thread` the thread that called it. Of frequent activities only some
-    intervals are kept: `count` and `total_ns` cover all of this kind and name up to and including
-    this one. `file` and `line` are where the job called it; "" and 0 if unknown.
+    `kind` is one of import, build, compile, trace, lower, xla, torch_compile, data, train,
+    evaluate, predict, save, callbacks, summary, or "user" for one that the program named itself
+    (`tfprobe.activity`). `name` is what was called, `thread` the thread that called it. Of frequent
+    activities only some intervals are kept: `count` and `total_ns` cover all of this kind and name
+    up to and including this one. `file` and `line` are where the job called it, "" and 0 if that is
+    unknown.
     """
 
     process: int

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from tfprobe.errors import Missing
 from tfprobe.profile.activities import Activity, Gap, ResourceSample, StackSamples
 from tfprobe.profile.capture_tables import Allocations, Executions, Spans
-from tfprobe.profile.compilations import Compilation
+from tfprobe.profile.compilations import Compilation, GraphBreak
 from tfprobe.profile.programs import WORKERS, team
 from tfprobe.profile.tables import T, empty
 
@@ -396,6 +396,7 @@ class Profile:
     allocations: Allocations = field(default_factory=lambda: empty(Allocations))
     activities: tuple[Activity, ...] = ()
     compilations: tuple[Compilation, ...] = ()
+    graph_breaks: tuple[GraphBreak, ...] = ()
     gaps: tuple[Gap, ...] = ()
     resource_samples: tuple[ResourceSample, ...] = ()
     # One for each process whose stacks were sampled from outside.

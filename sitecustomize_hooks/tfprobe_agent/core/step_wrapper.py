@@ -212,7 +212,7 @@ def finish_trace(loop, traced, result, start_ns, end_ns):
         if usual_ns is not None:
             added_ns += max(0, end_ns - start_ns - usual_ns)
         if stored is None:
-            recorder.declined(loop, "the job took the profiler before the step ended")
+            recorder.declined(loop, traced.why_lost)
             return
         loop.look()
         end_ns = traced.ended_ns or end_ns

@@ -87,6 +87,13 @@ def take_full(holder):
     return True
 
 
+def compiled(duration_ns, of_any_thread=False):
+    """Note how long the calling thread has compiled: in a traced step, this is the job's own time."""
+    window = TRACING.window
+    if window is not None and (of_any_thread or window.thread == threading.get_ident()):
+        window.compiled_ns += duration_ns
+
+
 def job_begins(call):
     """Make way for a profiler call of the job: close the window, or wait for the traced step to end.
 
@@ -118,6 +125,7 @@ class TracedStep:
         self.called_at = "", 0  # file and line of the job
         self.opening_ns = 0
         self.ended_ns = None  # when its results were there, if its call only queued it
+        self.why_lost = "the job took the profiler before the step ended"  # if that has happened
         self.waited_ns = 0  # for the job's own work, which the job would have waited for later
         self.clock_ns = 0  # unix time less monotonic time when the step began
         self.thread = threading.get_ident()
@@ -157,6 +165,7 @@ class Window(TracedStep):
     def __init__(self, call, args, kwargs):
         TracedStep.__init__(self, call, args, kwargs)
         self.session = None
+        self.compiled_ns = 0  # what the framework compiled meanwhile
         self._taking = threading.Lock()
 
     def open(self):
@@ -205,6 +214,12 @@ class Window(TracedStep):
 
     def discard(self, session):
         """End a session whose trace nobody wants. TensorFlow's ends when it is freed."""
+
+    def leave_out_compiling(self, loop):
+        """Count what was compiled as the job's: what a step takes beyond the usual would else be the recording's."""
+        usual_ns = loop.usual_ns()
+        if usual_ns is not None:
+            self.waited_ns += min(self.compiled_ns, max(0, loop.latest_ns() - usual_ns))
 
     def is_stale(self):
         """Return whether nothing may ever end this window."""

@@ -73,7 +73,7 @@ def test_the_text_lists_them_in_order(run, capsys, monkeypatch) -> None:
 
     _, _, text = capsys.readouterr().out.partition("Compilations\n")
     rows = [line.split(maxsplit=11) for line in text.splitlines()]
-    assert text.splitlines()[0].strip() == "3 took 159 ms; 1 came from the persistent cache."
+    assert text.splitlines()[0].strip() == "3 took 159 ms; 1 came from a cache on disk."
     assert [" ".join(row[2:]) for row in rows[2:]] == [
         "0 train_step 2.00 ms – 90.0 ms new function",
         "7 train_step 2.00 ms – 60.0 ms x float32[8,3] → float32[5,3]",
@@ -93,11 +93,12 @@ def test_the_document_has_all_of_each(run, capsys) -> None:
         "work": 0,
         "step": 7,
         "name": "train_step",
+        "compiler": "XLA",
         "start_unix_ns": UNIX_NS + 70 * MS,
         "duration_us": 62000.0,
         "trace_us": 2000.0,
         "lower_us": None,
-        "xla_us": 60000.0,
+        "backend_us": 60000.0,
         "cached": False,
         "first": False,
         "why": "x float32[8,3] → float32[5,3]",
@@ -123,7 +124,7 @@ def test_another_loop_has_none_of_them(run, capsys) -> None:
 def test_sql_has_a_row_of_each(run) -> None:
     """With what differs as JSON."""
     query = (
-        "select work, step, name, start_ns, duration_ns, trace_ns, lower_ns, xla_ns, cached, "
+        "select work, step, name, start_ns, duration_ns, trace_ns, lower_ns, backend_ns, cached, "
         "first, why, changes->0->>'after', file, line from compilations where step < 9"
     )
 

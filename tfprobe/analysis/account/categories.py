@@ -101,6 +101,7 @@ OF_KIND: Mapping[str, Category] = {
     "trace": Category.COMPILE,
     "lower": Category.COMPILE,
     "xla": Category.COMPILE,
+    "torch_compile": Category.COMPILE,
     "compile": Category.PREPARATION,
     "save": Category.CHECKPOINTS,
     "evaluate": Category.EVALUATION,

@@ -203,7 +203,7 @@ def _add_steps(facts: AccountFacts, ledger: Ledger, forgotten_ns: Int64s) -> Non
 
 def _divide_steps(facts: AccountFacts, ledger: Ledger, loop: Loop, ns: int) -> None:
     parts = facts.parts_of(loop)
-    knows_traces = any(activity.kind == "trace" for activity in facts.activities)
+    knows_traces = any(activity.kind in COMPILING for activity in facts.activities)
     found = (
         parts
         if isinstance(parts, Missing)

@@ -80,6 +80,7 @@ _OF_KIND: Mapping[str, TimelineLayer] = {
     "trace": TimelineLayer.TRACE,
     "lower": TimelineLayer.TRACE,
     "xla": TimelineLayer.TRACE,
+    "torch_compile": TimelineLayer.TRACE,
     "save": TimelineLayer.SAVE,
     "evaluate": TimelineLayer.EVALUATION,
     "predict": TimelineLayer.EVALUATION,

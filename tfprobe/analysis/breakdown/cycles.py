@@ -295,7 +295,12 @@ def _step(
     )
 
 
-_DOES = {"trace": "tracing {}", "lower": "lowering {}", "xla": "XLA compiles {}"}
+_DOES = {
+    "trace": "tracing {}",
+    "lower": "lowering {}",
+    "xla": "XLA compiles {}",
+    "torch_compile": "torch.compile compiles {}",
+}
 
 
 def _inside_causes(step: StepBreakdown, traced: Iterable[Activity]) -> Iterable[GapCause]:

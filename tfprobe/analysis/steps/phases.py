@@ -57,6 +57,7 @@ _PHASE_OF_ACTIVITY: Mapping[str, str] = {
     "trace": "compile",
     "lower": "compile",
     "xla": "compile",
+    "torch_compile": "compile",
     "compile": "compile",
     "save": "checkpoint",
     "evaluate": "evaluation",

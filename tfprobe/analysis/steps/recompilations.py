@@ -1,4 +1,4 @@
-"""Which functions JAX compiles again and again, and what differs each time."""
+"""Which functions JAX and torch.compile compile again, and what differs; where graphs break."""
 
 from __future__ import annotations
 
@@ -6,7 +6,13 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tfprobe.profile.compilations import ArgumentChange, Compilation
+from tfprobe.profile.compilations import (
+    TORCH_COMPILE,
+    XLA,
+    ArgumentChange,
+    Compilation,
+    GraphBreak,
+)
 from tfprobe.profile.profile import Profile
 
 _MOST_CHANGES = 3
@@ -28,7 +34,9 @@ class Recompiled:
 
     `further_ns` is the time of all compilations but the first. Of these, `new_functions` were of
     another function object, `unchanged` of one whose arguments did not differ; `changes` are those
-    of the others, the most frequent first. `source` is where the program caused most of them.
+    of the others, the most frequent first. `source` is where the program caused most of them, and
+    `compiler` XLA or torch.compile, which also compiles before the first step of a loop has ended:
+    there the function is one for all loops.
     """
 
     name: str
@@ -38,6 +46,28 @@ class Recompiled:
     unchanged: int
     changes: tuple[ChangeCount, ...]
     source: str
+    compiler: str = XLA
+
+    @property
+    def is_of_torch(self) -> bool:
+        """Say whether torch.compile compiles it."""
+        return self.compiler == TORCH_COMPILE
+
+
+@dataclass(frozen=True, slots=True)
+class BreakSite:
+    """A line at which graphs of torch.compile break, in how many compilations, and why.
+
+    `loop` is that whose steps compiled it first, None if none did. If `is_skipped`, the function
+    `name` runs without having been compiled.
+    """
+
+    name: str
+    reason: str
+    source: str
+    count: int
+    loop: int | None
+    is_skipped: bool
 
 
 def reason_of(compilation: Compilation) -> str:
@@ -45,11 +75,14 @@ def reason_of(compilation: Compilation) -> str:
     if compilation.is_first:
         return "new function"
     if compilation.changes is None:
-        return "not known: too many arrays to compare"
+        is_torch = compilation.compiler == TORCH_COMPILE
+        return "not known" if is_torch else "not known: too many arrays to compare"
     if not compilation.changes:
         return "no argument differs"
     first, *others = compilation.changes
     more = len(others) + compilation.changes_left_out
+    if first.what == "guard":
+        return first.before
     what = "" if first.what in _PLAIN else f", {first.what}:"
     text = f"{first.argument}{what} {first.before or 'none'} → {first.after or 'none'}"
     return f"{text}, and {more:,} more" if more else text
@@ -60,7 +93,9 @@ def recompilations(profile: Profile, process: int) -> tuple[Recompiled, ...]:
     groups: dict[tuple[int | None, str], list[Compilation]] = {}
     for compilation in profile.compilations:
         if compilation.process == process:
-            groups.setdefault((compilation.loop, compilation.name), []).append(compilation)
+            is_torch = compilation.compiler == TORCH_COMPILE
+            loop = None if is_torch else compilation.loop
+            groups.setdefault((loop, compilation.name), []).append(compilation)
     found = [_recompiled(group) for group in groups.values() if len(group) > 1]
     return tuple(sorted(found, key=lambda each: -each.further_ns))
 
@@ -81,4 +116,25 @@ def _recompiled(group: Sequence[Compilation]) -> Recompiled:
             ChangeCount(count, examples[key]) for key, count in counts.most_common(_MOST_CHANGES)
         ),
         source=places.most_common(1)[0][0] if places else "",
+        compiler=group[0].compiler,
+    )
+
+
+def break_sites(profile: Profile, process: int) -> tuple[BreakSite, ...]:
+    """Return where the graphs of a process break, each line with a reason once."""
+    groups: dict[tuple[str, int, str, bool], list[GraphBreak]] = {}
+    for found in profile.graph_breaks:
+        if found.process == process:
+            key = (found.file, found.line, found.reason, found.is_skipped)
+            groups.setdefault(key, []).append(found)
+    return tuple(
+        BreakSite(
+            name=group[0].name,
+            reason=reason,
+            source=f"{file}:{line}" if file else "",
+            count=len(group),
+            loop=group[0].loop,
+            is_skipped=is_skipped,
+        )
+        for (file, line, reason, is_skipped), group in groups.items()
     )

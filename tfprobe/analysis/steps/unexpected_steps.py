@@ -28,6 +28,7 @@ _EXPECTED = frozenset(
         "trace",
         "lower",
         "xla",
+        "torch_compile",
         "compile",
         "save",
         "evaluate",

@@ -27,6 +27,7 @@ from tfprobe.findings.rules.dispatch import (
 )
 from tfprobe.findings.rules.graphs import (
     compile_time,
+    graph_breaks,
     growing_graph,
     recompiling,
     retracing,
@@ -76,6 +77,7 @@ RULES: tuple[Rule, ...] = (
     of_loops("float64_math", float64_math),
     of_processes("garbage_collection", garbage_collection),
     of_loops("gil_held", gil_held, is_of_traces=False),
+    of_loops("graph_breaks", graph_breaks),
     Rule("growing_graph", growing_graph),
     of_loops("host_sync", host_sync),
     of_loops("input_bound", input_bound),

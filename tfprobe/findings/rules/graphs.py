@@ -11,9 +11,15 @@ from tfprobe.analysis.ops.graph_costs import GraphLoop
 from tfprobe.analysis.steps.loop_timing import LEAST_UNTRACED
 from tfprobe.analysis.system.application import ActivityInSteps
 from tfprobe.errors import Missing
-from tfprobe.findings.finding import Evidence, Finding, Gain
+from tfprobe.findings.finding import Evidence, Finding, Gain, Severity
 from tfprobe.findings.rule import LoopAnalysis, ProcessAnalysis, RunAnalysis, Verdict, lacking
-from tfprobe.findings.rules.compilations import evidence_of, remedy_of
+from tfprobe.findings.rules.compilations import (
+    breaks_of,
+    evidence_of,
+    remedy_of,
+    remedy_of_breaks,
+    title_of,
+)
 from tfprobe.findings.thresholds import Thresholds
 
 # One trace for all shapes is usually possible; slow steps may have other reasons as well.
@@ -84,23 +90,73 @@ RECOMPILING_LIKELY = 0.8
 
 
 def recompiling(process: ProcessAnalysis, limits: Thresholds) -> Verdict:
-    """Return a finding if functions of JAX are compiled again and again.
+    """Return a finding if functions of JAX or torch.compile are compiled again and again.
 
-    The bound is the time of all compilations but the first of each: tracing, lowering and XLA.
+    The bound is the time of all compilations but the first of each: tracing, lowering and backend.
     """
     found = [each for each in process.recompiled if each.count - 1 >= limits.retraces_least]
+    found = [each for each in found if each.compiler == found[0].compiler]
     high_ns = sum(each.further_ns for each in found)
     gain = process.of_wall(high_ns, round(RECOMPILING_LIKELY * high_ns))
     if not found or gain.high_ratio < limits.retrace_ratio:
         return None
     return Finding(
-        title="Functions of JAX are compiled again and again",
+        title=title_of(found[0]),
         severity=limits.severity(gain),
-        evidence=(*evidence_of(found), Evidence("shown by", command="tfprobe report")),
+        evidence=(
+            *evidence_of(found, process.breaks),
+            Evidence("shown by", command="tfprobe steps"),
+        ),
         action=remedy_of(found[0]),
         gain=gain,
         part="tracing",
     )
+
+
+# Python and the checks of guards at a break are not all that is idle between ops.
+GRAPH_BREAKS_LIKELY = 0.5
+
+
+# Ops in which PyTorch looks for compiled code and prepares its arguments.
+_WRAPPERS = ("TorchDynamo Cache Lookup", "AOTDispatcher Runtime Wrapper Prologue")
+
+
+def graph_breaks(loop: LoopAnalysis, limits: Thresholds) -> Verdict:
+    """Return a finding if the graphs of torch.compile break, and steps are idle between their ops.
+
+    The bound is the time in which traced steps run no op, or one that only prepares compiled code,
+    scaled to all steps. Breaks of functions that only other loops call do not count.
+    """
+    if loop.framework != "pytorch" or not loop.is_main:
+        return None
+    sites = [site for site in loop.process.breaks if site.loop in (None, loop.key[1])]
+    if not sites:
+        return None
+    if isinstance(loop.parts, Missing):
+        return loop.parts
+    idle_ns = loop.parts.of_all_steps("idle") + _of_wrappers_ns(loop)
+    gain = loop.gain(idle_ns, GRAPH_BREAKS_LIKELY * idle_ns)
+    if gain.high_ratio < limits.graph_breaks_ratio:
+        return None
+    return Finding(
+        title="Graphs of torch.compile break, and steps are idle between ops",
+        severity=min(limits.severity(gain), Severity.WARNING),
+        evidence=(
+            *breaks_of(sites),
+            Evidence("of the loop, no op computes", ratio=gain.high_ratio),
+            *loop.traced_step(),
+            loop.shown_by("steps"),
+        ),
+        action=remedy_of_breaks(sites),
+        gain=gain,
+        part="dispatch",
+    )
+
+
+def _of_wrappers_ns(loop: LoopAnalysis) -> float:
+    if isinstance(loop.ops, Missing):
+        return 0.0
+    return loop.of_steps(sum(op.busy_ns for op in loop.ops.host if op.type in _WRAPPERS))
 
 
 # Models with other shapes need traces of their own.

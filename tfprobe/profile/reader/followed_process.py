@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 from tfprobe.errors import Missing, UnreadableInput
 from tfprobe.formats.trace import Trace
-from tfprobe.profile.compilations import Compilation
+from tfprobe.profile.compilations import TORCH_COMPILE, Compilation, GraphBreak
 from tfprobe.profile.profile import Capture, Loop, OwnProfiler, Problem, Process, Raised
 from tfprobe.profile.reader import service_trace
 from tfprobe.profile.reader.captures import CaptureKey, Decoded, Gathered, ProcessKey
@@ -20,10 +20,12 @@ from tfprobe.profile.tables import T
 from tfprobe.runs.layout import ProcessFolder
 from tfprobe.runs.liveness import FAILED, Machine
 from tfprobe.runs.manifests import ProcessManifest
-from tfprobe.runs.process_folder.compilations import compilation_of
+from tfprobe.runs.process_folder.compilations import compilation_of, graph_break_of
 from tfprobe.runs.process_folder.events import Event, event_log
 from tfprobe.runs.process_folder.file_cache import ProcessReader
 from tfprobe.runs.process_folder.steps import LoopsOfProcess
+
+K = TypeVar("K", Compilation, GraphBreak)
 
 
 class FollowedProcess:
@@ -118,14 +120,30 @@ class FollowedProcess:
         return () if isinstance(steps, Missing) else self._loops.numbered(steps.loops, index)
 
     def compilations(self, index: int) -> tuple[Compilation, ...]:
-        """Return what JAX compiled in it."""
+        """Return what JAX and torch.compile compiled in it."""
         shift_ns = self._events.unix_minus_monotonic_ns
         if not isinstance(self._steps, Missing):
             shift_ns = self._steps.header.unix_ns(0)
         return tuple(
-            replace(each, process=index, start_ns=each.start_ns + shift_ns)
+            replace(self._placed(each), process=index, start_ns=each.start_ns + shift_ns)
             for each in self._events.compilations
         )
+
+    def graph_breaks(self, index: int) -> tuple[GraphBreak, ...]:
+        """Return where torch.compile ended a graph in it."""
+        return tuple(
+            replace(self._placed(each), process=index) for each in self._events.graph_breaks
+        )
+
+    def _placed(self, found: K) -> K:
+        """Return it without a step that did not end: after the last step of an optimizer."""
+        if isinstance(found, Compilation) and found.compiler != TORCH_COMPILE:
+            return found
+        steps = () if isinstance(self._steps, Missing) else self._steps.loops
+        counts = {loop.index: loop.executed for loop in steps}
+        if found.loop is None or found.step is None or found.step < counts.get(found.loop, 0):
+            return found
+        return replace(found, loop=None, step=None)
 
     def problems(self) -> Iterator[Problem]:
         """Yield what could not be used, except for the notes."""
@@ -162,6 +180,7 @@ class FollowedEvents:
         self.unix_minus_monotonic_ns = 0
         self._problems: list[Problem] = []
         self.compilations: list[Compilation] = []
+        self.graph_breaks: list[GraphBreak] = []
         self.exception: Raised | None = None
         # Updated whenever it has been open for longer than before.
         self.own_profiler: OwnProfiler | None = None
@@ -198,7 +217,9 @@ class FollowedEvents:
             )
         self._note_own_profiler(event)
         if event.kind == "compile":
-            self._note_compilation(event)
+            self._keep(compilation_of(event), self.compilations, "compilation")
+        if event.kind == "graph_break":
+            self._keep(graph_break_of(event), self.graph_breaks, "graph break")
         if event.kind == "exception":
             self.exception = _raised(event)
         if event.kind == "aside":
@@ -208,12 +229,11 @@ class FollowedEvents:
             text = f"{event.text('where') or '?'}: {event.text('what') or '?'}"
             self._tell(f"The agent noted an error of its own at {text}.")
 
-    def _note_compilation(self, event: Event) -> None:
-        compilation = compilation_of(event)
-        if compilation is None:
-            self._tell("A compilation in events.jsonl is damaged.")
+    def _keep(self, found: K | None, known: list[K], what: str) -> None:
+        if found is None:
+            self._tell(f"A {what} in events.jsonl is damaged.")
         else:
-            self.compilations.append(compilation)
+            known.append(found)
 
     def _note_own_profiler(self, event: Event) -> None:
         if event.kind == "profiling":

@@ -48,6 +48,7 @@ _TUPLES = (
     "problems",
     "activities",
     "compilations",
+    "graph_breaks",
     "gaps",
     "resource_samples",
 )
@@ -235,6 +236,9 @@ class RunReader:
             activities=activities,
             compilations=_joined(
                 process.compilations(index) for index, process in enumerate(chosen)
+            ),
+            graph_breaks=_joined(
+                process.graph_breaks(index) for index, process in enumerate(chosen)
             ),
             gaps=exposed_gaps(_joined(note.gaps for note in notes), loops),
             resource_samples=_joined(resource_samples),

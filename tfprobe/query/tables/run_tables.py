@@ -223,19 +223,20 @@ ACTIVITIES = TableShape(
 )
 COMPILATIONS = TableShape(
     "compilations",
-    "What JAX compiled of the functions of a program, at most 2,000 in a process.",
+    "What JAX and torch.compile compiled of a program, at most 2,000 in a process.",
     TableSource.PROCESS,
     (
         *PROCESS_KEY,
         whole("work", "number of the loop in its process; NULL: in no step of a loop"),
         whole("step", "number of the step in its loop; NULL: in none"),
         text("name", "name of the function"),
+        text("compiler", "XLA or torch.compile"),
         whole("start_ns", "unix ns"),
         whole("duration_ns", "duration of the stages"),
-        whole("trace_ns", "time of tracing; NULL: not needed"),
-        whole("lower_ns", "time of lowering; NULL: not needed"),
-        whole("xla_ns", "time of XLA, or of the persistent cache; NULL: not needed"),
-        truth("cached", "the persistent cache had it; NULL: it was not looked into"),
+        whole("trace_ns", "time of tracing, by JAX or by Dynamo; NULL: not needed"),
+        whole("lower_ns", "time of lowering, or of AOTAutograd; NULL: not needed"),
+        whole("backend_ns", "time of XLA, Inductor or the cache; NULL: not needed"),
+        truth("cached", "a cache on disk had it; NULL: none was looked into"),
         truth("first", "this function object was not compiled before"),
         text("why", "what differs from before, in words"),
         text(
@@ -244,6 +245,22 @@ COMPILATIONS = TableShape(
             "compare with, or not known",
         ),
         text("file", "file that called the function; NULL: not known"),
+        whole("line", "line in that file"),
+    ),
+)
+GRAPH_BREAKS = TableShape(
+    "graph_breaks",
+    "Where torch.compile ended a graph, once for each compilation of the function.",
+    TableSource.PROCESS,
+    (
+        *PROCESS_KEY,
+        whole("work", "number of the loop in its process; NULL: in no step of a loop"),
+        whole("step", "number of the step in its loop; NULL: in none"),
+        text("name", "name of the function"),
+        whole("at_ns", "when it was compiled, unix ns"),
+        text("reason", "why, in PyTorch's words"),
+        truth("skipped", "the whole function runs without having been compiled"),
+        text("file", "file of the line; NULL: not known"),
         whole("line", "line in that file"),
     ),
 )

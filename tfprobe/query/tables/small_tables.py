@@ -36,7 +36,7 @@ from tfprobe.query.tables.run_tables import (
     whole,
 )
 from tfprobe.report.documents.run_report import Report
-from tfprobe.report.documents.step_report import compilation_document
+from tfprobe.report.documents.step_report import compilation_document, graph_break_document
 from tfprobe.runs.catalogue import RunEntry
 from tfprobe.runs.manifests import RunManifest
 
@@ -147,6 +147,13 @@ def compilation_rows(profile: Profile, place: RowPlace) -> Iterator[Row]:
         )
 
 
+def graph_break_rows(profile: Profile, place: RowPlace) -> Iterator[Row]:
+    """Yield the rows of `graph_breaks`."""
+    (process,) = profile.processes
+    for found in profile.graph_breaks:
+        yield (*_key(process, place), *graph_break_document(found).values())
+
+
 def gap_rows(profile: Profile, place: RowPlace) -> Iterator[Row]:
     """Yield the rows of `gaps`."""
     (process,) = profile.processes
@@ -206,6 +213,7 @@ OF_PROCESS: Mapping[str, Callable[[Profile, RowPlace], Iterator[Row]]] = {
     "calls": call_rows,
     "compilations": compilation_rows,
     "gaps": gap_rows,
+    "graph_breaks": graph_break_rows,
     "processes": process_rows,
     "pulses": resource_sample_rows,
     "thread_times": thread_rows,
@@ -217,11 +225,12 @@ _COMPILATION = (
     "work",
     "step",
     "name",
+    "compiler",
     "start_unix_ns",
     "duration_ns",
     "trace_ns",
     "lower_ns",
-    "xla_ns",
+    "backend_ns",
     "cached",
     "first",
     "why",

@@ -19,7 +19,7 @@ from tfprobe.analysis.steps.step_times import (
 )
 from tfprobe.analysis.steps.step_window import StepWindow, recent_window, warm_up_steps
 from tfprobe.errors import Missing
-from tfprobe.profile.compilations import Compilation
+from tfprobe.profile.compilations import Compilation, GraphBreak
 from tfprobe.profile.profile import Loop, Process, Profile, Run
 from tfprobe.report.documents import run_report
 from tfprobe.report.documents.document import Document
@@ -53,13 +53,15 @@ class LoopStepReport:
 class StepsReport:
     """The lives of the processes of a run, and the loops of each with most time first.
 
-    `compilations` are those of JAX in the order of time, each with its process.
+    `compilations` are those of JAX and torch.compile in the order of time, each with its process,
+    and so are the breaks of graphs that the latter found.
     """
 
     run: Run
     lives: tuple[tuple[Process, Life | Missing], ...]
     loops: tuple[LoopStepReport, ...]
     compilations: tuple[tuple[Process, Compilation], ...] = ()
+    graph_breaks: tuple[tuple[Process, GraphBreak], ...] = ()
 
 
 def gather_steps(profile: Profile, *, last: int, named: str = "") -> StepsReport:
@@ -72,14 +74,15 @@ def gather_steps(profile: Profile, *, last: int, named: str = "") -> StepsReport
         if named in f"{item.loop.kind} {item.loop.name}"
     )
     lives = tuple((process.process, life(profile, process.process)) for process in processes)
-    return StepsReport(profile.run, lives, loops, _compilations(profile, loops, named))
+    compilations = _compilations(profile, loops, named)
+    return StepsReport(profile.run, lives, loops, compilations, _breaks(profile, loops, named))
 
 
 def _compilations(
     profile: Profile, loops: tuple[LoopStepReport, ...], named: str
 ) -> tuple[tuple[Process, Compilation], ...]:
     """Return the compilations of these loops; without a name also those of no loop."""
-    kept = {(each.process.index, each.item.loop.index) for each in loops}
+    kept = _keys(loops)
     chosen = (
         compilation
         for compilation in profile.compilations
@@ -87,6 +90,21 @@ def _compilations(
     )
     in_order = sorted(chosen, key=lambda compilation: compilation.start_ns)
     return tuple((profile.processes[each.process], each) for each in in_order)
+
+
+def _breaks(
+    profile: Profile, loops: tuple[LoopStepReport, ...], named: str
+) -> tuple[tuple[Process, GraphBreak], ...]:
+    kept = _keys(loops)
+    return tuple(
+        (profile.processes[found.process], found)
+        for found in sorted(profile.graph_breaks, key=lambda found: found.unix_ns)
+        if (found.process, found.loop) in kept or not named
+    )
+
+
+def _keys(loops: tuple[LoopStepReport, ...]) -> set[tuple[int, int | None]]:
+    return {(each.process.index, each.item.loop.index) for each in loops}
 
 
 def loop_step_report(profile: Profile, loop: Loop, *, last: int = 0) -> LoopStepReport:
@@ -123,6 +141,7 @@ def steps_document(found: StepsReport) -> Document:
         "processes": [_life_document(process, each) for process, each in found.lives],
         "work": [_loop_document(loop) for loop in found.loops],
         **_compilations_document(found.compilations),
+        **_breaks_document(found.graph_breaks),
     }
 
 
@@ -138,6 +157,32 @@ def _compilations_document(found: tuple[tuple[Process, Compilation], ...]) -> Do
     }
 
 
+def _breaks_document(found: tuple[tuple[Process, GraphBreak], ...]) -> Document:
+    """Return where graphs broke; nothing where none did."""
+    if not found:
+        return {}
+    return {
+        "graph_breaks": [
+            {"host": process.host, "pid": process.pid or None, **graph_break_document(each)}
+            for process, each in found
+        ]
+    }
+
+
+def graph_break_document(found: GraphBreak) -> Document:
+    """Return one break: in which step, of which function, where and why."""
+    return {
+        "work": found.loop,
+        "step": found.step,
+        "name": found.name,
+        "unix_ns": found.unix_ns or None,
+        "reason": found.reason,
+        "skipped": found.is_skipped,
+        "file": found.file or None,
+        "line": found.line or None,
+    }
+
+
 def compilation_document(compilation: Compilation) -> Document:
     """Return one compilation: in which step, the time of its stages, and why it was needed."""
     changes = compilation.changes
@@ -145,11 +190,12 @@ def compilation_document(compilation: Compilation) -> Document:
         "work": compilation.loop,
         "step": compilation.step,
         "name": compilation.name,
+        "compiler": compilation.compiler,
         "start_unix_ns": compilation.start_ns,
         "duration_ns": compilation.duration_ns,
         "trace_ns": compilation.trace_ns,
         "lower_ns": compilation.lower_ns,
-        "xla_ns": compilation.xla_ns,
+        "backend_ns": compilation.backend_ns,
         "cached": compilation.is_cached,
         "first": compilation.is_first,
         "why": reason_of(compilation),

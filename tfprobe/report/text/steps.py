@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import PurePath
 
 import numpy as np
 from rich.console import RenderableType
@@ -17,7 +18,7 @@ from tfprobe.analysis.steps.slow_step_causes import Cause
 from tfprobe.analysis.steps.step_series import Trend
 from tfprobe.analysis.steps.step_times import QUANTILES, Distribution, RecentStep, StepTimeSummary
 from tfprobe.errors import Missing
-from tfprobe.profile.compilations import Compilation
+from tfprobe.profile.compilations import XLA, Compilation, GraphBreak
 from tfprobe.profile.profile import SERVICE_KIND, Process, titled
 from tfprobe.report.documents.run_report import queue_note
 from tfprobe.report.documents.step_report import LoopStepReport, StepsReport
@@ -69,6 +70,7 @@ def _parts(report: StepsReport, width: int) -> Iterator[RenderableType]:
             f"and {len(hidden)} more kinds of step, {time} in all; --loop NAME shows them", indent=0
         )
     yield from compilation_parts(report, width)
+    yield from break_parts(report, width)
 
 
 def _loop(each: LoopStepReport, width: int, *, several: bool) -> Iterator[RenderableType]:
@@ -257,6 +259,7 @@ def _why(outlier: Outlier, found: Outliers) -> str:
 
 # Of more, the longest are shown; --json has all.
 SHOWN_COMPILATIONS = 10
+_BACKEND = 5
 _COMPILATIONS = (
     TextColumn("at"),
     TextColumn("step"),
@@ -269,7 +272,7 @@ _COMPILATIONS = (
 
 
 def compilation_parts(report: StepsReport, width: int) -> Iterator[RenderableType]:
-    """Yield what JAX compiled: how long each took, and why."""
+    """Yield what JAX and torch.compile compiled: how long each took, and why."""
     found = report.compilations
     if not found:
         return
@@ -279,7 +282,7 @@ def compilation_parts(report: StepsReport, width: int) -> Iterator[RenderableTyp
     time = numbers.duration(sum(compilation.duration_ns for _, compilation in found))
     yield page.paragraph(
         f"{numbers.count(len(found))} took {time}"
-        f"{f'; {numbers.count(cached)} came from the persistent cache' if cached else ''}."
+        f"{f'; {numbers.count(cached)} came from a cache on disk' if cached else ''}."
     )
     longest = sorted(found, key=lambda pair: -pair[1].duration_ns)[:SHOWN_COMPILATIONS]
     rows = [
@@ -287,25 +290,72 @@ def compilation_parts(report: StepsReport, width: int) -> Iterator[RenderableTyp
         for process, compilation in found
         if (process, compilation) in longest
     ]
-    yield page.table(_COMPILATIONS, rows, width=width)
+    yield page.table(_compilation_columns(found), rows, width=width)
     hidden = len(found) - len(rows)
     if hidden:
         yield page.paragraph(f"and {numbers.count(hidden)} shorter ones; --json has all")
 
 
+def _compilation_columns(
+    found: tuple[tuple[Process, Compilation], ...],
+) -> tuple[TextColumn, ...]:
+    """Return the columns; the last stage has the name of the compiler, if there is only one."""
+    if {compilation.compiler for _, compilation in found} == {XLA}:
+        return _COMPILATIONS
+    return (*_COMPILATIONS[:_BACKEND], TextColumn("backend"), *_COMPILATIONS[_BACKEND + 1 :])
+
+
 def _compilation(process: Process, compilation: Compilation) -> list[str]:
     since_ns = compilation.start_ns - process.started_unix_ns
-    stages = (compilation.trace_ns, compilation.lower_ns, compilation.xla_ns)
-    trace, lower, xla = (numbers.NOTHING if ns is None else numbers.duration(ns) for ns in stages)
+    stages = (compilation.trace_ns, compilation.lower_ns, compilation.backend_ns)
+    trace, lower, backend = (
+        numbers.NOTHING if ns is None else numbers.duration(ns) for ns in stages
+    )
     return [
         numbers.duration(since_ns) if process.started_unix_ns else numbers.NOTHING,
         numbers.NOTHING if compilation.step is None else numbers.count(compilation.step),
         compilation.name,
         trace,
         lower,
-        f"{xla} (cached)" if compilation.is_cached else xla,
+        f"{backend} (cached)" if compilation.is_cached else backend,
         reason_of(compilation),
     ]
+
+
+_BREAKS = (
+    TextColumn("function", is_number=False, may_be_cut=True),
+    TextColumn("at", is_number=False),
+    TextColumn("times"),
+    TextColumn("why", is_number=False, may_be_cut=True),
+)
+_SKIPPED = "runs uncompiled: "
+
+
+def break_parts(report: StepsReport, width: int) -> Iterator[RenderableType]:
+    """Yield where graphs of torch.compile break: each line once, the most frequent first."""
+    if not report.graph_breaks:
+        return
+    groups: dict[tuple[str, int, str, bool], list[GraphBreak]] = {}
+    for _, found in report.graph_breaks:
+        key = (found.file, found.line, found.reason, found.is_skipped)
+        groups.setdefault(key, []).append(found)
+    in_order = sorted(groups.values(), key=lambda group: -len(group))
+    yield page.blank()
+    yield page.heading("Graph breaks")
+    yield page.paragraph(
+        f"{numbers.count(len(report.graph_breaks))}, each counted in every compilation."
+    )
+    rows = [_break(group[0], len(group)) for group in in_order[:SHOWN_COMPILATIONS]]
+    yield page.table(_BREAKS, rows, width=width)
+    hidden = len(groups) - len(rows)
+    if hidden:
+        yield page.paragraph(f"and {numbers.count(hidden)} more; --json has all")
+
+
+def _break(found: GraphBreak, count: int) -> list[str]:
+    place = f"{PurePath(found.file).name}:{found.line}" if found.file else numbers.NOTHING
+    why = f"{_SKIPPED if found.is_skipped else ''}{found.reason}"
+    return [found.name, place, numbers.count(count), why]
 
 
 # The mark of each phase, readable without colour, and its colour if it has one.

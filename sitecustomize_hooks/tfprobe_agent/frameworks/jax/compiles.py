@@ -7,7 +7,7 @@ cached call pays nothing, and the listeners of jax.monitoring, which a job can s
 import sys
 
 from tfprobe_agent import activities, patching
-from tfprobe_agent.core import step_wrapper
+from tfprobe_agent.core import step_wrapper, tracing
 from tfprobe_agent.core.guard import never_raise_noting
 from tfprobe_agent.core.recorder import CURRENT
 from tfprobe_agent.core.steps_layout import RETRACES
@@ -15,7 +15,7 @@ from tfprobe_agent.imports import place_of
 from tfprobe_agent.interruptions import leave_traceback
 from tfprobe_agent.unpatched import UNPATCHED
 
-from . import functions, profiler, signatures
+from . import functions, signatures
 
 # JAX's own names of the stages, and the kinds of activity.
 _STAGES = {
@@ -198,7 +198,7 @@ def _end(timer, error):
     compilation, stage = thread.compilation, thread.stage
     activities.note(stage, compilation.name, thread.began_ns, end_ns, place=compilation.place)
     compilation.stages[stage] = end_ns - thread.began_ns
-    profiler.compiled(end_ns - thread.began_ns)
+    tracing.compiled(end_ns - thread.began_ns)
     if error[0] is not None:
         thread.compilation = None
     elif stage == _ORDER[-1]:

@@ -6,7 +6,6 @@ counted as the recording's. Nor is what JAX compiles in the step.
 """
 
 import sys
-import threading
 
 from tfprobe_agent import patching
 from tfprobe_agent.config import foreign_profiler
@@ -53,17 +52,8 @@ def trace(loop, why, original, args, kwargs):
 trace_function = trace
 
 
-def compiled(duration_ns):
-    """Note how long the calling thread has compiled: in a traced step, this is the job's own time."""
-    window = tracing.TRACING.window
-    if isinstance(window, Window) and window.thread == threading.get_ident():
-        window.compiled_ns += duration_ns
-
-
 class Window(tracing.Window):
     """A window of JAX's profiler."""
-
-    compiled_ns = 0
 
     def declines(self):
         if current_recorder().config.trace_level == "software":
@@ -117,15 +107,9 @@ class Window(tracing.Window):
     def discard(self, session):
         _stopped(session)
 
-    def _leave_out_compiling(self, loop):
-        """Count what was compiled as the job's: what a step takes beyond the usual would else be the recording's."""
-        usual_ns = loop.usual_ns()
-        if usual_ns is not None:
-            self.waited_ns += min(self.compiled_ns, max(0, loop.latest_ns() - usual_ns))
-
     def finish(self, loop, step, result):
         try:
-            self._leave_out_compiling(loop)
+            self.leave_out_compiling(loop)
             if self._wait_for(self.results(result), loop):
                 loop.drained_ns, self.ended_ns = loop.latest_ns(), loop.latest_end_ns()
             session = self.take_session()

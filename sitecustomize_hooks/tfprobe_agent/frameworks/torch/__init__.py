@@ -1,13 +1,18 @@
-"""PyTorch: optimizer steps, inference by modules, functions of torch.compile, and its profiler."""
+"""PyTorch: optimizer steps, inference by modules, functions of torch.compile, what it compiles, and its profiler."""
 
 import os
 import sys
 
 from tfprobe_agent.core.framework import Framework
 
-from . import callables, inputs, optimizers, profiler, saves, settings
+from . import callables, compiles, inputs, optimizers, profiler, saves, settings
 
-_COMPILER = "torch._dynamo.eval_frame"
+_OF_COMPILER = {
+    "torch._dynamo.convert_frame": compiles.patch_old,
+    "torch._dynamo.eval_frame": callables.patch_compiler,
+    "torch._dynamo.metrics_context": compiles.patch_contexts,
+    "torch._dynamo.utils": compiles.patch,
+}
 
 
 class Torch(Framework):
@@ -16,8 +21,8 @@ class Torch(Framework):
     name = "torch"
 
     def patch(self, name, module):
-        if name == _COMPILER:
-            callables.patch_compiler(module)
+        if name in _OF_COMPILER:
+            _OF_COMPILER[name](module)
             return
         profiler.patch(module)
         optimizers.patch(module)
@@ -47,6 +52,7 @@ class Torch(Framework):
 
     def forget_parent(self):
         profiler.reset()
+        compiles.reset()
 
 
 FRAMEWORK = Torch()

@@ -227,6 +227,7 @@ class Window(tracing.Window):
 
     def _finish(self, loop, step):
         try:
+            self.leave_out_compiling(loop)
             self._wait_for_accelerators()
             session = self.take_session()
             if session is None:

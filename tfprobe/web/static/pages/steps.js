@@ -529,7 +529,7 @@ function stepsOutliers(found, pick) {
   });
 }
 
-/** What JAX compiled in steps of this loop, the longest first. */
+/** What was compiled in steps of this loop, the longest first. */
 function stepsCompilations(found, pick) {
   if (!found) return null;
   return table({
@@ -551,8 +551,8 @@ function stepsCompilations(found, pick) {
       { key: "duration_ns", title: "Took", kind: "time", bar: true },
       { key: "trace_ns", title: "Trace", kind: "time" },
       { key: "lower_ns", title: "Lower", kind: "time" },
-      { key: "xla_ns", title: "XLA", kind: "time" },
-      { key: "from_cache", title: "Cache", hint: "Whether the persistent cache had it" },
+      { key: "backend_ns", title: "Backend", kind: "time", hint: "XLA, or Inductor" },
+      { key: "from_cache", title: "Cache", hint: "Whether a cache on disk had it" },
       { key: "why", title: "Why" },
       { key: "where", title: "Called at" },
     ],

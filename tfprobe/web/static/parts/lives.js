@@ -19,6 +19,7 @@ const LIFE_KINDS = {
   trace: ["trace", "part-compile", 0.6, 1],
   lower: ["lowering", "part-compile", 0.6, 1],
   xla: ["XLA", "part-compile", 0.6, 1],
+  torch_compile: ["torch.compile", "part-compile", 0.6, 1],
   data: ["data", "part-input_wait", 0.6, 1],
   steps: ["steps", "on", 0.6, 1],
   "evaluation steps": ["evaluation steps", "after", 0.6, 1],
