@@ -166,7 +166,8 @@ def _why_not(outcome: FixOutcome) -> str:
 def _circumstances(trial: Trial) -> Iterator[str]:
     """Say how the arms ran, and what became of files."""
     processes = trial.base.processes + sum(outcome.processes for outcome in trial.fixes)
-    yield (f"{processes} processes ran {trial.order} in {numbers.duration(trial.took_s * 1e9)}.")
+    many = "1 process" if processes == 1 else f"{processes} processes"
+    yield f"{many} ran {trial.order} in {numbers.duration(trial.took_s * 1e9)}."
     if trial.pressure_ratio is not None:
         share = numbers.percent(trial.pressure_ratio)
         yield f"Before the trial, tasks of this machine waited for a CPU {share} of the time."
