@@ -290,7 +290,7 @@ FIXES: tuple[Fix, ...] = (
         _RO,
         "foreach=True in the optimizer",
         (PYTORCH,),
-        ("tiny_ops",),
+        (),
         part="optimizer",
     ),
     Fix(
@@ -299,7 +299,7 @@ FIXES: tuple[Fix, ...] = (
         _RO,
         "fused=True in the optimizer",
         (PYTORCH,),
-        ("tiny_ops",),
+        ("optimizer_ops",),
         part="optimizer",
     ),
     Fix(
