@@ -137,6 +137,20 @@ def test_a_version_that_is_not_known_is_not_recorded(recorder, args) -> None:
     assert recorder.events == []
 
 
+def test_records_of_another_kind_are_left_out(recorder) -> None:
+    """The compilation itself is recorded: what is measured of it is known."""
+    compiler = make_compiler(recorded(lambda *_args: None))
+    utils = sys.modules["torch._dynamo.utils"]
+    utils.guard_failures = ["a list"]
+    utils.graph_break_reasons = ["a text", SimpleNamespace(reason="print", user_stack=None)]
+    facts = {"co_name": "forward", "duration_us": 900, "cache_size": 1}
+
+    compiler(Net.forward.__code__, {}, 1, 2, facts, None, None)
+    compiler("no code", {}, 1, 2, facts, None, None)
+
+    assert [(event["event"], event["guard"]) for event in recorder.events] == [("compile", "")]
+
+
 def test_a_version_without_the_function_is_left_alone() -> None:
     """Nothing is added to its modules."""
     module = ModuleType("torch._dynamo.utils")

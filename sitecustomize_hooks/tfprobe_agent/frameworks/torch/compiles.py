@@ -210,14 +210,15 @@ def _is_backward(measured):
 
 def _forward(measured):
     """Return the compilation of a function, whose frame is being looked for in those that call us."""
-    known = _compiling_frame()
-    if known is None:
-        return None  # an export, or the compiler of ahead-of-time packages
-    code, scope = known["code"], known.get("locals")
+    known = _compiling_frame() or {}
+    code, scope = known.get("code"), known.get("locals")
+    if not isinstance(code, type(_around_record.__code__)):
+        return None  # an export, the compiler of ahead-of-time packages, or a version that is not known
     guard = measured.get("recompile_reason")
     if guard is None and measured.get("cache_size"):
-        reasons = getattr(sys.modules[_UTILS], "guard_failures", {}).get(code)
-        guard = str(reasons[-1]) if reasons else ""
+        failures = getattr(sys.modules.get(_UTILS), "guard_failures", None)
+        reasons = failures.get(code) if isinstance(failures, dict) else None
+        guard = str(reasons[-1]) if isinstance(reasons, list) and reasons else ""
     compilation = _Compilation(
         _name_of(code, scope if isinstance(scope, dict) else {}), None if guard is None else _one_line(guard)
     )
@@ -326,13 +327,15 @@ def _may_write():
 
 def _write_breaks(recorder, compilation, measured):
     """Write where the graph of this compilation breaks, or why the function runs without having been compiled."""
-    known = getattr(sys.modules[_UTILS], "graph_break_reasons", None)
+    known = getattr(sys.modules.get(_UTILS), "graph_break_reasons", None)
     if not isinstance(known, list):
         return
     new = known[_Seen.breaks if _Seen.breaks <= len(known) else 0 :]
     _Seen.breaks = len(known)
     for found in new:
-        _write_break(recorder, compilation, found.reason, _place_in(found.user_stack), False)
+        reason, stack = getattr(found, "reason", None), getattr(found, "user_stack", None)
+        if reason is not None and isinstance(stack, (list, tuple)):
+            _write_break(recorder, compilation, reason, _place_in(stack), False)
     kind = measured.get("fail_type") or type(measured.error).__name__
     if kind in _SKIPS:
         reason = measured.get("fail_reason") or measured.error
@@ -354,7 +357,8 @@ def _write_break(recorder, compilation, reason, place, is_skipped):
 
 def _place_in(stack):
     """Return file and line of the innermost frame of the job, or else of the innermost one."""
-    frames = [frame for frame in stack if not is_library(frame.filename)] or list(stack)
+    known = [frame for frame in stack if isinstance(getattr(frame, "filename", None), str)]
+    frames = [frame for frame in known if not is_library(frame.filename)] or known
     return (frames[-1].filename, frames[-1].lineno or 0) if frames else ("", 0)
 
 
