@@ -37,7 +37,7 @@ class Fix:
     permanent, with `{value}` in place of the parameter; `alters` what else it changes. `rules` are
     the findings that lead to it, `frameworks` those that it applies to (all, if empty).
     `variables` are set in the environment of the job; `is_of_agent` says that the agent applies it,
-    too, or alone.
+    too, or alone. `is_batching`: one call runs `value` steps.
     `part`: of fixes of the same part, one is an alternative to another.
     """
 
@@ -52,6 +52,7 @@ class Fix:
     alters: str = ""
     part: str = ""
     is_of_agent: bool = True
+    is_batching: bool = False
 
     def environment(self, value: int | str | None) -> dict[str, str]:
         """Return the variables to set."""
@@ -120,6 +121,7 @@ FIXES: tuple[Fix, ...] = (
         value=16,
         alters="callbacks see every {value}th batch only",
         part="dispatch",
+        is_batching=True,
     ),
     Fix(
         "predict_direct",
@@ -372,6 +374,11 @@ class ChosenFix:
     def text(self) -> str:
         """Return how a person names it: `steps_per_execution=16`."""
         return self.fix.id if self.value is None else f"{self.fix.id}={self.value}"
+
+    @property
+    def units_a_call(self) -> int:
+        """How many steps one call runs with it."""
+        return self.value if self.fix.is_batching and isinstance(self.value, int) else 1
 
     @property
     def summary(self) -> str:

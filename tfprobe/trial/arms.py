@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
 import signal
 import subprocess
@@ -24,6 +25,8 @@ from tfprobe.trial.workspace import Workspace
 BASE = "base"
 # Units before anything is measured, at the least.
 WARM_UNITS = 16
+# Where fixes of other sizes meet only later, their weights are not compared.
+_MOST_WARM_UNITS = 512
 # Between two looks whether an arm has ended.
 _LOOK_S = 0.05
 # How long its children get after the arm has stopped.
@@ -86,6 +89,7 @@ class ArmProcess:
     was_ended: bool = False
     # The part of the marks that is measured, if that is not all after the warm-up.
     common: Marks | None = None
+    warm_units: int = WARM_UNITS
 
     @property
     def failed(self) -> bool:
@@ -115,7 +119,7 @@ class ArmProcess:
     def warm(self) -> Marks:
         """The marks after the warm-up."""
         assert isinstance(self.files, ArmFiles)
-        return self.files.marks.without_warm_up(WARM_UNITS)
+        return self.files.marks.without_warm_up(self.warm_units)
 
     @property
     def warm_up_s(self) -> float | None:
@@ -142,6 +146,7 @@ class StartedArm:
         """Start it: `trial` is the agent's part of config.json, `flags` are options of `run`."""
         self.arm = arm
         self.order = order
+        self._warm_units = int(trial["warm_units"])
         self._place = job.place
         self._folder = job.place.scratch / f"{order:03d}-{arm.name.replace('/', '_')}"
         cwd = job.place.make(self._folder)
@@ -233,6 +238,7 @@ class StartedArm:
             run=run,
             written=self._place.written(self._folder),
             was_ended=was_ended,
+            warm_units=self._warm_units,
         )
 
 
@@ -241,16 +247,32 @@ def _tail(path: Path) -> str:
     return content.decode(errors="replace").strip()
 
 
+def warm_units(arms: Sequence[Arm]) -> int:
+    """Return how many units all arms warm up: at that unit the weights of all can be compared.
+
+    A fix may run several units in one call, so that it passes only each of their multiples.
+    """
+    sizes = [chosen.units_a_call for arm in arms for chosen in arm.fixes]
+    size = math.lcm(1, *sizes)
+    return size * -(-WARM_UNITS // size) if size <= _MOST_WARM_UNITS else WARM_UNITS
+
+
 def trial_config(
-    arm: Arm, unit: tuple[str, str] | None, *, seconds: float, most_units: int, seed: int
+    arm: Arm,
+    unit: tuple[str, str] | None,
+    *,
+    seconds: float,
+    most_units: int,
+    seed: int,
+    warm: int = WARM_UNITS,
 ) -> dict[str, Any]:
     """Return the agent's part of config.json for an arm."""
     return {
         "arm": arm.name,
         "fixes": arm.agent_fixes(),
         "unit": None if unit is None else {"kind": unit[0], "name": unit[1]},
-        "weights_at": WARM_UNITS,
-        "warm_units": WARM_UNITS,
+        "weights_at": warm,
+        "warm_units": warm,
         "seconds": seconds,
         "units": most_units,
         "seed": seed,

@@ -23,6 +23,7 @@ from tfprobe.trial.arms import (
     TriedJob,
     order_of,
     trial_config,
+    warm_units,
 )
 from tfprobe.trial.judging import BaseFailed, any_times, base_outcome, checked, judge, low_ratio
 
@@ -95,6 +96,7 @@ class Conductor:
         self._clock = _Clock(time.monotonic() + limits.budget_s)
         self._unit: tuple[str, str] | None = None
         self._seconds = limits.seconds
+        self._warm = WARM_UNITS
         self._started = 0
         self._running: list[StartedArm] = []
         self._done: dict[str, list[ArmProcess]] = {}
@@ -114,6 +116,7 @@ class Conductor:
         began_ns, began = time.time_ns(), time.monotonic()
         self._unit = unit
         arms = [Arm(chosen.fix.id, (chosen,)) for chosen in fixes]
+        self._warm = warm_units(arms)
         interrupted = False
         combined = None
         try:
@@ -224,7 +227,7 @@ class Conductor:
         most_units = _UNLIMITED_UNITS
         if self._limits.steps is not None and is_alone:
             # The first mark after the warm-up only begins the first step.
-            most_units, seconds = WARM_UNITS + self._limits.steps + 1, self._limits.budget_s
+            most_units, seconds = self._warm + self._limits.steps + 1, self._limits.budget_s
         for arm in arms:
             config = trial_config(
                 arm,
@@ -232,6 +235,7 @@ class Conductor:
                 seconds=seconds,
                 seed=self._job.seed,
                 most_units=most_units,
+                warm=self._warm,
             )
             self._started += 1
             self._running.append(

@@ -16,7 +16,7 @@ from tfprobe.findings.fixes import chosen
 from tfprobe.findings.trials import AppliedFix, Trial
 from tfprobe.trial import conduct
 from tfprobe.trial.arm_files import ArmFiles
-from tfprobe.trial.arms import BASE, ArmProcess, TriedJob
+from tfprobe.trial.arms import BASE, Arm, ArmProcess, TriedJob, warm_units
 from tfprobe.trial.conduct import Conductor, TrialLimits
 from tfprobe.trial.judging import BaseFailed
 from tfprobe.trial.workspace import Isolation, Workspace
@@ -216,6 +216,22 @@ def test_what_won_is_tried_together(machine) -> None:
     assert found.combined.name == "steps_per_execution=16 + prefetch"
     assert isinstance(found.combined.gain, TrialGain)
     assert found.combined.gain.wall.ratio == pytest.approx(0.9, abs=0.02)
+
+
+@pytest.mark.parametrize(
+    ("words", "units"),
+    [
+        (("prefetch",), 16),
+        (("steps_per_execution=32", "prefetch"), 32),
+        (("steps_per_execution=5",), 20),
+        (("steps_per_execution=4096",), 16),
+    ],
+)
+def test_weights_are_compared_where_all_arms_pass(words, units) -> None:
+    """A call of 32 steps has no weights after 16."""
+    arms = [Arm(word, (chosen(word),)) for word in words]
+
+    assert warm_units(arms) == units
 
 
 def test_alternatives_are_not_combined(machine) -> None:
