@@ -223,3 +223,15 @@ def test_a_dataloader_without_workers_has_its_stages_and_lines() -> None:
         ("DataLoader, dataset, per step", 3 * MS, "data.py:9"),
         ("DataLoader, collate_fn, per step", 1 * MS, "data.py:20"),
     ]
+
+
+@pytest.mark.parametrize(("ratio", "severity"), [(0.16, "WARNING"), (0.14, "INFO")])
+def test_a_batch_that_is_made_as_fast_as_it_is_handed_over_is_a_note(ratio, severity) -> None:
+    """Of cycles of 10 ms: taking it from another process takes about as long as making it."""
+    taken = {("dataset", "data.py:9"): 1 * MS}
+    busy = loop(parts=parts(host_preprocess=ratio), loader=taken)
+
+    finding = found("input_bound", busy)
+
+    assert finding is not None
+    assert (finding.severity is Severity.INFO) == (severity == "INFO")
