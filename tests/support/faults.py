@@ -82,6 +82,7 @@ ENTRY_POINTS = frozenset(
         "frameworks.torch.compiles:_around_enter.enter",
         "frameworks.torch.compiles:_around_record.record_compilation_metrics",
         "frameworks.torch.profiler:before_fork",
+        "frameworks.torch.saves:_around.save",
         "frameworks.tensorflow.optimizers:_around.apply",
         "frameworks.tensorflow.optimizers:_around_gradient.gradient",
         "frameworks.tensorflow.optimizers:_around_tape.enter",
