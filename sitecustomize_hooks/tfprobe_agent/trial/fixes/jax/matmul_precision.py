@@ -1,5 +1,6 @@
 """Multiply float32 matrices on accelerators in the format `value`, or JAX's default where a program asks for more."""
 
+from tfprobe_agent.interruptions import let_through
 from tfprobe_agent.trial.fixes.calls import replace
 from tfprobe_agent.unpatched import UNPATCHED
 
@@ -40,5 +41,6 @@ def _exists(path):
     try:
         UNPATCHED.stat(path)
     except OSError:
+        let_through()
         return False
     return True
