@@ -37,7 +37,8 @@ class Fix:
     permanent, with `{value}` in place of the parameter; `alters` what else it changes. `rules` are
     the findings that lead to it, `frameworks` those that it applies to (all, if empty).
     `variables` are set in the environment of the job; `is_of_agent` says that the agent applies it,
-    too, or alone. `is_batching`: one call runs `value` steps.
+    too, or alone. `is_batching`: one call runs `value` steps. `argument` is the call that makes it
+    permanent (the last part of its name, alternatives with | between), its keyword and the value.
     `part`: of fixes of the same part, one is an alternative to another.
     """
 
@@ -53,6 +54,7 @@ class Fix:
     part: str = ""
     is_of_agent: bool = True
     is_batching: bool = False
+    argument: tuple[str, str, str] | None = None
 
     def environment(self, value: int | str | None) -> dict[str, str]:
         """Return the variables to set."""
@@ -72,6 +74,7 @@ def _cpus() -> int:
 
 _ID, _RO, _SE = ResultsClass.IDENTICAL, ResultsClass.ROUNDING, ResultsClass.SEMANTICS
 _TF = (TENSORFLOW, KERAS)
+_OPTIMIZERS = "Adam|AdamW|SGD|RMSprop|Adagrad|NAdam|RAdam|Adadelta|Adamax"
 
 FIXES: tuple[Fix, ...] = (
     Fix(
@@ -83,6 +86,7 @@ FIXES: tuple[Fix, ...] = (
         _TF,
         ("eager_loop",),
         part="dispatch",
+        argument=("compile", "run_eagerly", "False"),
     ),
     Fix(
         "function_step",
@@ -122,6 +126,7 @@ FIXES: tuple[Fix, ...] = (
         alters="callbacks see every {value}th batch only",
         part="dispatch",
         is_batching=True,
+        argument=("compile", "steps_per_execution", "{value}"),
     ),
     Fix(
         "predict_direct",
@@ -182,6 +187,7 @@ FIXES: tuple[Fix, ...] = (
         _TF,
         ("input_bound", "dataset_serial", "input_takes_cpus"),
         part="input",
+        argument=("map|interleave", "num_parallel_calls", "-1"),
     ),
     Fix(
         "cache",
@@ -200,6 +206,7 @@ FIXES: tuple[Fix, ...] = (
         _TF,
         ("xla_off", "tiny_ops"),
         part="compute",
+        argument=("compile|function", "jit_compile", "True"),
     ),
     Fix(
         "compile_model",
@@ -219,6 +226,7 @@ FIXES: tuple[Fix, ...] = (
         ("input_bound",),
         value=max(1, min(4, _cpus() - 1)),
         part="input",
+        argument=("DataLoader", "num_workers", "{value}"),
     ),
     Fix(
         "persistent_workers",
@@ -228,6 +236,7 @@ FIXES: tuple[Fix, ...] = (
         (PYTORCH,),
         (),
         part="epochs",
+        argument=("DataLoader", "persistent_workers", "True"),
     ),
     Fix(
         "pin_memory",
@@ -237,6 +246,7 @@ FIXES: tuple[Fix, ...] = (
         (PYTORCH,),
         ("copies_pageable",),
         part="transfers",
+        argument=("DataLoader", "pin_memory", "True"),
     ),
     Fix(
         "matmul_precision",
@@ -285,6 +295,7 @@ FIXES: tuple[Fix, ...] = (
         (PYTORCH,),
         (),
         part="compute",
+        argument=("zero_grad", "set_to_none", "True"),
     ),
     Fix(
         "foreach_optimizer",
@@ -294,6 +305,7 @@ FIXES: tuple[Fix, ...] = (
         (PYTORCH,),
         (),
         part="optimizer",
+        argument=(_OPTIMIZERS, "foreach", "True"),
     ),
     Fix(
         "fused_optimizer",
@@ -303,6 +315,7 @@ FIXES: tuple[Fix, ...] = (
         (PYTORCH,),
         ("optimizer_ops",),
         part="optimizer",
+        argument=("Adam|AdamW|SGD|Adagrad", "fused", "True"),
     ),
     Fix(
         "anomaly_off",
@@ -374,6 +387,14 @@ class ChosenFix:
     def text(self) -> str:
         """Return how a person names it: `steps_per_execution=16`."""
         return self.fix.id if self.value is None else f"{self.fix.id}={self.value}"
+
+    @property
+    def argument(self) -> tuple[str, str, str] | None:
+        """The call, keyword and value that make it permanent; None if it is no argument."""
+        if self.fix.argument is None:
+            return None
+        callee, keyword, value = self.fix.argument
+        return callee, keyword, value.format(value=self.value)
 
     @property
     def units_a_call(self) -> int:

@@ -65,6 +65,12 @@ class _Command(click.Command):
 @click.option(
     "--steps", type=click.IntRange(min=16), metavar="N", help="Measure N steps of each process."
 )
+@click.option(
+    "--patch",
+    "patch_file",
+    metavar="FILE",
+    help="Write a unified diff of the job's source with the fixes that won to FILE.",
+)
 @click.option("-y", "--yes", is_flag=True, help="Start without asking.")
 @common.output_option
 @common.json_option
@@ -75,6 +81,7 @@ def command(
     output: str | None,
     budget: str,
     steps: int | None,
+    patch_file: str | None,
     *,
     as_list: bool,
     yes: bool,
@@ -102,7 +109,16 @@ def command(
     execute.locate(job_command[0], environ.inherited())
     with common.until_terminated(), _scratch() as scratch:
         return _try(
-            _Request(job_command, named, directory, budget_s, steps, yes=yes, as_json=as_json),
+            _Request(
+                job_command,
+                named,
+                directory,
+                budget_s,
+                steps,
+                patch_file,
+                yes=yes,
+                as_json=as_json,
+            ),
             known,
             scratch,
         )
@@ -118,6 +134,7 @@ class _Request:
         directory: Path,
         budget_s: float,
         steps: int | None,
+        patch_file: str | None,
         *,
         yes: bool,
         as_json: bool,
@@ -127,6 +144,7 @@ class _Request:
         self.directory = directory
         self.budget_s = budget_s
         self.steps = steps
+        self.patch_file = patch_file
         self.yes = yes
         self.as_json = as_json
 
@@ -171,7 +189,20 @@ def _try(request: _Request, known: RunFolder | None, scratch: Path) -> int:
         complain(f"The trial could not be kept in {request.directory}: {problem.strerror}.")
     else:
         complain(f"the trial is in {path}")
+    if request.patch_file is not None:
+        _write_patch(trial, request.patch_file, cwd)
     return _INTERRUPTED if trial.interrupted else 0
+
+
+def _write_patch(trial: Trial, file: str, cwd: Path) -> None:
+    """Write what won into a diff, or say why there is none. Raises UsageError for a bad FILE."""
+    from tfprobe.trial.patch import patch_of
+
+    diff = patch_of(trial.fixes, cwd)
+    if isinstance(diff, Missing):
+        complain(f"No patch was written: {diff.reason}.")
+    else:
+        common.write_file(file, diff)
 
 
 class _Found:
