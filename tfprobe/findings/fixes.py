@@ -419,7 +419,10 @@ def chosen(word: str) -> ChosenFix:
     name, equals, text = word.partition("=")
     fix = BY_ID.get(name)
     if fix is None:
-        raise UsageError(f"There is no fix {name}.", hint="`tfprobe try --list` lists them.")
+        raise UsageError(
+            f"There is no fix {name}.",
+            hint="`tfprobe try --list` lists them; the command of the job follows after `--`.",
+        )
     if not equals:
         return ChosenFix(fix, fix.value)
     if fix.value is None:
