@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,6 +19,8 @@ from tfprobe.errors import Missing
 
 # A command may read a capture of a large program.
 _PATIENCE_S = 120
+# By default, `op` has the first ten.
+_ALL_OPS = "100000"
 _NEEDS = "import click, numpy, google.protobuf, re2, rich"
 _PLANES = """
 import sys
@@ -116,7 +119,7 @@ class Recorded:
 
     def ops(self, name: str) -> list[Document] | Missing:
         """Return the ops of one step of a loop, with times, runs and float operations."""
-        answer = self.ask("op", "--loop", name)
+        answer = self.ask("op", "--loop", name, "-max_depth", _ALL_OPS)
         if isinstance(answer, Missing):
             return answer
         return [{"name": op["name"], **op["own"]} for op in answer["ops"]]
@@ -130,10 +133,14 @@ class Recorded:
         return list(self._lines("machine/*.jsonl"))
 
     def planes(self) -> str:
-        """Return the planes and lines of the first capture."""
-        captures = sorted(self.run.glob("*/*/captures/*.xplane.pb"))
+        """Return what the first capture has: planes and lines, or how many events of each kind."""
+        captures = sorted(self.run.glob("*/*/captures/*.*"))
         if not captures:
             return "no capture\n"
+        if captures[0].suffix == ".json":
+            events = json.loads(captures[0].read_bytes())["traceEvents"]
+            kinds = Counter(str(event.get("cat")) for event in events)
+            return f"{captures[0].name}\n{dict(kinds)}\n"
         ended = self._run(["-c", _PLANES, str(captures[0])])
         return f"{captures[0].name}\n{ended.stdout or ended.stderr}"
 

@@ -1,5 +1,5 @@
-"""Run each planted loop bare and recorded, and pack what is left of them. Needs JAX, no network,
-and of tfprobe only what `tfprobe run` itself imports: the standard library.
+"""Run each planted loop bare and recorded, and pack what is left of them. Needs a framework and no
+network, and of tfprobe only what `tfprobe run` itself imports: the standard library.
 """
 
 from __future__ import annotations
@@ -14,54 +14,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from cases import FRAMEWORKS, Case, Framework
+
 ROOT = Path(__file__).resolve().parents[2]
-JOB = Path(__file__).resolve().parent / "jobs" / "loops.py"
-# Far enough apart that the steps between are plain; all are within the first 110 steps of a loop.
-TRACED_STEPS = "20,60,100"
-# XLA times kernels to choose among them, so that equal runs may have different bits.
-DETERMINISTIC = "--xla_gpu_deterministic_ops=true --xla_gpu_autotune_level=0"
-NO_COMMAND_BUFFER = "--xla_gpu_enable_command_buffer="
 LARGEST_CAPTURE_BYTES = 2_000_000
 ARCHIVE = "recordings.tar.gz"
 # A loop takes seconds; one that hangs must not take the ten minutes.
 _PATIENCE_S = 120
 _KILLED = -9
-_PROBE = """
-import json, jax, jaxlib
-device = jax.devices()[0]
-print(json.dumps({"jax": jax.__version__, "jaxlib": jaxlib.__version__,
-                  "device": device.device_kind, "platform": device.platform}))
-"""
-
-
-@dataclass(frozen=True, slots=True)
-class Case:
-    """One loop run in one way; `name` is that of its folder."""
-
-    name: str
-    loop: str
-    record: tuple[str, ...] = ("--steps", TRACED_STEPS)
-    environment: tuple[tuple[str, str], ...] = ()
-    flags: str = ""
-    is_for_gpu: bool = False
-    repeats: int = 1
-
-
-# A plain budget, so that the cost is that of a user's job; alternately, because machines drift.
-TRAINING = Case("training", "training", record=(), repeats=3)
-CASES = (
-    Case("kernel_bound", "kernel_bound"),
-    Case("host_bound", "host_bound"),
-    Case("input_bound", "input_bound"),
-    Case("sync_bound", "sync_bound"),
-    Case("copy_bound", "copy_bound"),
-    Case("overlap", "overlap", is_for_gpu=True),
-    Case("asynchronous", "asynchronous"),
-    Case("command_buffer", "command_buffer"),
-    Case("no_command_buffer", "command_buffer", flags=NO_COMMAND_BUFFER, is_for_gpu=True),
-    Case("memory", "memory", environment=(("XLA_PYTHON_CLIENT_PREALLOCATE", "false"),)),
-    TRAINING,
-    Case("own_profiler", "own_profiler", record=("--every", "5")),
+_OTHERWISE = (
+    "Name another interpreter with --python, or see with --device cpu that the loops run; "
+    "rows that need a GPU are n/a then."
 )
 
 
@@ -79,31 +42,34 @@ class Ending:
 class Machine:
     """What the runner found: versions, device, and the flags that XLA takes."""
 
-    jax: str
-    jaxlib: str
+    framework: str
+    versions: str
     device: str
     platform: str
     flags: str
 
 
 class NoDeviceError(Exception):
-    """The interpreter has no JAX, or JAX has no such device."""
+    """The interpreter lacks the framework, or that has no such device."""
 
 
-def probe(python: str, device: str, folder: Path) -> Machine:
-    """Find out what JAX there is, and whether this XLA takes the flags.
+def probe(name: str, python: str, device: str, folder: Path) -> Machine:
+    """Find out which framework and device there are, and whether this XLA takes the flags.
 
     Raises: NoDeviceError.
     """
-    for flags in (DETERMINISTIC, "") if device == "gpu" else ("",):
-        ended = _run([python, "-c", _PROBE], _environment(device, flags), folder)
+    framework = FRAMEWORKS[name]
+    for flags in framework.flags if device == "gpu" else ("",):
+        ended = _run(
+            [python, "-c", framework.probe], _environment(framework, device, flags), folder
+        )
         if ended.status == 0:
             found = json.loads(ended.stdout.splitlines()[-1])
             if (found["platform"] == "cpu") != (device == "cpu"):
-                raise NoDeviceError(f"JAX {found['jax']} of {python} sees no GPU.")
-            return Machine(**found, flags=flags)
+                raise NoDeviceError(f"{found['versions']} of {python} sees no GPU. {_OTHERWISE}")
+            return Machine(name, **found, flags=flags)
     last_words = (ended.stderr.strip().splitlines() or ["nothing"])[-1]
-    raise NoDeviceError(f"{python} has no JAX with a {device}: {last_words}")
+    raise NoDeviceError(f"{framework.title} does not start in {python}: {last_words}. {_OTHERWISE}")
 
 
 def record_all(
@@ -122,6 +88,7 @@ def record_all(
     and what is true of it, and one for its runs. Cases that would begin after `until_s`, by
     time.monotonic, are left out.
     """
+    framework = FRAMEWORKS[machine.framework]
     chosen = {"cases": [case.name for case in cases]}
     (output / "machine.json").write_text(json.dumps(asdict(machine) | chosen))
     for case in cases:
@@ -133,11 +100,11 @@ def record_all(
         folder = output / case.name
         folder.mkdir()
         flags = f"{machine.flags} {case.flags}".strip()
-        environment = {**_environment(device, flags), **dict(case.environment)}
+        environment = {**_environment(framework, device, flags), **dict(case.environment)}
         for number in range(case.repeats):
             spent = []
             for way in ("bare", "recorded"):
-                job = [python, str(JOB), case.loop, "--device", device]
+                job = [python, str(framework.job), case.loop, "--device", device]
                 job += ["--truth", str(folder / f"{way}-{number}.truth.json")]
                 job += ["--quick"] if is_quick else []
                 if way == "recorded":
@@ -175,16 +142,16 @@ def unpack(archive: Path, folder: Path) -> None:
         packed.extractall(folder, filter="data")
 
 
-def _environment(device: str, flags: str) -> dict[str, str]:
+def _environment(framework: Framework, device: str, flags: str) -> dict[str, str]:
     kept = {
         name: value
         for name, value in os.environ.items()
         if not name.startswith("TFPROBE_") and name not in ("XLA_FLAGS", "JAX_PLATFORMS")
-    }
+    } | dict(framework.environment)
     # The launcher is found here; a bare run has the same path, so that both are alike.
     kept["PYTHONPATH"] = os.pathsep.join(filter(None, (str(ROOT), kept.get("PYTHONPATH"))))
     if device == "cpu":
-        kept["JAX_PLATFORMS"] = "cpu"
+        kept |= dict(framework.on_cpu)
     return kept | ({"XLA_FLAGS": flags} if flags else {})
 
 

@@ -1,9 +1,9 @@
 """Run the planted loops bare and recorded, and print what tfprobe says of each beside what is true.
 
 One command of less than ten minutes: `python benchmarks/gpu/run.py --out FOLDER` on a machine that
-has a GPU and JAX, and no network. Recording needs nothing else. Reading needs click, NumPy,
-protobuf, RE2 and rich; where the interpreter lacks them, the folder's recordings.tar.gz is read
-elsewhere, by
+has a GPU and JAX, or `--framework torch` on one with PyTorch; no network. Recording needs nothing
+else. Reading needs click, NumPy, protobuf, RE2 and rich; where the interpreter lacks them, the
+folder's recordings.tar.gz is read elsewhere, by
 `python benchmarks/gpu/run.py --read recordings.tar.gz`.
 """
 
@@ -20,10 +20,9 @@ from pathlib import Path
 
 sys.path[:0] = [str(Path(__file__).resolve().parents[2]), str(Path(__file__).resolve().parent)]
 
+from cases import FRAMEWORKS, Case  # noqa: E402
 from recordings import (  # noqa: E402
     ARCHIVE,
-    CASES,
-    Case,
     NoDeviceError,
     pack,
     probe,
@@ -48,14 +47,15 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="tfprobe-gpu-") as name:
         work = Path(name)
         try:
-            machine = probe(options.python, options.device, work)
+            machine = probe(options.framework, options.python, options.device, work)
         except NoDeviceError as problem:
             print(problem, file=sys.stderr)
             return 1
-        print(f"JAX {machine.jax}, jaxlib {machine.jaxlib}, {machine.device} ({machine.platform})")
-        print(f"XLA_FLAGS={machine.flags!r}; {options.python}", flush=True)
+        print(f"{machine.versions}, {machine.device} ({machine.platform}); {options.python}")
+        if machine.flags:
+            print(f"XLA_FLAGS={machine.flags!r}", flush=True)
         progress = record_all(
-            _chosen(options.only, is_quick=options.quick),
+            _chosen(options.framework, options.only, is_quick=options.quick),
             work,
             python=options.python,
             device=options.device,
@@ -73,18 +73,24 @@ def main() -> int:
 
 def _options() -> argparse.Namespace:
     arguments = argparse.ArgumentParser(description=__doc__)
+    arguments.add_argument(
+        "--framework", choices=sorted(FRAMEWORKS), default="jax", help="default: jax"
+    )
     arguments.add_argument("--device", choices=("gpu", "cpu"), default="gpu", help="default: gpu")
     arguments.add_argument("--out", type=Path, help="folder for the archive and the table")
     arguments.add_argument("--only", action="append", default=[], metavar="LOOP", help="one loop")
     arguments.add_argument("--quick", action="store_true", help="few steps: checks that it runs")
-    arguments.add_argument("--python", default=sys.executable, help="the interpreter with JAX")
+    arguments.add_argument(
+        "--python", default=sys.executable, help="the interpreter with the framework"
+    )
     arguments.add_argument("--reader", default=sys.executable, help="the interpreter that reads")
     arguments.add_argument("--read", type=Path, metavar="ARCHIVE", help="only read an archive")
     return arguments.parse_args()
 
 
-def _chosen(only: Sequence[str], *, is_quick: bool) -> list[Case]:
-    cases = [case for case in CASES if not only or case.name in only or case.loop in only]
+def _chosen(framework: str, only: Sequence[str], *, is_quick: bool) -> list[Case]:
+    every = FRAMEWORKS[framework].cases
+    cases = [case for case in every if not only or case.name in only or case.loop in only]
     return [replace(case, repeats=1) for case in cases] if is_quick else cases
 
 

@@ -4,77 +4,29 @@ What is printed is the same in every run. What is true is known by construction,
 program's own clock between two moments at which the device had nothing left to do.
 """
 
-import argparse
-import hashlib
 import inspect
-import json
 import os
 import pathlib
-import sys
 import time
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-WARM_UP_STEPS = 5
+import planted
+from planted import WARM_UP_STEPS
 
 
-class Job:
-    """What a loop is given, and where it notes what is true of it."""
+class Job(planted.Job):
+    """A job of JAX, in which steps end when the program has waited for them."""
 
-    def __init__(self, device, is_quick):
-        self.is_gpu = device == "gpu"
-        self.is_quick = is_quick
-        self.random = np.random.default_rng(7)
-        self.truth = {"counts": {}, "calls_ns": [], "stretches": [], "warm_up": WARM_UP_STEPS}
-
-    def size(self, on_gpu, on_cpu):
-        """Return a size for the device at hand; sizes make steps of 3 to 20 ms."""
-        return on_gpu if self.is_gpu else on_cpu
-
-    def steps(self, count=200, on_cpu=120):
-        """Return how many steps to time."""
-        return 110 if self.is_quick else self.size(count, on_cpu)
+    def wait(self, value):
+        jax.block_until_ready(value)
 
     def matrix(self, rows, columns, dtype=None):
         """Return a random matrix by which products keep their size."""
         dtype = dtype or (jnp.bfloat16 if self.is_gpu else jnp.float32)
-        values = self.random.normal(0, rows**-0.5, (rows, columns))
-        return jnp.asarray(values, dtype)
-
-    def count(self, name, steps):
-        """Note that a function was called so many times more."""
-        counts = self.truth["counts"]
-        counts[name] = counts.get(name, 0) + steps
-
-    def started(self):
-        """Note when a step starts."""
-        self.truth["calls_ns"].append(time.perf_counter_ns())
-
-    def timed(self, step, value, steps, name, *, wait_every=None):
-        """Time steps from a device at rest to a device at rest; return what the last one gave."""
-        for _ in range(WARM_UP_STEPS):
-            value = step(value)
-        jax.block_until_ready(value)
-        wait_every = wait_every or steps
-        began_cpu_ns = time.process_time_ns()
-        began_ns = stretch_ns = time.perf_counter_ns()
-        for index in range(steps):
-            self.started()
-            value = step(value)
-            if (index + 1) % wait_every == 0:
-                jax.block_until_ready(value)
-                ended_ns = time.perf_counter_ns()
-                first = index + 1 - wait_every
-                self.truth["stretches"].append([first, wait_every, ended_ns - stretch_ns])
-                stretch_ns = ended_ns
-        jax.block_until_ready(value)
-        self.truth["loop_ns"] = time.perf_counter_ns() - began_ns
-        self.truth["loop_cpu_ns"] = time.process_time_ns() - began_cpu_ns
-        self.truth["timed_steps"] = steps
-        self.count(name, WARM_UP_STEPS + steps)
-        return value
+        return jnp.asarray(self.normal(rows, columns), dtype)
 
 
 def kernel_bound(job):
@@ -381,12 +333,8 @@ def own_profiler(job):
 
 
 def show(value):
-    """Print a digest of arrays, which is the same for equal bits."""
-    digest = hashlib.sha256()
-    for leaf in jax.tree_util.tree_leaves(value):
-        array = np.asarray(leaf)
-        digest.update(array.tobytes())
-    print("result", digest.hexdigest()[:16])
+    """Print a digest of arrays."""
+    planted.show(np.asarray(leaf) for leaf in jax.tree_util.tree_leaves(value))
 
 
 LOOPS = (
@@ -404,24 +352,5 @@ LOOPS = (
 )
 
 
-def main():
-    arguments = argparse.ArgumentParser(description=__doc__)
-    arguments.add_argument("loop", choices=[loop.__name__ for loop in LOOPS])
-    arguments.add_argument("--device", choices=("gpu", "cpu"), required=True)
-    arguments.add_argument("--truth", required=True, help="file for what is true, JSON")
-    arguments.add_argument("--quick", action="store_true", help="few steps")
-    options = arguments.parse_args()
-
-    began_ns = time.perf_counter_ns()
-    job = Job(options.device, options.quick)
-    (run,) = (loop for loop in LOOPS if loop.__name__ == options.loop)
-    run(job)
-    job.truth["job_ns"] = time.perf_counter_ns() - began_ns
-    job.truth["threads"] = len(os.listdir("/proc/self/task"))
-    with open(options.truth, "w", encoding="utf-8") as file:
-        json.dump(job.truth, file)
-    sys.stdout.flush()
-
-
 if __name__ == "__main__":
-    main()
+    planted.main(__doc__, Job, LOOPS)
