@@ -84,15 +84,18 @@ def inside_lines(
     chosen = np.flatnonzero((spans.kind == SpanKind.PYTHON_CALLS) & np.isin(spans.capture, numbers))
     if not len(chosen):
         return Missing("the traced steps have no calls of Python")
-    by_source: dict[str, list[_Call]] = {}
+    # Each step has a row for what it called.
+    by_source: dict[str, dict[str, _Call]] = {}
     for at in chosen.tolist():
-        name = spans.strings[int(spans.name[at])]
-        call = _Call(_kind(name), name, int(spans.duration_ns[at]), int(spans.identity[at]))
-        by_source.setdefault(spans.strings[int(spans.detail[at])], []).append(call)
+        name, source = (spans.strings[int(column[at])] for column in (spans.name, spans.detail))
+        known = by_source.setdefault(source, {})
+        before = known.get(name, _Call(_kind(name), name, 0, 0))
+        ns, times = int(spans.duration_ns[at]), int(spans.identity[at])
+        known[name] = before._replace(ns=before.ns + ns, times=before.times + times)
     traced_ns = sum(capture.duration_ns for capture in captures)
     usual_ns = usual_step_ns * len(captures)
     lines = (
-        _line(source, calls, traced_ns, usual_ns, len(captures))
+        _line(source, [*calls.values()], traced_ns, usual_ns, len(captures))
         for source, calls in by_source.items()
     )
     return tuple(sorted((line for line in lines if line.ratio), key=_share))[:_TOP]

@@ -12,8 +12,9 @@ from tfprobe.analysis.breakdown.step_parts import GET_NEXT, Part, takes_token
 from tfprobe.analysis.core.main_loop import RUNNER_THREAD, fills_queue
 from tfprobe.analysis.input.stage_stats import MOST_OPS
 from tfprobe.analysis.ops.op_stats import OpStats, by_type
+from tfprobe.errors import Missing
 from tfprobe.profile.capture_tables import Executions, Place
-from tfprobe.profile.profile import Loop
+from tfprobe.profile.profile import TORCH_KINDS, Loop
 from tfprobe.profile.tables import having
 
 INPUT_PARTS: tuple[Part, ...] = (Part.INPUT_WAIT, Part.HOST_PREPROCESS, Part.FEED)
@@ -27,6 +28,8 @@ _DEQUEUES = (
 )
 # The name of the source if an op of the step takes the elements.
 ITERATOR = "IteratorGetNext"
+# What PyTorch's programs take their batches from.
+LOADER = "DataLoader"
 _NEXT = frozenset({"__next__", "_next_internal", "get_next", "get_next_as_optional", "next"})
 # Putting an element into a queue with room takes no time: a thread that spends most of its time on
 # it waits for room.
@@ -87,8 +90,10 @@ def sources(item: LoopParts, executions: Executions) -> tuple[InputSource, ...]:
     """Return what the mean cycle of a loop waits for, longest first; `executions` are its own."""
     mean_ns: dict[_Key, float] = {}
     waits = _waits_by_op(executions)
+    is_torch = not isinstance(item.loop, Missing) and item.loop.kind in TORCH_KINDS
+    prepares = f"{LOADER} in the step" if is_torch else "py_function in the step"
     for step in item.steps:
-        for key, time_ns in _inside(step, waits.get(step.capture.index, {})):
+        for key, time_ns in _inside(step, waits.get(step.capture.index, {}), prepares):
             mean_ns[key] = mean_ns.get(key, 0.0) + time_ns / len(item.steps)
     watched = item.watched
     for gap in watched:
@@ -102,14 +107,14 @@ def sources(item: LoopParts, executions: Executions) -> tuple[InputSource, ...]:
 
 
 def _inside(
-    step: StepParts, waits: Mapping[tuple[SourceKind, str], int]
+    step: StepParts, waits: Mapping[tuple[SourceKind, str], int], prepares: str
 ) -> Iterator[tuple[_Key, float]]:
     wait_ns = step.inside.get(Part.INPUT_WAIT, 0)
     whole_ns = sum(waits.values()) or 1
     for (kind, what), ns in waits.items():
         yield (kind, what, "", 0, False), wait_ns * ns / whole_ns
     prepared_ns = step.inside.get(Part.HOST_PREPROCESS, 0)
-    yield (SourceKind.PYTHON, "py_function in the step", "", 0, False), prepared_ns
+    yield (SourceKind.PYTHON, prepares, "", 0, False), prepared_ns
     yield (SourceKind.FEED, "feed_dict", "", 0, False), step.inside.get(Part.FEED, 0)
 
 

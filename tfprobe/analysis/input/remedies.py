@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from tfprobe.analysis.input import stage_kinds
-from tfprobe.analysis.input.input_sources import InputSource, Producer, SourceKind
+from tfprobe.analysis.input.input_sources import LOADER, InputSource, Producer, SourceKind
 from tfprobe.analysis.input.stage_stats import (
     PipelineUse,
     StageUse,
@@ -73,6 +73,12 @@ def _for_source(
         yield (
             "Arrays are converted and copied at each step: feed NumPy arrays with the dtype of the "
             "placeholder, keep constant data in a variable, or read the data with tf.data."
+        )
+    elif source.what.startswith(LOADER):
+        yield (
+            f"The {LOADER} makes batches in the thread of the steps and blocks them: give it "
+            "num_workers=4 and persistent_workers=True, unless a batch takes less time to make "
+            "than to pass on, and make each item cheaper. `tfprobe advise` names the stage."
         )
     else:
         yield (

@@ -51,8 +51,9 @@ def add_allocations(
         at_ns=at_ns,
         bytes=sizes,
         address=address,
-        in_use_bytes=np.where(has_total, allocated, _UNTOLD),
-        # A CPU reserves nothing.
+        # On a CPU the total is of pieces that were allocated while a profiler ran, and nothing is
+        # reserved.
+        in_use_bytes=np.where(has_total & (kind != _CPU), allocated, _UNTOLD),
         free_bytes=np.where(kind == _CPU, _UNTOLD, free),
         peak_bytes=_UNTOLD,
         largest_free_bytes=_UNTOLD,

@@ -69,6 +69,18 @@ def test_what_is_computed_to_be_read_counts_as_reading() -> None:
     assert line.ratio == pytest.approx(0.3)
 
 
+def test_calls_of_several_steps_are_counted_for_one() -> None:
+    """Twenty reads in each of two traced steps are twenty in a step."""
+    span = _called("<built-in method item of Tensor", 20, 20)
+    steps = [Step([op("aten::add", 0, 5)], spans=[span]) for _ in range(2)]
+    found = profile(steps, loops=[loop()])
+
+    lines = inside_lines(found, found.captures, USUAL_NS)
+
+    assert not isinstance(lines, Missing)
+    assert [line.calls for line in lines] == [20]
+
+
 def test_a_trace_without_stacks_says_so() -> None:
     """Its functions are not known, which is not that there were none."""
     found = profile([Step([op("aten::add", 0, 5)])], loops=[loop()])
