@@ -118,7 +118,7 @@ def test_a_cache_needs_a_directory(jax, fix):
 
 
 def test_live_arrays_are_the_weights_whatever_their_order(jax, monkeypatch):
-    """Those of floating point that are whole here and not deleted."""
+    """Those of floating point that are whole here and not deleted, equal ones once."""
 
     def make(data, **options):
         array = {"dtype": "f", "is_deleted": lambda: False, "is_fully_addressable": True}
@@ -126,12 +126,18 @@ def test_live_arrays_are_the_weights_whatever_their_order(jax, monkeypatch):
 
     class Copied:
         def __init__(self, data):
-            self.data, self.shape = data, (len(data),)
+            self.data, self.shape, self.dtype = data, (len(data),), "f"
 
         def tobytes(self):
             return self.data
 
-    arrays = [make(b"bb"), make(b"ab"), make(b"1", dtype="i"), make(b"0", is_deleted=bool)]
+    arrays = [
+        make(b"bb"),
+        make(b"ab"),
+        make(b"bb"),
+        make(b"1", dtype="i"),
+        make(b"0", is_deleted=bool),
+    ]
     arrays += [make(b"x", is_deleted=lambda: True), make(b"y", is_fully_addressable=False)]
     jax.live_arrays = lambda: arrays
     jax.numpy = SimpleNamespace(

@@ -12,14 +12,18 @@ def patch(name, module, seed):
 
 
 def arrays():
-    """Return all live arrays of floating point, as a multiset: in the order of their bytes."""
+    """Return all live arrays of floating point, as a set: in the order of their bytes, equal ones once.
+
+    JAX keeps further objects for the same array, for example where it searches results for NaN.
+    """
     jax = sys.modules.get("jax")
     if jax is None:
         return []
     numpy = sys.modules["numpy"]
     live = [numpy.asarray(array) for array in jax.live_arrays() if _is_readable(jax, array)]
-    live.sort(key=lambda array: (array.shape, array.tobytes()))
-    return [("array %d" % number, array) for number, array in enumerate(live)] or "JAX has no arrays of floating point"
+    distinct = {(array.shape, str(array.dtype), array.tobytes()): array for array in live}
+    ordered = [distinct[key] for key in sorted(distinct)]
+    return [("array %d" % at, array) for at, array in enumerate(ordered)] or "JAX has no arrays of floating point"
 
 
 def _is_readable(jax, array):
