@@ -31,7 +31,7 @@ from tests.planted.cases import PROGRAMS  # noqa: E402
 from tfprobe.analysis.compare.trials import ProcessTimes, gain  # noqa: E402
 from tfprobe.launch import environ  # noqa: E402
 from tfprobe.trial.arms import BASE, Arm, StartedArm, TriedJob, trial_config  # noqa: E402
-from tfprobe.trial.pressure import is_busy  # noqa: E402
+from tfprobe.trial.pressure import cpu_pressure, is_busy  # noqa: E402
 from tfprobe.trial.workspace import workspace  # noqa: E402
 
 # Of a program, in s: a trial ends its processes long before.
@@ -167,7 +167,7 @@ def _pairs_of_bases(row: Row, count: int) -> str:
                 assert isinstance(found, ProcessTimes), found
                 times.append(found)
             # As in a round: base, arm, arm, base.
-            told = gain([times[0], times[3]], times[1:3], is_busy=is_busy())
+            told = gain([times[0], times[3]], times[1:3], is_busy=is_busy(cpu_pressure()))
             verdicts[told.verdict.value] += 1
             print(f"{_percent(told.wall.ratio)}: {told.verdict.value}", flush=True)
     return ", ".join(f"{name} {number}" for name, number in sorted(verdicts.items()))

@@ -38,7 +38,11 @@ def python(code: str) -> tuple[str, ...]:
         (("threads", *python("pass")), 2, "Add --yes"),
         (("--yes", "threads"), 2, "No command was given"),
         (("--yes", "faster", *python("pass")), 2, "There is no fix faster"),
-        (("--yes", "--budget", "soon", "threads", *python("pass")), 2, "--budget takes a time"),
+        (
+            ("--yes", "--budget", "soon", "threads", *python("pass")),
+            2,
+            "--budget.*use an age such as 90s",
+        ),
         (("--yes", "--steps", "3", "threads", *python("pass")), 2, "--steps"),
     ],
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import IntEnum
 
+from tfprobe.analysis.compare.trials import Verdict
 from tfprobe.errors import Missing
 
 
@@ -79,13 +80,10 @@ class Subject:
 
 @dataclass(frozen=True, slots=True)
 class MeasuredGain:
-    """What a trial of the same command found of a fix (`tfprobe try`): ratios of a step's time.
-
-    `verdict` is its word, such as "won".
-    """
+    """What a trial of the same command found of a fix (`tfprobe try`): ratios of a step's time."""
 
     fix: str
-    verdict: str
+    verdict: Verdict
     ratio: float
     low_ratio: float
     high_ratio: float

@@ -7,7 +7,7 @@ variables of its environment.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
@@ -92,7 +92,7 @@ FIXES: tuple[Fix, ...] = (
         "function_step",
         "run the function that holds the train step as a tf.function",
         _RO,
-        "decorate it with @tf.function(reduce_retracing=True)",
+        "decorate the function of the step with @tf.function(reduce_retracing=True)",
         (TENSORFLOW,),
         ("eager_loop",),
         part="dispatch",
@@ -434,18 +434,15 @@ def chosen(word: str) -> ChosenFix:
     return ChosenFix(fix, text)
 
 
-def named_by(rules: tuple[str, ...], frameworks: tuple[str, ...]) -> tuple[ChosenFix, ...]:
-    """Return the fixes that findings of these rules lead to, in the order of the findings.
+def unasked(ids: Iterable[str]) -> tuple[ChosenFix, ...]:
+    """Return the fixes with these ids that are tried without being named, each once, in order.
 
-    What changes what the job does is left out: it runs only when it is named.
+    What changes what the job does is left out.
     """
-    found: dict[str, ChosenFix] = {}
-    for rule in rules:
-        for fix in FIXES:
-            is_named = rule in fix.rules and fix.results is not ResultsClass.SEMANTICS
-            if is_named and applies(fix, frameworks):
-                found.setdefault(fix.id, ChosenFix(fix, fix.value))
-    return tuple(found.values())
+    fixes = (BY_ID[name] for name in dict.fromkeys(ids))
+    return tuple(
+        ChosenFix(fix, fix.value) for fix in fixes if fix.results is not ResultsClass.SEMANTICS
+    )
 
 
 def applies(fix: Fix, frameworks: tuple[str, ...]) -> bool:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,9 +14,8 @@ from tfprobe.analysis.compare.trials import Marks, Weights
 from tfprobe.errors import Missing
 from tfprobe.findings.trials import AppliedFix
 from tfprobe.runs.layout import ProcessFolder, RunFolder
+from tfprobe.runs.process_folder.jsonl import Json, integer, object_of, text, whole_lines
 
-# Far above what a trial writes, far below what would fill the memory.
-_MOST_BYTES = 256 << 20
 _COLUMNS = ("mono_ns", "cpu_ns", "units")
 
 
@@ -28,11 +26,8 @@ class ArmFiles:
     unit: tuple[str, str]
     start_mono_ns: int
     marks: Marks
-    # Why it ended: "units", "seconds", "ended" by itself, "" if it was ended from outside.
-    stopped: str
     fixes: Mapping[str, AppliedFix]
     weights: Weights | Missing
-    errors: tuple[str, ...]
 
     @property
     def unit_s(self) -> float:
@@ -51,33 +46,30 @@ def read_arm(run: RunFolder) -> ArmFiles | Missing:
 
 
 def _read_process(folder: ProcessFolder) -> ArmFiles | None:
-    lines = list(_lines(folder.trial))
+    lines = _objects(folder.trial)
     # The unit may become another one while the job warms up: what counts is behind the last head.
     heads = [at for at, line in enumerate(lines) if "unit" in line]
     lines = lines[heads[-1] :] if heads else []
-    rows = [line for line in lines if all(isinstance(line.get(name), int) for name in _COLUMNS)]
+    rows = [line for line in lines if all(integer(line, name) is not None for name in _COLUMNS)]
     if not rows:
         return None
     columns = (np.array([row[name] for row in rows], dtype=np.int64) for name in _COLUMNS)
     head = lines[0]
-    unit = head.get("unit") or {}
-    events = list(_lines(folder.events))
+    unit = head["unit"] if isinstance(head["unit"], dict) else {}
     return ArmFiles(
-        unit=(str(unit.get("kind") or ""), str(unit.get("name") or "")),
-        start_mono_ns=int(head.get("started_mono_ns") or rows[0]["mono_ns"]),
+        unit=(text(unit, "kind") or "", text(unit, "name") or ""),
+        start_mono_ns=integer(head, "started_mono_ns") or int(rows[0]["mono_ns"]),
         marks=Marks(*columns),
-        stopped=next((str(line["stopped"]) for line in lines if "stopped" in line), ""),
-        fixes=_fixes(events),
+        fixes=_fixes(_objects(folder.events)),
         weights=_weights(folder),
-        errors=tuple(
-            f"{event.get('where')}: {event.get('what')}"
-            for event in events
-            if event.get("event") == "error"
-        ),
     )
 
 
-def _fixes(events: Sequence[Mapping[str, Any]]) -> dict[str, AppliedFix]:
+def _objects(path: Path) -> list[Json]:
+    return [found for line in whole_lines(path) if (found := object_of(line)) is not None]
+
+
+def _fixes(events: Sequence[Json]) -> dict[str, AppliedFix]:
     """Return the last note of each fix."""
     found = {}
     for event in events:
@@ -88,7 +80,7 @@ def _fixes(events: Sequence[Mapping[str, Any]]) -> dict[str, AppliedFix]:
             if isinstance(error, str):
                 reasons[error] = 1
             found[str(event.get("fix"))] = AppliedFix(
-                int(event.get("applied") or 0),
+                integer(event, "applied") or 0,
                 reasons,
                 f"{file}:{line}" if file and line else "",
             )
@@ -117,19 +109,3 @@ def _values(folder: ProcessFolder) -> npt.NDArray[np.float64] | None:
         return np.fromfile(folder.weight_values, dtype="<f8")
     except OSError:
         return None
-
-
-def _lines(path: Path) -> Iterator[dict[str, Any]]:
-    """Yield the JSON objects of a file of lines; an unfinished last line is left out."""
-    try:
-        with path.open("rb") as file:
-            content = file.read(_MOST_BYTES)
-    except OSError:
-        return
-    for line in content.split(b"\n")[:-1]:
-        try:
-            found = json.loads(line)
-        except ValueError:
-            continue
-        if isinstance(found, dict):
-            yield found

@@ -35,7 +35,6 @@ def _from_load() -> float | None:
     return min(1.0, max(0.0, (load - cpus) / cpus))
 
 
-def is_busy() -> bool:
-    """Return whether others want the CPUs, too."""
-    pressure = cpu_pressure()
+def is_busy(pressure: float | None) -> bool:
+    """Return whether others want the CPUs, too; not if nobody knows."""
     return pressure is not None and pressure > BUSY_RATIO

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tfprobe.analysis.compare.trials import Verdict
 from tfprobe.findings.finding import MeasuredGain
 from tfprobe.launch.prepare import command_name, run_id
 from tfprobe.runs import agent_files, safe_files
@@ -52,7 +53,7 @@ def _measured(document: Mapping[str, Any]) -> Iterator[MeasuredGain]:
     for fix in fixes if isinstance(fixes, list) else ():
         try:
             ratios = [float(fix[name]) for name in ("gain_ratio", "low_ratio", "high_ratio")]
-            yield MeasuredGain(str(fix["fix"]), str(fix["verdict"]), *ratios)
+            yield MeasuredGain(str(fix["fix"]), Verdict(fix["verdict"]), *ratios)
         except (KeyError, TypeError, ValueError):
             continue  # nothing was measured
 

@@ -42,6 +42,25 @@ def test_the_most_important_comes_first() -> None:
     assert engine.top(advice, 2) == advice.findings[:2]
 
 
+@pytest.mark.parametrize(
+    ("kind", "fixes"),
+    [
+        ("function", ("prefetch", "parallel_map", "cache")),
+        ("fit", ("predict_direct", "prefetch", "parallel_map", "cache")),
+        ("optimizer_step", ("dataloader_workers",)),
+        ("jit", ()),
+    ],
+)
+def test_a_finding_names_the_fixes_of_its_framework(kind, fixes) -> None:
+    """Those that a trial can apply to this loop."""
+    slow = loop(parts=parts(input_wait=0.5), timing=timing(kind=kind))
+    slow = replace(slow, subject=replace(slow.subject, kind=kind))
+
+    (first, *_) = _judge(slow).findings
+
+    assert (first.rule, first.fixes) == ("input_bound", fixes)
+
+
 def test_gains_of_one_part_are_not_added() -> None:
     """Two rules about the same wait win it once."""
     found = engine.together([_finding("input", 30), _finding("input", 20), _finding("compile", 10)])

@@ -59,7 +59,7 @@ def test_a_fix_that_won_says_what_to_change_and_where() -> None:
     assert "one step of fit model takes 12.3 ms" in text
     assert "steps_per_execution=16 won +83.0 % [77, 88] +38.0 %" in text
     assert "identical" in text
-    assert "→ Model.compile(steps_per_execution=16) (train.py:31)" in text
+    assert "→ Model.compile(steps_per_execution=16) (applied at train.py:31)" in text
     assert "callbacks see every 16th batch only" in text
     assert "made good after 120 steps" in text
 
@@ -158,7 +158,7 @@ def test_the_newest_trial_counts_and_damaged_ones_are_left_out(tmp_path) -> None
 
     assert len(list(trials_of(COMMAND, tmp_path))) == 3
     (measured,) = with_measured(ADVICE, COMMAND, tmp_path).findings[0].measured
-    assert measured.verdict == "lost"
+    assert measured.verdict is Verdict.LOST
     assert with_measured(ADVICE, ("other",), tmp_path) == ADVICE
 
 

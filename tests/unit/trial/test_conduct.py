@@ -53,10 +53,8 @@ class Machine:
             unit=("fit", "model"),
             start_mono_ns=self.now_ns,
             marks=Marks(mono, mono // 2, units),
-            stopped="seconds",
             fixes=notes,
             weights=Weights(16, (value.hex(),), np.array([value])),
-            errors=(),
         )
         tail = self.failing.get(arm.name, "")
         return ArmProcess(arm, order, 1 if tail else 0, files, tail, None)

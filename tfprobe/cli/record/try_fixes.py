@@ -7,8 +7,9 @@ import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,7 @@ import click
 from tfprobe.cli import common
 from tfprobe.cli.common import Workers
 from tfprobe.cli.main import complain
+from tfprobe.cli.run_filters import as_age
 from tfprobe.errors import Missing, NoAnswer, UsageError
 from tfprobe.launch import environ, execute
 
@@ -31,8 +33,6 @@ _COMMAND = "command"
 _SEPARATOR = "--"
 # As of a program that SIGINT ended.
 _INTERRUPTED = 130
-# Units of a --budget.
-_SECONDS = {"s": 1, "m": 60, "h": 3600}
 _NO_FIX = "Name one: `tfprobe try --list` lists them, and `tfprobe advise` says what costs time."
 
 
@@ -57,9 +57,11 @@ class _Command(click.Command):
 @click.option("--list", "as_list", is_flag=True, help="List the fixes that apply, and end.")
 @click.option(
     "--budget",
+    "budget_ns",
     default="10m",
     show_default=True,
     metavar="TIME",
+    callback=as_age,
     help="Spend at most this time, as in 90s or 10m.",
 )
 @click.option(
@@ -79,7 +81,7 @@ def command(
     ctx: click.Context,
     fixes: tuple[str, ...],
     output: str | None,
-    budget: str,
+    budget_ns: int,
     steps: int | None,
     patch_file: str | None,
     *,
@@ -94,7 +96,6 @@ def command(
     newest run of COMMAND name, or of a first short recording.
     """
     job_command = tuple(ctx.meta.get(_COMMAND, ()))
-    budget_s = _seconds(budget)
     if not job_command and not as_list:
         raise UsageError(
             "No command was given.", hint="Add one, as in `tfprobe try -- python train.py`."
@@ -113,7 +114,7 @@ def command(
                 job_command,
                 named,
                 directory,
-                budget_s,
+                budget_ns / 1e9,
                 steps,
                 patch_file,
                 yes=yes,
@@ -124,36 +125,25 @@ def command(
         )
 
 
+@dataclass(frozen=True, slots=True)
 class _Request:
-    """What was asked for."""
+    """What was asked for; `directory` is that of all runs."""
 
-    def __init__(
-        self,
-        command: tuple[str, ...],
-        named: tuple[ChosenFix, ...],
-        directory: Path,
-        budget_s: float,
-        steps: int | None,
-        patch_file: str | None,
-        *,
-        yes: bool,
-        as_json: bool,
-    ) -> None:
-        self.command = command
-        self.named = named
-        self.directory = directory
-        self.budget_s = budget_s
-        self.steps = steps
-        self.patch_file = patch_file
-        self.yes = yes
-        self.as_json = as_json
+    command: tuple[str, ...]
+    named: tuple[ChosenFix, ...]
+    directory: Path
+    budget_s: float
+    steps: int | None
+    patch_file: str | None
+    yes: bool
+    as_json: bool
 
 
 def _try(request: _Request, known: RunFolder | None, scratch: Path) -> int:
     from tfprobe.report.trial.trial_document import trial_document
     from tfprobe.trial.arms import TriedJob
     from tfprobe.trial.conduct import Conductor, TrialLimits, record
-    from tfprobe.trial.pressure import BUSY_RATIO, cpu_pressure
+    from tfprobe.trial.pressure import cpu_pressure, is_busy
     from tfprobe.trial.store import save
     from tfprobe.trial.workspace import workspace
 
@@ -163,24 +153,23 @@ def _try(request: _Request, known: RunFolder | None, scratch: Path) -> int:
     _ask(request, place)
     pressure = cpu_pressure()
     if known is None and not request.named:
-        with _progress() as watch:
-            known = record(job, watch)
+        known = record(job, _progress())
     found = None if known is None else _Found(known)
     fixes = request.named or (() if found is None else found.fixes)
     if not fixes:
         raise NoAnswer("No finding of this job names a fix that can be tried.", hint=_NO_FIX)
-    with _progress() as watch:
-        trial = Conductor(
-            job,
-            TrialLimits(request.budget_s, request.steps),
-            is_busy=pressure is not None and pressure > BUSY_RATIO,
-            pressure_ratio=pressure,
-            watch=watch,
-        ).conduct(
-            fixes,
-            None if found is None else found.unit,
-            {} if found is None else found.predictions,
-        )
+    conductor = Conductor(
+        job,
+        TrialLimits(request.budget_s, request.steps),
+        is_busy=is_busy(pressure),
+        pressure_ratio=pressure,
+        watch=_progress(),
+    )
+    trial = conductor.conduct(
+        fixes,
+        None if found is None else found.unit,
+        {} if found is None else found.predictions,
+    )
     document = trial_document(trial)
     _show(trial, document, as_json=request.as_json)
     try:
@@ -210,7 +199,7 @@ class _Found:
 
     def __init__(self, folder: RunFolder) -> None:
         from tfprobe.analysis.core.main_loop import main_loop_first
-        from tfprobe.findings.fixes import named_by
+        from tfprobe.findings.fixes import unasked
         from tfprobe.findings.trials import Prediction
 
         answer = common.answered(folder, rank=None, workers=Workers(None, None))
@@ -220,17 +209,15 @@ class _Found:
             (each.process for each in processes), (loop.kind for loop in loops)
         )
         self.unit = (loops[0].kind, loops[0].name) if loops else None
-        rules = tuple(finding.rule for finding in answer.advice.findings)
-        self.fixes = named_by(rules, self.frameworks)
+        findings = answer.advice.findings
+        self.fixes = unasked(fix for finding in findings for fix in finding.fixes)
         self.predictions: dict[str, Prediction] = {}
-        for finding in answer.advice.findings:
-            if isinstance(finding.gain, Missing):
-                continue
-            for one in named_by((finding.rule,), self.frameworks):
-                self.predictions.setdefault(
-                    one.fix.id,
-                    Prediction(finding.rule, finding.gain.low_ratio, finding.gain.high_ratio),
-                )
+        for finding in findings:
+            gain = finding.gain
+            if not isinstance(gain, Missing):
+                prediction = Prediction(finding.rule, gain.low_ratio, gain.high_ratio)
+                for fix in finding.fixes:
+                    self.predictions.setdefault(fix, prediction)
 
 
 def _frameworks(processes: Iterable[Process], kinds: Iterable[str]) -> tuple[str, ...]:
@@ -307,16 +294,15 @@ def _show(trial: Trial, document: dict[str, Any], *, as_json: bool) -> None:
     common.show_page(render_trial(trial, width=common.page_width(), colour=common.page_colour()))
 
 
-@contextmanager
-def _progress() -> Iterator[Any]:  # Any: trial.conduct.Watch, which takes long to import
-    """Show on stderr what runs, and the time that is left."""
+def _progress() -> Callable[[str, float], None]:
+    """Return what says on stderr what runs, and the time that is left."""
     began = time.monotonic()
 
     def watch(what: str, left_s: float) -> None:
         took_s = time.monotonic() - began
         complain(f"{took_s:4.0f} s: {what} (at most {left_s:.0f} s left)")
 
-    yield watch
+    return watch
 
 
 @contextmanager
@@ -327,11 +313,3 @@ def _scratch() -> Iterator[Path]:
         yield path
     finally:
         shutil.rmtree(path, ignore_errors=True)
-
-
-def _seconds(text: str) -> float:
-    """Read a --budget such as 90s, 10m or 1h. Raises UsageError."""
-    number, unit = text[:-1], text[-1:]
-    if unit not in _SECONDS or not (number.isascii() and number.isdigit() and int(number) > 0):
-        raise UsageError(f"--budget takes a time such as 90s or 10m, and {text!r} is none.")
-    return float(int(number) * _SECONDS[unit])

@@ -38,7 +38,7 @@ def finding_document(finding: Finding) -> Document:
         "measured": [
             {
                 "fix": one.fix,
-                "verdict": one.verdict,
+                "verdict": one.verdict.value,
                 "gain_ratio": one.ratio,
                 "low_ratio": one.low_ratio,
                 "high_ratio": one.high_ratio,

@@ -126,6 +126,12 @@ def signed_percent(ratio: float) -> str:
     return f"{_sign(ratio) or '+'}{_fixed(abs(100 * ratio), _PERCENT_DECIMALS_FROM)} %"
 
 
+def gain(ratio: float, low_ratio: float, high_ratio: float) -> str:
+    """Write a gain with its confidence interval, in percent: `+83.0 % [77, 88]`."""
+    low, high = round(100 * low_ratio), round(100 * high_ratio)
+    return f"{signed_percent(ratio)} [{low}, {high}]"
+
+
 def _scaled(value: float, units: _Units, of: str = "") -> str:
     if not math.isfinite(value):
         return NOTHING

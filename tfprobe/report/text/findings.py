@@ -8,6 +8,7 @@ from rich.console import RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
+from tfprobe.analysis.compare.trials import Verdict
 from tfprobe.errors import Missing
 from tfprobe.findings.engine import QUEUED_LOOPS, Advice
 from tfprobe.findings.finding import Evidence, Finding, MeasuredGain, Severity, Subject
@@ -61,9 +62,8 @@ def _action(finding: Finding) -> str:
 
 def measured_text(measured: MeasuredGain) -> str:
     """Write what a trial found: `measured +83 % [77, 88]` with the fix."""
-    low, high = (round(100 * ratio) for ratio in (measured.low_ratio, measured.high_ratio))
-    gain = f"{numbers.signed_percent(measured.ratio)} [{low}, {high}]"
-    if measured.verdict == "cannot be told":
+    gain = numbers.gain(measured.ratio, measured.low_ratio, measured.high_ratio)
+    if measured.verdict is Verdict.UNKNOWN:
         return f"not told apart from chance: {gain} ({measured.fix})"
     return f"measured {gain} ({measured.fix})"
 

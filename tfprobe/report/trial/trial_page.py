@@ -42,12 +42,6 @@ def render_trial(trial: Trial, *, width: int, colour: bool) -> str:
     return page.render(_parts(trial, width), width=width, colour=colour)
 
 
-def gain_text(interval: Interval) -> str:
-    """Write a gain with its interval: `+83 % [77, 88]`."""
-    low, high = (round(100 * ratio) for ratio in (interval.low_ratio, interval.high_ratio))
-    return f"{numbers.signed_percent(interval.ratio)} [{low}, {high}]"
-
-
 def _parts(trial: Trial, width: int) -> Iterator[RenderableType]:
     yield page.heading(f"Trial of {shlex.join(trial.command)}")
     yield page.paragraph(_base_sentence(trial))
@@ -83,11 +77,15 @@ def _row(outcome: FixOutcome) -> Sequence[str]:
     return (
         outcome.name,
         outcome.verdict.value,
-        _UNKNOWN if gain is None else gain_text(gain.wall),
+        _UNKNOWN if gain is None else _gain(gain.wall),
         _UNKNOWN if prediction is None else numbers.signed_percent(prediction.likely_ratio),
         _UNKNOWN if gain is None else numbers.signed_percent(gain.cpu.ratio),
         _results(outcome),
     )
+
+
+def _gain(found: Interval) -> str:
+    return numbers.gain(found.ratio, found.low_ratio, found.high_ratio)
 
 
 def _results(outcome: FixOutcome) -> str:
@@ -105,7 +103,7 @@ def _details(outcome: FixOutcome) -> Iterator[RenderableType]:
     if outcome.verdict is Verdict.WON:
         for chosen in outcome.fixes:
             source = outcome.applied.get(chosen.fix.id)
-            place = f" ({source.source})" if source is not None and source.source else ""
+            place = f" (applied at {source.source})" if source is not None and source.source else ""
             yield page.paragraph(f"→ {chosen.change}{place}")
     for chosen in outcome.fixes:
         if chosen.alters and outcome.verdict is not Verdict.NOT_APPLIED:
