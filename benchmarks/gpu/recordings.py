@@ -118,15 +118,15 @@ def record_all(
             yield f"{case.name}: bare {spent[0]:.1f} s, recorded {spent[1]:.1f} s"
 
 
-def pack(output: Path) -> Path:
-    """Pack runs, truths and endings into one archive, without captures of 2 MB and more."""
+def pack(output: Path, *, is_whole: bool) -> Path:
+    """Pack runs, truths and endings into one archive; captures of 2 MB and more only if whole."""
 
     def chosen(item: tarfile.TarInfo) -> tarfile.TarInfo | None:
         parts = Path(item.name).parts
         if "boot" in parts and "tfprobe_agent" in parts:
             return None
         is_large = "captures" in parts and item.size >= LARGEST_CAPTURE_BYTES
-        return None if is_large else item
+        return None if is_large and not is_whole else item
 
     archive = output / ARCHIVE
     with tarfile.open(archive, "w:gz") as packed:

@@ -61,11 +61,11 @@ def main() -> int:
             device=options.device,
             machine=machine,
             is_quick=options.quick,
-            until_s=time.monotonic() + RECORDING_S,
+            until_s=time.monotonic() + options.seconds,
         )
         for line in progress:
             print(line, flush=True)
-        archive = pack(work)
+        archive = pack(work, is_whole=options.whole)
         (output / ARCHIVE).write_bytes(archive.read_bytes())
         print(f"{output / ARCHIVE}: {archive.stat().st_size / 1e6:.1f} MB")
         return _read(work, options.reader, output)
@@ -80,6 +80,15 @@ def _options() -> argparse.Namespace:
     arguments.add_argument("--out", type=Path, help="folder for the archive and the table")
     arguments.add_argument("--only", action="append", default=[], metavar="LOOP", help="one loop")
     arguments.add_argument("--quick", action="store_true", help="few steps: checks that it runs")
+    arguments.add_argument(
+        "--seconds",
+        type=float,
+        default=RECORDING_S,
+        help="begin no loop after this time (default: %(default)s)",
+    )
+    arguments.add_argument(
+        "--whole", action="store_true", help="pack captures of 2 MB and more as well"
+    )
     arguments.add_argument(
         "--python", default=sys.executable, help="the interpreter with the framework"
     )
