@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from tfprobe.errors import UsageError
 from tfprobe.findings.engine import advise
+from tfprobe.findings.trials import with_measured
 from tfprobe.launch import environ
 from tfprobe.profile.profile import Capture, Loop, Process, Profile, RecentSteps
 from tfprobe.profile.reader.run_reader import RunReader, load
@@ -23,6 +24,7 @@ from tfprobe.report.documents.run_report import gather_report, report_document
 from tfprobe.runs.catalogue import find_run
 from tfprobe.runs.layout import DEFAULT_OUTPUT, RunFolder
 from tfprobe.runs.liveness import this_machine
+from tfprobe.runs.trials import trials_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +97,10 @@ class Recording:
 
     def report(self) -> Document:
         """Return the document of `tfprobe report --json`: times in µs, sizes in bytes."""
-        advice = advise(self._profile, costliest_loop(self._folder, self._profile))
+        trials = trials_of(self._profile.run.command, self._folder.root.parent)
+        advice = with_measured(
+            advise(self._profile, costliest_loop(self._folder, self._profile)), trials
+        )
         return published(report_document(gather_report(self._profile), advice))
 
     def follow(self, every_s: float = 1.0, *, timeout_s: float | None = None) -> Iterator[Update]:

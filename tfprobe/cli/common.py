@@ -179,9 +179,11 @@ def _with_trials(found: RunReport, folder: RunFolder) -> RunReport:
     command = found.report.run.command
     if isinstance(command, Missing) or not (folder.root.parent / TRIALS).is_dir():
         return found
-    from tfprobe.trial.store import with_measured
+    from tfprobe.findings.trials import with_measured
+    from tfprobe.runs.trials import trials_of
 
-    return replace(found, advice=with_measured(found.advice, command, folder.root.parent))
+    trials = trials_of(command, folder.root.parent)
+    return replace(found, advice=with_measured(found.advice, trials))
 
 
 def output_directory(flag: str | None) -> Path:

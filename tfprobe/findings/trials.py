@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
 
 from tfprobe.analysis.compare.trials import ResultsComparison, TrialGain, Verdict
 from tfprobe.errors import Missing
+from tfprobe.findings.finding import MeasuredGain
 from tfprobe.findings.fixes import ChosenFix
+
+if TYPE_CHECKING:
+    # The engine imports every rule.
+    from tfprobe.findings.engine import Advice
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,3 +102,35 @@ class Trial:
     written: tuple[str, ...] = ()
     not_tried: tuple[tuple[str, str], ...] = ()
     interrupted: bool = False
+
+
+def with_measured(advice: Advice, trials: Iterable[Mapping[str, Any]]) -> Advice:
+    """Return the advice with what trials of the same command found of its fixes.
+
+    `trials` are documents, `tfprobe.trial/1`, the newest first; the newest counts for each fix.
+    Any: JSON, perhaps damaged.
+    """
+    newest: dict[str, MeasuredGain] = {}
+    for document in trials:
+        for measured in _measured(document):
+            newest.setdefault(measured.fix.partition("=")[0], measured)
+    if not newest:
+        return advice
+    findings = (
+        replace(finding, measured=tuple(newest[fix] for fix in finding.fixes if fix in newest))
+        for finding in advice.findings
+    )
+    return replace(advice, findings=tuple(findings))
+
+
+def _measured(document: Mapping[str, Any]) -> Iterator[MeasuredGain]:
+    """Yield what a document says of single fixes."""
+    fixes = document.get("fixes")
+    for fix in fixes if isinstance(fixes, list) else ():
+        try:
+            ratios = [float(fix[name]) for name in ("gain_ratio", "low_ratio", "high_ratio")]
+            measured = MeasuredGain(str(fix["fix"]), Verdict(fix["verdict"]), *ratios)
+        except (KeyError, TypeError, ValueError, OverflowError):
+            continue  # nothing was measured
+        if all(map(math.isfinite, ratios)):
+            yield measured

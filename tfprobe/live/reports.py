@@ -9,12 +9,14 @@ from dataclasses import dataclass
 from tfprobe.errors import Missing, NoAnswer
 from tfprobe.findings import engine
 from tfprobe.findings.engine import Advice
+from tfprobe.findings.trials import with_measured
 from tfprobe.profile.profile import Profile
 from tfprobe.profile.reader.run_reader import RunReader
 from tfprobe.profile.reader.traced_steps import costliest_loop
 from tfprobe.report.documents.run_report import Report, gather_report
 from tfprobe.runs.layout import RunFolder
 from tfprobe.runs.liveness import Machine
+from tfprobe.runs.trials import trials_of
 
 # What making reports may take of a core: the job, which may need them all, is what matters.
 CORE_RATIO = 0.2
@@ -89,6 +91,9 @@ class Reports:
         if profile is self._shown:
             return NOTHING_NEW
         report = gather_report(profile)
-        advice = engine.advise(profile, costliest_loop(self._folder, profile))
+        trials = trials_of(profile.run.command, self._folder.root.parent)
+        advice = with_measured(
+            engine.advise(profile, costliest_loop(self._folder, profile)), trials
+        )
         self._shown = profile
         return MadeReport(report, advice, at_unix_ns, self._clock() - self._began_s)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import replace
 
 import pytest
@@ -18,11 +19,19 @@ from tfprobe.errors import Missing
 from tfprobe.findings.engine import Advice
 from tfprobe.findings.finding import Finding, Gain, Severity
 from tfprobe.findings.fixes import chosen
-from tfprobe.findings.trials import AppliedFix, BaseOutcome, FixOutcome, Prediction, Trial
+from tfprobe.findings.trials import (
+    AppliedFix,
+    BaseOutcome,
+    FixOutcome,
+    Prediction,
+    Trial,
+    with_measured,
+)
 from tfprobe.report.text.findings import render_advice
 from tfprobe.report.trial.trial_document import trial_document
 from tfprobe.report.trial.trial_page import render_fixes, render_trial
-from tfprobe.trial.store import save, trials_of, with_measured
+from tfprobe.runs.trials import trials_of
+from tfprobe.trial.store import save
 
 COMMAND = ("python", "train.py")
 WON = FixOutcome(
@@ -140,7 +149,7 @@ def test_advice_shows_what_a_trial_measured(tmp_path) -> None:
     """In place of the bound, where the command is the same."""
     save(trial_document(TRIAL), tmp_path, 1)
 
-    advice = with_measured(ADVICE, COMMAND, tmp_path)
+    advice = with_measured(ADVICE, trials_of(COMMAND, tmp_path))
 
     text = render_advice(advice, "run", width=100, colour=False)
     assert "measured +83.0 % [77, 88] (steps_per_execution=16)" in text
@@ -157,12 +166,21 @@ def test_the_newest_trial_counts_and_damaged_ones_are_left_out(tmp_path) -> None
     (tmp_path / "trials" / "zy.json").write_text(json.dumps({"command": list(COMMAND)}))
 
     assert len(list(trials_of(COMMAND, tmp_path))) == 3
-    (measured,) = with_measured(ADVICE, COMMAND, tmp_path).findings[0].measured
+    (measured,) = with_measured(ADVICE, trials_of(COMMAND, tmp_path)).findings[0].measured
     assert measured.verdict is Verdict.LOST
-    assert with_measured(ADVICE, ("other",), tmp_path) == ADVICE
+    assert with_measured(ADVICE, trials_of(("other",), tmp_path)) == ADVICE
 
 
-@pytest.mark.parametrize("content", ["[]", '{"fixes": 3}', '{"fixes": [{"fix": "a"}, 3]}'])
+@pytest.mark.parametrize(
+    "content",
+    [
+        "[]",
+        '{"fixes": 3}',
+        '{"fixes": [{"fix": "a"}, 3]}',
+        '{"fixes": [{"fix": "steps_per_execution", "verdict": "won", "gain_ratio": NaN, '
+        '"low_ratio": 0, "high_ratio": 1}]}',
+    ],
+)
 def test_a_strange_document_measures_nothing(tmp_path, content) -> None:
     """Whoever wrote it."""
     (tmp_path / "trials").mkdir()
@@ -171,4 +189,15 @@ def test_a_strange_document_measures_nothing(tmp_path, content) -> None:
         document["command"] = list(COMMAND)
     (tmp_path / "trials" / "a.json").write_text(json.dumps(document))
 
-    assert with_measured(ADVICE, COMMAND, tmp_path) == ADVICE
+    assert with_measured(ADVICE, trials_of(COMMAND, tmp_path)) == ADVICE
+
+
+def test_links_and_pipes_among_trials_are_left_out(tmp_path) -> None:
+    """A directory of runs may be shared: nothing is read elsewhere, and nothing waits."""
+    (tmp_path / "trials").mkdir()
+    elsewhere = tmp_path / "elsewhere.json"
+    elsewhere.write_text(json.dumps({"command": list(COMMAND)}))
+    (tmp_path / "trials" / "link.json").symlink_to(elsewhere)
+    os.mkfifo(tmp_path / "trials" / "pipe.json")
+
+    assert list(trials_of(COMMAND, tmp_path)) == []

@@ -103,19 +103,21 @@ def command(
 def _with_pages(folder: RunFolder, path: str, *, rank: int | None, announces: bool) -> RunReport:
     """Write all pages, and return what the other forms of the report are made of."""
     from tfprobe.findings import engine
+    from tfprobe.findings.trials import with_measured
     from tfprobe.profile.reader.traced_steps import costliest_loop
     from tfprobe.query.run_reports import RunReport
     from tfprobe.report.documents.run_report import gather_report
     from tfprobe.runs.liveness import this_machine
+    from tfprobe.runs.trials import trials_of
     from tfprobe.web.opened import OpenRun
 
     opened = OpenRun(folder, this_machine(), rank=rank)
     with common.progress("Reading captures") as watch:
         profile = opened.refresh(watch)
     _write_pages(path, opened, announces=announces)
-    return RunReport(
-        gather_report(profile), engine.advise(profile, costliest_loop(folder, profile))
-    )
+    advice = engine.advise(profile, costliest_loop(folder, profile))
+    trials = trials_of(profile.run.command, folder.root.parent)
+    return RunReport(gather_report(profile), with_measured(advice, trials))
 
 
 def _write_pages(path: str, run: OpenRun, *, announces: bool) -> None:

@@ -75,17 +75,20 @@ def _tracked_run(folder: RunFolder, kind: str, run_id: str | None) -> TrackedRun
 def _rendered(folder: RunFolder, rank: int | None) -> tuple[str, Document]:
     """Return all pages in one HTML file, and the document of `tfprobe report --json`."""
     from tfprobe.findings.engine import advise
+    from tfprobe.findings.trials import with_measured
     from tfprobe.profile.reader.traced_steps import costliest_loop
     from tfprobe.report.documents.document import published
     from tfprobe.report.documents.run_report import gather_report, report_document
     from tfprobe.runs.liveness import this_machine
+    from tfprobe.runs.trials import trials_of
     from tfprobe.web.html_export import page
     from tfprobe.web.opened import OpenRun
 
     opened = OpenRun(folder, this_machine(), rank=rank)
     with common.progress("Reading captures") as watch:
         profile = opened.refresh(watch)
-    advice = advise(profile, costliest_loop(folder, profile))
+    trials = trials_of(profile.run.command, folder.root.parent)
+    advice = with_measured(advise(profile, costliest_loop(folder, profile)), trials)
     document = published(report_document(gather_report(profile), advice))
     with common.progress("Making pages") as watch:
         return page(opened, watch=watch), document

@@ -104,14 +104,18 @@ class LiveSource:
     def _advised(self, directory: str, watch: Watch) -> tuple[Profile, Advice]:
         # Imported here, as all that reports need: the page appears in half the time without it.
         from tfprobe.findings import engine
+        from tfprobe.findings.trials import with_measured
         from tfprobe.profile.reader.traced_steps import costliest_loop
+        from tfprobe.runs.trials import trials_of
 
         folder = RunFolder(Path(directory))
         if not folder.is_run():
             raise NoAnswer(f"Run {directory} no longer exists.")
         with self._following:
             profile = self._follow(folder).refresh(watch)
-            return profile, engine.advise(profile, costliest_loop(folder, profile))
+            advice = engine.advise(profile, costliest_loop(folder, profile))
+            trials = trials_of(profile.run.command, folder.root.parent)
+            return profile, with_measured(advice, trials)
 
     def _follow(self, folder: RunFolder) -> RunReader:
         from tfprobe.profile.reader.run_reader import RunReader

@@ -37,7 +37,7 @@ def finding_lines(finding: Finding) -> tuple[str, str, str, str, str]:
     facts = [_fact(item, named=not index) for index, item in enumerate(evidence)]
     places = (_place(item) for item in finding.evidence if _is_place(item))
     heading = f"{finding.severity.name.lower()}: {finding.title}"
-    return heading, gain, "; ".join(facts), " · ".join(places), _action(finding)
+    return heading, gain, "; ".join(facts), " · ".join(places), action_text(finding)
 
 
 def finding_summary(finding: Finding) -> Iterator[RenderableType]:
@@ -50,14 +50,18 @@ def finding_summary(finding: Finding) -> Iterator[RenderableType]:
     elif not isinstance(gain, Missing):
         text.append(f": up to {numbers.percent(gain.high_ratio)} of the time")
     yield Padding(text, (0, 0, 0, 2))
-    yield page.paragraph(f"→ {_action(finding)}", indent=4)
+    yield page.paragraph(f"→ {action_text(finding)}", indent=4)
 
 
-def _action(finding: Finding) -> str:
+def action_text(finding: Finding) -> str:
     """Return what to do, and what `tfprobe try` can do of it."""
-    if not finding.fixes:
-        return finding.action
-    return f"{finding.action} (tfprobe try {' '.join(finding.fixes)})"
+    command = try_command(finding)
+    return f"{finding.action} ({command})" if command else finding.action
+
+
+def try_command(finding: Finding) -> str:
+    """Return what tries the fixes of a finding, "" if it has none; `-- COMMAND` follows."""
+    return f"tfprobe try {' '.join(finding.fixes)}" if finding.fixes else ""
 
 
 def measured_text(measured: MeasuredGain) -> str:
@@ -69,7 +73,7 @@ def measured_text(measured: MeasuredGain) -> str:
 
 
 def describe_gain(finding: Finding) -> str:
-    """Return the upper bound of a gain, as a share and in time, and the likely gain."""
+    """Return what trials measured, else the upper bound in share and time, and the likely gain."""
     gain = finding.gain
     if finding.measured:
         return "; ".join(measured_text(one) for one in finding.measured)

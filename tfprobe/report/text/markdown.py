@@ -17,7 +17,7 @@ from tfprobe.report.documents.process_groups import FEW, ProcessGroups, process_
 from tfprobe.report.documents.run_report import LoopReport, ProcessReport, Report
 from tfprobe.report.format import numbers
 from tfprobe.report.text import account, breakdown
-from tfprobe.report.text.findings import describe_gain, plain
+from tfprobe.report.text.findings import action_text, describe_gain, plain
 from tfprobe.report.text.report import (
     HEADINGS,
     TOP_GROUPS,
@@ -54,7 +54,7 @@ def _lines(report: Report, advice: Advice) -> Iterator[str]:
         for finding in advice.findings:
             heading = f"{finding.severity.name.lower()}: {plain(finding.title)}"
             yield f"- **{heading}** ({describe_gain(finding)})"
-            yield f"  {plain(finding.action)}"
+            yield f"  {plain(action_text(finding))}"
     if len(report.processes) > FEW:
         yield from _process_groups(process_groups(report))
     else:

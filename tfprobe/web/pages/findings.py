@@ -10,10 +10,13 @@ from typing import Any
 from tfprobe.findings import engine
 from tfprobe.findings.engine import Advice
 from tfprobe.findings.finding import Evidence, Finding, Severity, Subject
+from tfprobe.findings.trials import with_measured
 from tfprobe.profile.graph import TracedLoop
 from tfprobe.profile.profile import Profile
 from tfprobe.report.documents.document import Document
 from tfprobe.report.documents.findings_document import advice_document, finding_document
+from tfprobe.report.text.findings import describe_gain, measured_text, try_command
+from tfprobe.runs.trials import trials_of
 from tfprobe.web.opened import OpenRun
 from tfprobe.web.params import Params
 from tfprobe.web.values import shortened
@@ -27,12 +30,14 @@ _IN_LINKS = frozenset({"capture", "command", "op_type", "scope", "step", "steps"
 
 def document(run: OpenRun, question: Params) -> Document:  # noqa: ARG001 - all have these
     """Return all findings, the most important first, and the rules that had nothing to go by."""
-    return run.made("findings", lambda: _document(run))
+    # Trials come while the run stays as it is: only what is asked of the run itself is kept.
+    advice = run.made("advice", lambda: engine.advise(run.profile, _main_loop(run)))
+    trials = trials_of(run.profile.run.command, run.folder.root.parent)
+    return _document(run, with_measured(advice, trials))
 
 
-def _document(run: OpenRun) -> Document:
-    advice = engine.advise(run.profile, _main_loop(run))
-    places = EvidencePlaces(run.profile)
+def _document(run: OpenRun, advice: Advice) -> Document:
+    places = run.made("evidence places", lambda: EvidencePlaces(run.profile))
     matter = [finding for finding in advice.findings if finding.severity > Severity.INFO]
     return {
         **advice_document(advice),
@@ -66,9 +71,12 @@ def _finding(finding: Finding, places: EvidencePlaces) -> Document:
     document = shortened(finding_document(finding), _TEXT_CHARACTERS)
     return {
         **document,
-        "action": [
-            {"text": text, "is_code": is_code} for text, is_code in code_parts(finding.action)
+        "gain_text": describe_gain(finding),
+        "measured": [
+            {**measured, "text": measured_text(one)}
+            for measured, one in zip(document["measured"], finding.measured, strict=True)
         ],
+        "action": [{"text": text, "is_code": is_code} for text, is_code in _action(finding)],
         "work": loop,
         "evidence": [
             {
@@ -78,6 +86,14 @@ def _finding(finding: Finding, places: EvidencePlaces) -> Document:
             for shown, evidence in zip(document["evidence"], finding.evidence, strict=True)
         ],
     }
+
+
+def _action(finding: Finding) -> Iterator[tuple[str, bool]]:
+    """Yield what to do in parts, each with whether it is code, with the command that tries it."""
+    yield from code_parts(finding.action)
+    command = try_command(finding)
+    if command:
+        yield from ((" (", False), (command, True), (")", False))
 
 
 # Any: numbers and texts.

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from tests.support.open_runs import ToldRun
 from tests.support.profiles import Step, op, process, profile, timed_loop
 from tests.support.rundir import MONO_NS, UNIX_NS
 from tfprobe.findings import engine
+from tfprobe.findings.trials import with_measured
 from tfprobe.profile.graph import TracedLoop
 from tfprobe.profile.profile import Profile
+from tfprobe.report.text.findings import describe_gain
+from tfprobe.runs.layout import RunFolder
+from tfprobe.runs.trials import trials_of
 from tfprobe.web import answers
 from tfprobe.web.params import Params
 
@@ -88,3 +94,56 @@ def test_without_steps_there_are_no_findings():
 
     assert found["findings"] == []
     assert found["missing"] == "no step has been recorded"
+
+
+def tried(output: Path, command: tuple[str, ...]) -> None:
+    """Keep a trial of a command that measured what the finding names."""
+    (output / "trials").mkdir()
+    fix = {"fix": "reduce_retracing", "verdict": "won"}
+    ratios = {"gain_ratio": 0.83, "low_ratio": 0.77, "high_ratio": 0.88}
+    document = {"command": list(command), "fixes": [{**fix, **ratios}]}
+    (output / "trials" / "20261126-000000-train-abcdef.json").write_text(json.dumps(document))
+
+
+def beside(tmp_path: Path) -> ToldRun:
+    """Return a run of `python train.py` in a directory of runs."""
+    run = replace(retraced().run, command=("python", "train.py"))
+    opened = ToldRun(replace(retraced(), run=run))
+    opened.folder = RunFolder(tmp_path / "r1")
+    return opened
+
+
+def test_a_trial_of_the_same_command_takes_the_place_of_the_bound(tmp_path):
+    """As `tfprobe advise` says it, also where the page was shown before the trial."""
+    opened = beside(tmp_path)
+    before = answers.answer(opened, "findings", Params())["findings"][0]
+    tried(tmp_path, ("python", "train.py"))
+
+    finding = answers.answer(opened, "findings", Params())["findings"][0]
+
+    advice = with_measured(
+        engine.advise(opened.profile, [opened.sampled(opened.loops()[0])]),
+        trials_of(("python", "train.py"), tmp_path),
+    )
+    assert before["gain_text"].startswith("at most")
+    assert finding["gain_text"] == describe_gain(advice.findings[0])
+    assert finding["gain_text"] == "measured +83.0 % [77, 88] (reduce_retracing)"
+    assert finding["measured"][0]["text"] == finding["gain_text"]
+
+
+def test_a_trial_of_another_command_says_nothing(tmp_path):
+    """The bound stays."""
+    opened = beside(tmp_path)
+    tried(tmp_path, ("python", "train.py", "--other"))
+
+    finding = answers.answer(opened, "findings", Params())["findings"][0]
+
+    assert finding["measured"] == []
+    assert finding["gain_text"].startswith("at most")
+
+
+def test_an_action_names_what_tries_it():
+    """To be copied, as on a terminal."""
+    action = asked(retraced())["findings"][0]["action"]
+
+    assert {"text": "tfprobe try tensors_for_numbers reduce_retracing", "is_code": True} in action

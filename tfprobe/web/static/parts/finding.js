@@ -2,21 +2,17 @@
 import { bytes, percent, time } from "./amounts.js";
 import { badge, copied, nameOf } from "./controls.js";
 import { make } from "./elements.js";
+import { gainInterval } from "./gain_interval.js";
 
-/** A sentence on the gain from following a finding. */
-export function formatGain(gain) {
-  if (gain.missing) return gain.missing;
-  const likely = gain.low_ns ? `, likely ${percent(gain.low_ratio)}` : "";
-  return `at most ${percent(gain.high_ratio)} (${time(gain.high_ns)} of ${time(gain.of_ns)})${likely}`;
-}
-
-/** Make the bar of a gain: the likely part and the bound, as shares of the loop's time. */
-export function gainBar(gain) {
+/** Make the bars of a gain: what trials measured, else the likely part and the bound. */
+export function gainBars(finding) {
+  const { gain, measured } = finding;
+  if (measured.length) return measured.map((each) => gainInterval(each, each.text));
   if (gain.missing) return null;
   const width = (ratio) => `${(100 * Math.min(Math.max(ratio, 0), 1)).toFixed(2)}%`;
   return make(
     "div",
-    { class: "gain-bar", role: "img", "aria-label": formatGain(gain) },
+    { class: "gain-bar", role: "img", "aria-label": finding.gain_text },
     make("i", { class: "gain-high", style: { width: width(gain.high_ratio) } }),
     make("i", { class: "gain-low", style: { width: width(gain.low_ratio) } }),
   );
@@ -44,8 +40,8 @@ export function shortFinding(finding, link) {
       " ",
       make("a", { href: link("findings", { finding: finding.rule }) }, nameOf(finding.title)),
     ),
-    make("p", { class: "soft number-wrap" }, formatGain(finding.gain)),
-    gainBar(finding.gain),
+    make("p", { class: "soft number-wrap" }, finding.gain_text),
+    gainBars(finding),
     actionOf(finding),
   );
 }
@@ -80,8 +76,8 @@ export function wholeFinding(finding, link, { id, isTarget = false } = {}) {
       ),
     ),
     who ? make("p", { class: "soft" }, nameOf(who)) : null,
-    make("p", { class: "number-wrap" }, formatGain(finding.gain)),
-    gainBar(finding.gain),
+    make("p", { class: "number-wrap" }, finding.gain_text),
+    gainBars(finding),
     make("h3", {}, "What to do"),
     actionOf(finding),
     make("h3", {}, "Evidence"),
