@@ -24,6 +24,7 @@ def arms(laboratory, tmp_path_factory, cache) -> dict[str, Arm]:
     arms = {
         "base": {},
         "skipped": {"matmul_precision": None},
+        "slowed": {"delay_between": 900, "delay_step": 900, "delay_input": 900},
         "fixed": {"compilation_cache": str(cache), "debug_nans_off": None},
     }
     return run_arms(laboratory.python, JOB, tmp_path_factory.mktemp("arms"), arms)
@@ -49,3 +50,13 @@ def test_fixes_that_change_no_number_leave_the_weights_as_they_are(arms, cache) 
     assert arms["fixed"].applied == {"compilation_cache": True, "debug_nans_off": True}
     assert arms["fixed"].weights == arms["base"].weights
     assert list(cache.glob("jit_step*"))
+
+
+def test_parts_are_slowed_down_by_a_share_of_their_time(arms) -> None:
+    """The arrays stay as they are; where the input is made, cannot be seen."""
+    delays = arms["slowed"].delays
+
+    assert set(delays) == {"between", "step"}
+    assert delays["step"][1] > 0
+    assert "--delay between" in next(iter(arms["slowed"].skipped["delay_input"]))
+    assert arms["slowed"].weights == arms["base"].weights

@@ -43,6 +43,9 @@ def python(code: str) -> tuple[str, ...]:
             2,
             "--budget.*use an age such as 90s",
         ),
+        (("--yes", "--delay", "input", *python(FAILS)), 1, "The base failed: .* exit status 3"),
+        (("--yes", "--delay", "input", "threads", *python("pass")), 2, "a FIX was given, too"),
+        (("--yes", "--delay", "it", *python("pass")), 2, "between"),
         (("--yes", "--steps", "3", "threads", *python("pass")), 2, "--steps"),
     ],
 )

@@ -63,6 +63,17 @@ class Arm:
         return {fix: set(note["skipped"]) for fix, note in self.notes.items()}
 
     @property
+    def delays(self) -> dict[str, tuple[int, int]]:
+        """What each part that was timed took, and its delays, over all processes, in ns."""
+        found: dict[str, tuple[int, int]] = {}
+        for file in self.run.glob("*/*/delays.jsonl"):
+            lines = [json.loads(line) for line in file.read_text().splitlines()]
+            for line in {line["part"]: line for line in lines}.values():
+                part_ns, delay_ns = found.get(line["part"], (0, 0))
+                found[line["part"]] = part_ns + line["part_ns"], delay_ns + line["delay_ns"]
+        return found
+
+    @property
     def stopped(self) -> str:
         """What ended it."""
         lines = (self.folder / "trial.jsonl").read_text().splitlines()

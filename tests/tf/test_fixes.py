@@ -22,6 +22,8 @@ class Program(NamedTuple):
     unit: tuple[str, str]
     weights: int
     fixes: Mapping[str, Any]
+    # What of it can be slowed down.
+    delays: tuple[str, ...] = ()
 
 
 OF_KERAS = {
@@ -34,6 +36,8 @@ OF_KERAS = {
     "save_every": 100,
     "steps_per_execution": 4,
 }
+# A delay changes the time alone: an arm with these is one without a fix.
+DELAYS = {"delay_between": 900, "delay_input": 900, "delay_step": 900}
 OF_LOOPS = {
     "function_step": None,
     "reduce_retracing": None,
@@ -42,10 +46,16 @@ OF_LOOPS = {
 }
 OF_SESSIONS = {"parallel_map": 4, "prefetch": None, "save_every": 100, "summaries_every": 100}
 SESSION = Program(
-    JOBS / "slowed_down_session.py", ("session_run", "Adam, Merge/MergeSummary:0"), 2, OF_SESSIONS
+    JOBS / "slowed_down_session.py",
+    ("session_run", "Adam, Merge/MergeSummary:0"),
+    2,
+    OF_SESSIONS,
+    ("between", "input", "step"),
 )
 PROGRAMS = {
-    "keras": Program(JOBS / "slowed_down_keras.py", ("fit", "network"), 4, OF_KERAS),
+    "keras": Program(
+        JOBS / "slowed_down_keras.py", ("fit", "network"), 4, OF_KERAS, ("between", "step")
+    ),
     "loop": Program(JOBS / "slowed_down_loop.py", ("eager", "SGD"), 2, OF_LOOPS),
 }
 
@@ -61,7 +71,7 @@ def arms(laboratory, tmp_path_factory) -> dict[str, dict[str, Arm]]:
             program.job,
             folder / name,
             # Of one program two arms without a fix are enough: each takes seconds to start.
-            {"base": {}, "fixed": program.fixes, **({} if name == "loop" else {"again": {}})},
+            {"base": {}, "fixed": program.fixes, **({} if name == "loop" else {"again": DELAYS})},
             unit=dict(zip(("kind", "name"), program.unit, strict=True)),
         )
         for name, program in programs.items()
@@ -100,3 +110,12 @@ def test_fixes_leave_the_weights_as_they_are(arms) -> None:
     """Nearly: what is compiled may sum in another order."""
     for of_program in arms.values():
         assert of_program["fixed"].distance(of_program["base"]) < ROUNDING
+
+
+def test_parts_are_slowed_down_by_a_share_of_their_time(arms) -> None:
+    """What is made in Python for tf.data is the input; a call that is a step sleeps after it."""
+    name = "session" if "session" in arms else "keras"
+    delays = arms[name]["again"].delays
+
+    assert set(delays) == set(_program(name).delays)
+    assert all(delay_ns > 0 for _, delay_ns in delays.values())

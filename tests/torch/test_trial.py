@@ -31,6 +31,8 @@ ARMS = {
     "skipped": dict.fromkeys(SKIPPED),
     "rounding": {"compile_model": None, "fused_optimizer": None, "threads": 2},
     "other": {"autocast_bf16": None},
+    "slowed": {"delay_input": 900, "delay_between": 900, "delay_step": 900},
+    "slowed workers": {"dataloader_workers": 2, "delay_input": 900},
 }
 # A bound on what rounding may do to the weights in the few steps before they are compared.
 ROUNDING = 1e-5
@@ -88,3 +90,26 @@ def test_fixes_that_round_leave_the_weights_nearly_as_they_are(arms) -> None:
 def test_a_narrower_format_is_no_rounding(arms) -> None:
     """It changes what the job computes, but not what the job is about."""
     assert ROUNDING < arms["other"].distance(arms["base"]) < 0.1
+
+
+def test_parts_are_slowed_down_by_a_share_of_their_time(arms) -> None:
+    """Batches are made nine times longer, and so is what lies between two steps: here, saving."""
+    delays = arms["slowed"].delays
+
+    assert set(delays) == {"input", "between"}
+    for part_ns, delay_ns in delays.values():
+        assert delay_ns > 5 * part_ns > 0  # a short sleep may still be owed
+    assert "try input or between" in next(iter(arms["slowed"].skipped["delay_step"]))
+
+
+def test_input_is_slowed_down_in_the_workers_that_make_it(arms) -> None:
+    """They write down what it took."""
+    part_ns, delay_ns = arms["slowed workers"].delays["input"]
+
+    assert delay_ns > 5 * part_ns > 0
+
+
+@pytest.mark.parametrize("arm", ["slowed", "slowed workers"])
+def test_a_delay_leaves_the_weights_as_they_are(arms, arm) -> None:
+    """To the last bit: only the time changes."""
+    assert arms[arm].weights == arms["base"].weights

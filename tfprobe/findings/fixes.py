@@ -373,6 +373,16 @@ FIXES: tuple[Fix, ...] = (
         is_of_agent=False,
     ),
 )
+# What slows a part of a job down instead, to see what waits for it (`tfprobe try --delay PART`): of
+# each part, how the agent does it, by the name of the part. The value is in percent of its time.
+DELAYS: Mapping[str, Fix] = {
+    part: Fix(f"delay_{part}", f"make {what} take {{value}} % longer", _ID, "", value=0, part=part)
+    for part, what in (
+        ("input", "the Python code that makes the input"),
+        ("between", "what the program does between steps"),
+        ("step", "the call that is a step"),
+    )
+}
 BY_ID: Mapping[str, Fix] = {fix.id: fix for fix in FIXES}
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from tfprobe.analysis.compare.delays import Criticality, DelaySlope
 from tfprobe.analysis.compare.trials import ResultsComparison, TrialGain, Verdict
 from tfprobe.errors import Missing
 from tfprobe.findings.finding import MeasuredGain
@@ -66,6 +67,23 @@ class FixOutcome:
 
 
 @dataclass(frozen=True, slots=True)
+class DelayOutcome:
+    """What became of the delays of one part.
+
+    `slope` is Missing with the reason where nothing was measured. `skipped` says why the agent
+    could not slow it down in some place. `processes` is how many were measured, without the base's.
+    """
+
+    part: str
+    summary: str
+    verdict: Criticality
+    slope: DelaySlope | Missing
+    results: ResultsComparison | Missing
+    skipped: tuple[str, ...] = ()
+    processes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class BaseOutcome:
     """The job without a fix: kind and name of the unit, its mean time, and the warm-up.
 
@@ -97,6 +115,7 @@ class Trial:
     pressure_ratio: float | None
     base: BaseOutcome
     fixes: tuple[FixOutcome, ...]
+    delays: tuple[DelayOutcome, ...] = ()
     combined: FixOutcome | None = None
     isolation: str = ""
     written: tuple[str, ...] = ()

@@ -96,6 +96,11 @@ class ProcessFolder:
         return self.root / "trial.jsonl"
 
     @property
+    def delays(self) -> Path:
+        """Return the file of what parts and their delays took, in an arm of a trial."""
+        return self.root / "delays.jsonl"
+
+    @property
     def weights(self) -> Path:
         """Return the digests of a job's weights; their values are in `weight_values`."""
         return self.root / "weights.json"

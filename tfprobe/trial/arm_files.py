@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
+from tfprobe.analysis.compare.delays import DelayMarks
 from tfprobe.analysis.compare.trials import Marks, Weights
 from tfprobe.errors import Missing
 from tfprobe.findings.trials import AppliedFix
@@ -17,17 +18,22 @@ from tfprobe.runs.layout import ProcessFolder, RunFolder
 from tfprobe.runs.process_folder.jsonl import Json, integer, object_of, text, whole_lines
 
 _COLUMNS = ("mono_ns", "cpu_ns", "units")
+_DELAY_COLUMNS = ("mono_ns", "part_ns", "delay_ns")
 
 
 @dataclass(frozen=True, slots=True)
 class ArmFiles:
-    """What one process of an arm left. `start_mono_ns` is when its interpreter started."""
+    """What one process of an arm left. `start_mono_ns` is when its interpreter started.
+
+    `delays` are of all processes of the arm, by part: workers may do what is slowed down.
+    """
 
     unit: tuple[str, str]
     start_mono_ns: int
     marks: Marks
     fixes: Mapping[str, AppliedFix]
     weights: Weights | Missing
+    delays: Mapping[str, tuple[DelayMarks, ...]] = field(default_factory=dict)
 
     @property
     def unit_s(self) -> float:
@@ -39,10 +45,12 @@ class ArmFiles:
 
 def read_arm(run: RunFolder) -> ArmFiles | Missing:
     """Return what the process with most units left; Missing if none of them counted any."""
-    found = [files for folder in run.processes() if (files := _read_process(folder)) is not None]
+    folders = run.processes()
+    found = [files for folder in folders if (files := _read_process(folder)) is not None]
     if not found:
         return Missing("no process of the job ran a step")
-    return max(found, key=lambda files: int(files.marks.units[-1]))
+    most = max(found, key=lambda files: int(files.marks.units[-1]))
+    return replace(most, delays=_delays(folders))
 
 
 def _read_process(folder: ProcessFolder) -> ArmFiles | None:
@@ -63,6 +71,20 @@ def _read_process(folder: ProcessFolder) -> ArmFiles | None:
         fixes=_fixes(_objects(folder.events)),
         weights=_weights(folder),
     )
+
+
+def _delays(folders: Sequence[ProcessFolder]) -> dict[str, tuple[DelayMarks, ...]]:
+    """Return what was slowed down in each process, by part."""
+    found: dict[str, tuple[DelayMarks, ...]] = {}
+    for folder in folders:
+        rows_of: dict[str, list[Json]] = {}
+        for line in _objects(folder.delays):
+            if all(integer(line, name) is not None for name in _DELAY_COLUMNS):
+                rows_of.setdefault(text(line, "part") or "", []).append(line)
+        for part, rows in rows_of.items():
+            columns = (np.array([row[name] for row in rows], np.int64) for name in _DELAY_COLUMNS)
+            found[part] = (*found.get(part, ()), DelayMarks(*columns))
+    return found
 
 
 def _objects(path: Path) -> list[Json]:

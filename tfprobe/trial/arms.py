@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tfprobe.analysis.compare.delays import DelayedProcess
 from tfprobe.analysis.compare.trials import Marks, ProcessTimes, Weights, process_times
 from tfprobe.errors import Missing
 from tfprobe.findings.fixes import ChosenFix
@@ -104,6 +105,19 @@ class ArmProcess:
         notes = self.files.fixes
         return any(name not in notes or notes[name].applied == 0 for name in self.arm.agent_fixes())
 
+    def delayed(self, part: str, level: float, number: int) -> DelayedProcess | Missing:
+        """Return what a part and its delay took of a unit; `level` was asked for in this round."""
+        times = self.times
+        if isinstance(times, Missing):
+            return times
+        assert isinstance(self.files, ArmFiles)
+        marks = self.measured
+        edges = int(marks.mono_ns[0]), int(marks.mono_ns[-1])
+        spans = [delay.between(*edges) for delay in self.files.delays.get(part, ())]
+        units = float(times.units.sum())
+        part_ns, delay_ns = (sum(column) / units for column in zip((0.0, 0.0), *spans, strict=True))
+        return DelayedProcess(number, level, times.unit_ns, part_ns, delay_ns)
+
     @property
     def weights(self) -> Weights | Missing:
         return self.files if isinstance(self.files, Missing) else self.files.weights
@@ -113,7 +127,12 @@ class ArmProcess:
         """The measured part in blocks."""
         if isinstance(self.files, Missing):
             return self.files
-        return process_times(self.warm if self.common is None else self.common)
+        return process_times(self.measured)
+
+    @property
+    def measured(self) -> Marks:
+        """The marks of what is measured."""
+        return self.warm if self.common is None else self.common
 
     @property
     def warm(self) -> Marks:

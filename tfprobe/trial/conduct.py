@@ -34,7 +34,7 @@ MEASURED_S = 5.0
 _MOST_MEASURED_S = 60.0
 # A process is measured for about this many units, if that takes no longer than allowed.
 _WISHED_UNITS = 2 * LEAST_UNITS
-_MOST_ROUNDS = 3
+MOST_ROUNDS = 3
 # Of the first short recording, after its warm-up.
 _RECORDED_S = 15.0
 _UNLIMITED_UNITS = 10**9
@@ -93,7 +93,10 @@ class Conductor:
         self._is_busy = is_busy
         self._pressure_ratio = pressure_ratio
         self._watch = watch
+        self._began_ns = time.time_ns()
         self._clock = _Clock(time.monotonic() + limits.budget_s)
+        # What the job runs with where nothing is tried.
+        self._base_arm = Arm(BASE)
         self._unit: tuple[str, str] | None = None
         self._seconds = limits.seconds
         self._warm = WARM_UNITS
@@ -113,42 +116,61 @@ class Conductor:
         Raises BaseFailed if the job does not run without a fix. On Ctrl-C all processes end, and
         what is known until then is returned.
         """
-        began_ns, began = time.time_ns(), time.monotonic()
         self._unit = unit
         arms = [Arm(chosen.fix.id, (chosen,)) for chosen in fixes]
         self._warm = warm_units(arms)
-        interrupted = False
-        combined = None
-        try:
-            self._first_base()
+        combined: list[FixOutcome] = []
+
+        def work() -> None:
             self._rounds(arms)
-            combined = self._combine([self._outcome(arm, len(arms)) for arm in arms])
-        except KeyboardInterrupt:
-            interrupted = True
-            if not self._done.get(BASE):
-                raise
-        finally:
-            for process in self._running:
-                process.end()
+            together = self._combine([self._outcome(arm, len(arms)) for arm in arms])
+            combined.extend(() if together is None else (together,))
+
+        interrupted = self._is_interrupted(work)
         outcomes = [self._outcome(arm, len(arms)) for arm in arms if self._done.get(arm.name)]
         outcomes = [
             replace(outcome, prediction=predictions.get(outcome.fixes[0].fix.id))
             for outcome in outcomes
         ]
+        not_tried = [arm.name for arm in arms if not self._done.get(arm.name)]
+        return replace(
+            self._trial(not_tried, interrupted=interrupted),
+            fixes=tuple(outcomes),
+            combined=combined[0] if combined else None,
+        )
+
+    def _is_interrupted(self, work: Callable[[], None]) -> bool:
+        """Run the first base, then `work`, and end all processes; return whether Ctrl-C ended it.
+
+        Raises KeyboardInterrupt where nothing is known yet.
+        """
+        try:
+            self._first_base()
+            work()
+        except KeyboardInterrupt:
+            if not self._done.get(BASE):
+                raise
+            return True
+        finally:
+            for process in self._running:
+                process.end()
+        return False
+
+    def _trial(self, not_tried: Sequence[str], *, interrupted: bool) -> Trial:
+        """Describe the trial, without what was tried."""
         why = "the trial was interrupted" if interrupted else self._no_time()
         return Trial(
             command=self._job.command,
             cwd=str(self._job.place.cwd),
-            started_unix_ns=began_ns,
-            took_s=time.monotonic() - began,
+            started_unix_ns=self._began_ns,
+            took_s=(time.time_ns() - self._began_ns) / 1e9,
             order=SIDE_BY_SIDE if self._is_busy else IN_TURN,
             pressure_ratio=self._pressure_ratio,
             base=self._base(),
-            fixes=tuple(outcomes),
-            combined=combined,
+            fixes=(),
             isolation=self._job.place.isolation.value,
             written=tuple(dict.fromkeys(self._written)),
-            not_tried=tuple((arm.name, why) for arm in arms if not self._done.get(arm.name)),
+            not_tried=tuple((name, why) for name in not_tried),
             interrupted=interrupted,
         )
 
@@ -156,7 +178,7 @@ class Conductor:
         """Run the base once: whether it runs at all, what it counts, and how long it takes."""
         self._watch("running the job without a fix", self._clock.left_s)
         began = time.monotonic()
-        (first,) = self._run([Arm(BASE)])
+        (first,) = self._run([self._base_arm])
         files = checked(first)
         self._unit = files.unit
         wished_s = min(_MOST_MEASURED_S, _WISHED_UNITS * files.unit_s)
@@ -169,7 +191,7 @@ class Conductor:
             self._seconds = wished_s
             self._done[BASE].clear()
             began = time.monotonic()
-            (first,) = self._run([Arm(BASE)])
+            (first,) = self._run([self._base_arm])
             checked(first)
         self._clock.process_s = time.monotonic() - began
         times = first.times
@@ -185,7 +207,7 @@ class Conductor:
 
     def _rounds(self, arms: Sequence[Arm]) -> None:
         """Run rounds until all verdicts are known or the budget is spent."""
-        for number in range(_MOST_ROUNDS):
+        for number in range(MOST_ROUNDS):
             open_arms = [arm for arm in arms if self._is_open(arm, len(arms))]
             if not open_arms:
                 return
@@ -205,8 +227,8 @@ class Conductor:
             self._tell(arm, number)
             self._run([arm])
         if fitting:
-            self._tell(Arm(BASE), number)
-            self._run([Arm(BASE)])
+            self._tell(self._base_arm, number)
+            self._run([self._base_arm])
 
     def _side_by_side(self, arms: Sequence[Arm], number: int) -> None:
         """Run each arm between two bases at the same time."""
@@ -214,7 +236,7 @@ class Conductor:
             if not self._clock.allows(_AT_ONCE):
                 return
             self._tell(arm, number)
-            self._run([Arm(BASE), arm, Arm(BASE)])
+            self._run([self._base_arm, arm, self._base_arm])
 
     def _tell(self, arm: Arm, number: int) -> None:
         text = "the job without a fix" if arm.name == BASE else arm.name
@@ -246,10 +268,11 @@ class Conductor:
         for process in tuple(self._running):
             ended.append(process.wait(deadline))
             self._running.remove(process)
-        for left in _in_common(ended):
+        found = list(_in_common(ended))
+        for left in found:
             self._done.setdefault(left.arm.name, []).append(left)
             self._written += left.written
-        return ended
+        return found
 
     def _no_time(self) -> str:
         """Say why a fix that fits nowhere was not tried."""
@@ -317,7 +340,7 @@ class Conductor:
             arm,
             bases,
             self._done.get(arm.name, []),
-            comparisons=comparisons * _MOST_ROUNDS,
+            comparisons=comparisons * MOST_ROUNDS,
             is_busy=self._is_busy,
         )
         return found if against is None else replace(found, against=against.fixes)

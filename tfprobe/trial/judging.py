@@ -63,8 +63,7 @@ def judge(
         return replace(found, verdict=Verdict.NOT_APPLIED, gain=nothing, results=nothing)
     failed = next((process for process in done if process.failed), None)
     if failed is not None:
-        last = failed.tail.rsplit("\n", 1)[-1] or _ending(failed)
-        return replace(found, gain=Missing(f"the job failed with it: {last}"))
+        return replace(found, gain=Missing(failure_of(failed)))
     base_times, arm_times = (_all_times(processes) for processes in (bases, done))
     if isinstance(base_times, Missing):
         return replace(found, gain=base_times)
@@ -139,6 +138,12 @@ def _break_even(
         return None
     unit_s = sum(one.unit_ns for one in bases) / len(bases) / 1e9
     return round((arm_s - base_s) / (unit_s * measured.wall.ratio))
+
+
+def failure_of(process: ArmProcess) -> str:
+    """Return the last words of a job that failed with what was tried."""
+    last = process.tail.rsplit("\n", 1)[-1] or _ending(process)
+    return f"the job failed with it: {last}"
 
 
 def _ending(process: ArmProcess) -> str:

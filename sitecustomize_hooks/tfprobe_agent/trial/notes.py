@@ -21,6 +21,7 @@ class Note:
         self.reasons = {}
         self.error = None
         self.place = None, None
+        self.state = None  # what the modules of a fix share
 
     def applied(self, times=1):
         """Count an application; the first one is written at once if it can be, with its place in the job's code."""

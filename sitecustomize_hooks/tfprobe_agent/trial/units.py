@@ -46,6 +46,7 @@ class Counter:
         self.marked_ns = self.written_ns = 0
         self.has_begun = self.has_ended = False
         self.limits = None
+        self.followers = []  # called with the loop after each step that was counted
 
     def begin(self, trial):
         """Take the unit and the limits from config.json."""
@@ -56,32 +57,39 @@ class Counter:
 
     def forget_parent(self):
         """Count anew, in a forked child, what the same configuration asks for."""
-        limits, others = self.limits, self.others
+        limits, others, followers = self.limits, self.others, self.followers
         self.__init__()
-        self.others = others
+        self.others, self.followers = others, followers
         self.begin(limits)
 
     def step(self, loop):
         """Count a step that has just ended; this may end the process."""
         with self.lock:
-            if self.has_ended:
-                return
-            units = self._units_of(loop)
-            if units == 0:
-                return
+            is_counted = self._count(loop)
+        for follow in self.followers if is_counted else ():
+            follow(loop)
+
+    def _count(self, loop):
+        """Count a step; return whether it was one of the unit."""
+        if self.has_ended:
+            return False
+        units = self._units_of(loop)
+        if units == 0:
+            return False
+        now_ns = UNPATCHED.monotonic_ns()
+        if not self.has_begun:
+            self._write_first()
+        self.done += units
+        trained = self.done - ((loop.kind, loop.name) == _BY_HAND)
+        if not self.weighed and trained >= self.limits["weights_at"]:
+            self.weighed = True
+            weights.write(trained)
             now_ns = UNPATCHED.monotonic_ns()
-            if not self.has_begun:
-                self._write_first()
-            self.done += units
-            trained = self.done - ((loop.kind, loop.name) == _BY_HAND)
-            if not self.weighed and trained >= self.limits["weights_at"]:
-                self.weighed = True
-                weights.write(trained)
-                now_ns = UNPATCHED.monotonic_ns()
-            self._mark(now_ns)
-            if self.warm_ns is None and self.done >= self.limits["warm_units"]:
-                self.warm_ns = now_ns
-            self._stop_if_due(now_ns)
+        self._mark(now_ns)
+        if self.warm_ns is None and self.done >= self.limits["warm_units"]:
+            self.warm_ns = now_ns
+        self._stop_if_due(now_ns)
+        return True
 
     def _units_of(self, loop):
         """Return how many units a step of this loop counts; choose the unit if config.json names none."""

@@ -8,7 +8,7 @@ import pytest
 
 from tests.architecture.source import ROOT
 from tfprobe.errors import UsageError
-from tfprobe.findings.fixes import BY_ID, FIXES, ResultsClass, chosen, unasked
+from tfprobe.findings.fixes import BY_ID, DELAYS, FIXES, ResultsClass, chosen, unasked
 from tfprobe.findings.rules import RULES
 
 
@@ -22,7 +22,8 @@ def test_the_agent_can_apply_what_is_offered() -> None:
     source = (ROOT / "sitecustomize_hooks/tfprobe_agent/trial/fixes/__init__.py").read_text()
     (table,) = (node.value for node in ast.parse(source).body if isinstance(node, ast.Assign))
 
-    assert {fix.id for fix in FIXES if fix.is_of_agent} == set(ast.literal_eval(table))
+    offered = (*FIXES, *DELAYS.values())
+    assert {fix.id for fix in offered if fix.is_of_agent} == set(ast.literal_eval(table))
 
 
 def test_every_rule_that_leads_to_a_fix_exists() -> None:

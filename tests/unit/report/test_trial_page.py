@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import pytest
 
+from tfprobe.analysis.compare.delays import Criticality, DelayLevel, DelaySlope
 from tfprobe.analysis.compare.trials import (
     Interval,
     ResultsComparison,
@@ -22,6 +23,7 @@ from tfprobe.findings.fixes import chosen
 from tfprobe.findings.trials import (
     AppliedFix,
     BaseOutcome,
+    DelayOutcome,
     FixOutcome,
     Prediction,
     Trial,
@@ -201,3 +203,48 @@ def test_links_and_pipes_among_trials_are_left_out(tmp_path) -> None:
     os.mkfifo(tmp_path / "trials" / "pipe.json")
 
     assert list(trials_of(COMMAND, tmp_path)) == []
+
+
+CRITICAL = DelayOutcome(
+    part="input",
+    summary="make the Python code that makes the input take 25 to 50 % longer",
+    verdict=Criticality.CRITICAL,
+    slope=DelaySlope(
+        Criticality.CRITICAL,
+        Interval(0.98, 0.9, 1.06),
+        0.4,
+        Interval(0.392, 0.36, 0.424),
+        0.01,
+        (DelayLevel(0.0, 0.0, 10e6, 2), DelayLevel(0.5, 2e6, 12e6, 2)),
+    ),
+    results=ResultsComparison(SameResults.IDENTICAL, 0.0),
+    processes=4,
+)
+
+
+def test_a_part_that_a_step_waits_for_has_a_bound_that_was_measured() -> None:
+    """With the slope that it comes from."""
+    trial = replace(TRIAL, fixes=(), delays=(CRITICAL,))
+
+    text = page(trial)
+
+    assert "input critical 0.98 [0.90, 1.06] 40.0 % +39.2 % [36, 42] identical" in text
+    assert "A second saved there is 0.98 s won: at most 42.4 % of a step." in text
+    assert "12.0 ms if that takes 2.00 ms more" in text
+    (document,) = trial_document(trial)["delays"]
+    assert (document["verdict"], document["slope_ratio"]) == ("critical", 0.98)
+    assert document["levels"][1]["delay_ns"] == 2_000_000
+
+
+def test_a_part_that_is_not_there_says_why() -> None:
+    """In place of a slope."""
+    nowhere = Missing("no code of the job that could be slowed down ran")
+    outcome = replace(
+        CRITICAL, verdict=Criticality.NOT_APPLIED, slope=nowhere, results=nowhere, processes=0
+    )
+    trial = replace(TRIAL, fixes=(), delays=(outcome,))
+
+    assert "Not applied: no code of the job that could be slowed down ran." in page(trial)
+    (document,) = trial_document(trial)["delays"]
+    assert document["slope_ratio"] is None
+    assert document["missing"]["slope"] == nowhere.reason

@@ -146,3 +146,20 @@ def test_a_job_without_steps_is_missing(folder) -> None:
 
     assert isinstance(found, Missing)
     assert "no process of the job ran a step" in found.reason
+
+
+def test_delays_are_those_of_all_processes(folder) -> None:
+    """Workers make the input; they count no steps."""
+    worker = folder.parent / "2-1"
+    worker.mkdir()
+    (worker / "process.json").write_text("{}")
+    line = {"part": "input", "mono_ns": 10, "calls": 1, "part_ns": 4, "delay_ns": 2}
+    write(folder, HEAD, mark(1))
+    for each in (folder, worker):
+        write(
+            each, line, {**line, "mono_ns": 20, "delay_ns": 3}, {"part": "x"}, name="delays.jsonl"
+        )
+
+    found = known(folder).delays
+
+    assert [one.delay_ns.tolist() for one in found["input"]] == [[2, 3], [2, 3]]

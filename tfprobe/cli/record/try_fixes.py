@@ -27,12 +27,15 @@ if TYPE_CHECKING:
     from tfprobe.findings.trials import Prediction, Trial
     from tfprobe.profile.profile import Process
     from tfprobe.runs.layout import RunFolder
+    from tfprobe.trial.arms import TriedJob
     from tfprobe.trial.workspace import Workspace
 
 _COMMAND = "command"
 _SEPARATOR = "--"
 # As of a program that SIGINT ended.
 _INTERRUPTED = 130
+# The keys of `findings.fixes.DELAYS`, which this command imports only once it has something to do.
+_PARTS = ("input", "between", "step")
 _NO_FIX = "Name one: `tfprobe try --list` lists them, and `tfprobe advise` says what costs time."
 
 
@@ -68,6 +71,14 @@ class _Command(click.Command):
     "--steps", type=click.IntRange(min=16), metavar="N", help="Measure N steps of each process."
 )
 @click.option(
+    "--delay",
+    "delays",
+    multiple=True,
+    metavar="PART",
+    type=click.Choice(_PARTS),
+    help=f"Slow a part down instead, to see what waits for it: {', '.join(_PARTS)}.",
+)
+@click.option(
     "--patch",
     "patch_file",
     metavar="FILE",
@@ -83,6 +94,7 @@ def command(
     output: str | None,
     budget_ns: int,
     steps: int | None,
+    delays: tuple[str, ...],
     patch_file: str | None,
     *,
     as_list: bool,
@@ -93,13 +105,17 @@ def command(
 
     The job runs several times, a few steps each, and is not changed: fixes are applied in its
     processes, and its files are overlaid. Without FIX, those are tried that the findings of the
-    newest run of COMMAND name, or of a first short recording.
+    newest run of COMMAND name, or of a first short recording. With --delay, a part of the job is
+    slowed down instead: what is won there at most, where no fix reaches.
     """
     job_command = tuple(ctx.meta.get(_COMMAND, ()))
     if not job_command and not as_list:
         raise UsageError(
             "No command was given.", hint="Add one, as in `tfprobe try -- python train.py`."
         )
+    if delays and (fixes or patch_file):
+        other = "a FIX" if fixes else "--patch"
+        raise UsageError(f"--delay slows the job down, and {other} was given, too.")
     from tfprobe.findings.fixes import chosen
 
     named = tuple(chosen(word) for word in fixes)
@@ -113,6 +129,7 @@ def command(
             _Request(
                 job_command,
                 named,
+                delays,
                 directory,
                 budget_ns / 1e9,
                 steps,
@@ -131,6 +148,7 @@ class _Request:
 
     command: tuple[str, ...]
     named: tuple[ChosenFix, ...]
+    delays: tuple[str, ...]
     directory: Path
     budget_s: float
     steps: int | None
@@ -142,8 +160,8 @@ class _Request:
 def _try(request: _Request, known: RunFolder | None, scratch: Path) -> int:
     from tfprobe.report.trial.trial_document import trial_document
     from tfprobe.trial.arms import TriedJob
-    from tfprobe.trial.conduct import Conductor, TrialLimits, record
-    from tfprobe.trial.pressure import cpu_pressure, is_busy
+    from tfprobe.trial.conduct import record
+    from tfprobe.trial.pressure import cpu_pressure
     from tfprobe.trial.store import save
     from tfprobe.trial.workspace import workspace
 
@@ -152,24 +170,9 @@ def _try(request: _Request, known: RunFolder | None, scratch: Path) -> int:
     job = TriedJob(request.command, environ.inherited(), place)
     _ask(request, place)
     pressure = cpu_pressure()
-    if known is None and not request.named:
+    if known is None and not request.named and not request.delays:
         known = record(job, _progress())
-    found = None if known is None else _Found(known)
-    fixes = request.named or (() if found is None else found.fixes)
-    if not fixes:
-        raise NoAnswer("No finding of this job names a fix that can be tried.", hint=_NO_FIX)
-    conductor = Conductor(
-        job,
-        TrialLimits(request.budget_s, request.steps),
-        is_busy=is_busy(pressure),
-        pressure_ratio=pressure,
-        watch=_progress(),
-    )
-    trial = conductor.conduct(
-        fixes,
-        None if found is None else found.unit,
-        {} if found is None else found.predictions,
-    )
+    trial = _conducted(request, job, None if known is None else _Found(known), pressure)
     document = trial_document(trial)
     _show(trial, document, as_json=request.as_json)
     try:
@@ -181,6 +184,30 @@ def _try(request: _Request, known: RunFolder | None, scratch: Path) -> int:
     if request.patch_file is not None:
         _write_patch(trial, request.patch_file, cwd)
     return _INTERRUPTED if trial.interrupted else 0
+
+
+def _conducted(
+    request: _Request, job: TriedJob, found: _Found | None, pressure: float | None
+) -> Trial:
+    """Run the trial. Raises NoAnswer where there is nothing to try, and BaseFailed."""
+    from tfprobe.trial.conduct import Conductor, TrialLimits
+    from tfprobe.trial.delaying import DelayConductor
+    from tfprobe.trial.pressure import is_busy
+
+    unit = None if found is None else found.unit
+    fixes = request.named or (() if found is None else found.fixes)
+    if not fixes and not request.delays:
+        raise NoAnswer("No finding of this job names a fix that can be tried.", hint=_NO_FIX)
+    conductor = (DelayConductor if request.delays else Conductor)(
+        job,
+        TrialLimits(request.budget_s, request.steps),
+        is_busy=is_busy(pressure),
+        pressure_ratio=pressure,
+        watch=_progress(),
+    )
+    if isinstance(conductor, DelayConductor):
+        return conductor.conduct_delays(request.delays, unit)
+    return conductor.conduct(fixes, unit, {} if found is None else found.predictions)
 
 
 def _write_patch(trial: Trial, file: str, cwd: Path) -> None:
@@ -267,7 +294,8 @@ def _ask(request: _Request, place: Workspace) -> None:
         return
     from tfprobe.trial.workspace import Isolation
 
-    named = ", ".join(one.text for one in request.named) or "what the findings name"
+    slowed = [f"a slower {part}" for part in request.delays]
+    named = ", ".join(slowed + [one.text for one in request.named]) or "what the findings name"
     kept = (
         "Its files are overlaid: nothing that it writes in the working directory or in your home "
         "directory is kept."
@@ -276,7 +304,7 @@ def _ask(request: _Request, place: Workspace) -> None:
     )
     complain(
         f"`{shlex.join(request.command)}` will be started again and again for up to "
-        f"{request.budget_s:.0f} s, some steps each, without a fix and with: {named}. {kept}"
+        f"{request.budget_s:.0f} s, some steps each, as it is and with: {named}. {kept}"
     )
     if not sys.stdin.isatty():
         raise UsageError(

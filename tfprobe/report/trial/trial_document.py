@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from tfprobe.analysis.compare.delays import DelaySlope
 from tfprobe.analysis.compare.trials import ResultsComparison, TrialGain
 from tfprobe.errors import Missing
-from tfprobe.findings.trials import BaseOutcome, FixOutcome, Trial
+from tfprobe.findings.trials import BaseOutcome, DelayOutcome, FixOutcome, Trial
 from tfprobe.report.documents.document import Document
 
 SCHEMA = "tfprobe.trial/1"
@@ -25,6 +26,7 @@ def trial_document(trial: Trial) -> Document:
         "isolation": trial.isolation,
         "base": _base(trial.base),
         "fixes": [_fix(outcome) for outcome in trial.fixes],
+        "delays": [_delay(outcome) for outcome in trial.delays],
         "combined": None if trial.combined is None else _fix(trial.combined),
         "written": list(trial.written),
         "not_tried": [{"fix": name, "why": why} for name, why in trial.not_tried],
@@ -71,6 +73,39 @@ def _fix(outcome: FixOutcome) -> Document:
         },
         "warm_up_s": outcome.warm_up_s,
         "break_even_units": outcome.break_even_units,
+        "processes": outcome.processes,
+        "missing": {name: part.reason for name, part in parts.items() if isinstance(part, Missing)},
+    }
+
+
+def _delay(outcome: DelayOutcome) -> Document:
+    known = outcome.slope if isinstance(outcome.slope, DelaySlope) else None
+    results = outcome.results if isinstance(outcome.results, ResultsComparison) else None
+    parts: dict[str, Any] = {"slope": outcome.slope, "results": outcome.results}
+    return {
+        "part": outcome.part,
+        "verdict": outcome.verdict.value,
+        "why": "" if known is None else known.why,
+        "slope_ratio": None if known is None else known.slope.ratio,
+        "slope_low_ratio": None if known is None else known.slope.low_ratio,
+        "slope_high_ratio": None if known is None else known.slope.high_ratio,
+        "share_ratio": None if known is None else known.share_ratio,
+        "most_gain_ratio": None if known is None else known.most.ratio,
+        "most_gain_low_ratio": None if known is None else known.most.low_ratio,
+        "most_gain_high_ratio": None if known is None else known.most.high_ratio,
+        "error_ratio": None if known is None else known.error_ratio,
+        "levels": [
+            {
+                "delay_ratio": level.level,
+                "delay_ns": round(level.delay_ns),
+                "unit_ns": round(level.unit_ns),
+                "processes": level.processes,
+            }
+            for level in (() if known is None else known.levels)
+        ],
+        "results": None if results is None else results.same.value,
+        "distance_ratio": None if results is None else results.distance_ratio,
+        "skipped": list(outcome.skipped),
         "processes": outcome.processes,
         "missing": {name: part.reason for name, part in parts.items() if isinstance(part, Missing)},
     }

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from rich.console import RenderableType
 
+from tfprobe.analysis.compare.delays import Criticality, DelayLevel, DelaySlope
 from tfprobe.analysis.compare.trials import (
     Interval,
     ResultsComparison,
@@ -16,7 +17,7 @@ from tfprobe.analysis.compare.trials import (
 )
 from tfprobe.errors import Missing
 from tfprobe.findings.fixes import FIXES, ResultsClass, applies
-from tfprobe.findings.trials import FixOutcome, Trial
+from tfprobe.findings.trials import DelayOutcome, FixOutcome, Trial
 from tfprobe.report.format import numbers, page
 from tfprobe.report.format.page import TextColumn
 
@@ -27,6 +28,14 @@ _COLUMNS = (
     TextColumn("predicted", may_go=True),
     TextColumn("CPU gain", may_go=True),
     TextColumn("results", is_number=False),
+)
+_DELAY_COLUMNS = (
+    TextColumn("part", is_number=False),
+    TextColumn("verdict", is_number=False),
+    TextColumn("slope", is_number=False),
+    TextColumn("of a step"),
+    TextColumn("gain at most", is_number=False),
+    TextColumn("results", is_number=False, may_go=True),
 )
 _LISTED = (
     TextColumn("fix", is_number=False),
@@ -51,23 +60,79 @@ def _parts(trial: Trial, width: int) -> Iterator[RenderableType]:
         yield page.table(_COLUMNS, [_row(outcome) for outcome in outcomes], width=width)
     for outcome in outcomes:
         yield from _details(outcome)
+    if trial.delays:
+        yield page.blank()
+        yield page.table(_DELAY_COLUMNS, [_delay_row(one) for one in trial.delays], width=width)
+    for delayed in trial.delays:
+        yield page.blank()
+        yield page.paragraph(f"{delayed.part}: {_said_of_delay(delayed)}")
     for name, why in trial.not_tried:
         yield page.paragraph(f"{name} was not tried: {why}.")
     yield page.blank()
     yield page.paragraph(" ".join(_circumstances(trial)))
 
 
+def _delay_row(outcome: DelayOutcome) -> Sequence[str]:
+    slope = outcome.slope if isinstance(outcome.slope, DelaySlope) else None
+    return (
+        outcome.part,
+        outcome.verdict.value,
+        _UNKNOWN if slope is None else _slope(slope.slope),
+        _UNKNOWN if slope is None else numbers.percent(slope.share_ratio),
+        _UNKNOWN if slope is None else _gain(slope.most),
+        _results(outcome.results, is_not_applied=outcome.verdict is Criticality.NOT_APPLIED),
+    )
+
+
+def _slope(slope: Interval) -> str:
+    return f"{slope.ratio:.2f} [{slope.low_ratio:.2f}, {slope.high_ratio:.2f}]"
+
+
+def _said_of_delay(outcome: DelayOutcome) -> str:
+    """Say what a step does when the part takes longer, and what can be won there."""
+    slope = outcome.slope
+    if outcome.verdict is Criticality.NOT_APPLIED:
+        why = "; ".join(outcome.skipped) or getattr(slope, "reason", "")
+        return f"{outcome.summary}. Not applied: {why}."
+    if isinstance(slope, Missing):
+        return f"{outcome.summary}. Nothing can be told: {slope.reason}."
+    text = f"{outcome.summary}. {_levels(slope.levels)}"
+    most = numbers.percent(slope.most.high_ratio)
+    if outcome.verdict is Criticality.UNKNOWN:
+        text += f" It cannot be told what that means: {slope.why}."
+    elif outcome.verdict is Criticality.SLACK:
+        text += f" Something else takes the time: a faster part wins at most {most}."
+    else:
+        text += f" A second saved there is {slope.slope.ratio:.2f} s won: at most {most} of a step."
+    if isinstance(outcome.results, ResultsComparison) and (
+        outcome.results.same is not SameResults.IDENTICAL
+    ):
+        text += " The results changed, so the order of the program depends on its speed."
+    return text
+
+
+def _levels(levels: Sequence[DelayLevel]) -> str:
+    """Say how long a step is at each delay."""
+    base = numbers.duration(levels[0].unit_ns)
+    longer = ", and ".join(
+        f"{numbers.duration(level.unit_ns)} if that takes {numbers.duration(level.delay_ns)} more"
+        for level in levels[1:]
+    )
+    return f"A step takes {base}: {longer}."
+
+
 def _base_sentence(trial: Trial) -> str:
     base = trial.base
     unit = f"{base.kind} {base.name}".strip()
-    text = f"Without a fix, one step of {unit} takes {numbers.duration(base.unit_ns)}"
+    without = "delay" if trial.delays else "fix"
+    text = f"Without a {without}, one step of {unit} takes {numbers.duration(base.unit_ns)}"
     if base.warm_up_s is not None:
         text += f", after a warm-up of {numbers.duration(base.warm_up_s * 1e9)}"
     if base.error_ratio is None:
         return f"{text}."
     return (
-        f"{text}. Runs without a fix differ by up to {numbers.percent(base.error_ratio)}: "
-        "a gain must be larger to be told."
+        f"{text}. Runs without a {without} differ by up to {numbers.percent(base.error_ratio)}: "
+        f"a {'delay' if trial.delays else 'gain'} must be larger to be told."
     )
 
 
@@ -80,7 +145,7 @@ def _row(outcome: FixOutcome) -> Sequence[str]:
         _UNKNOWN if gain is None else _gain(gain.wall),
         _UNKNOWN if prediction is None else numbers.signed_percent(prediction.likely_ratio),
         _UNKNOWN if gain is None else numbers.signed_percent(gain.cpu.ratio),
-        _results(outcome),
+        _results(outcome.results, is_not_applied=outcome.verdict is Verdict.NOT_APPLIED),
     )
 
 
@@ -88,10 +153,9 @@ def _gain(found: Interval) -> str:
     return numbers.gain(found.ratio, found.low_ratio, found.high_ratio)
 
 
-def _results(outcome: FixOutcome) -> str:
-    results = outcome.results
+def _results(results: ResultsComparison | Missing, *, is_not_applied: bool) -> str:
     if isinstance(results, Missing):
-        return _UNKNOWN if outcome.verdict is Verdict.NOT_APPLIED else "cannot be compared"
+        return _UNKNOWN if is_not_applied else "cannot be compared"
     if results.same is SameResults.IDENTICAL:
         return "identical"
     return f"{results.same.value} ({results.distance_ratio:.0e})"
@@ -163,7 +227,11 @@ def _why_not(outcome: FixOutcome) -> str:
 
 def _circumstances(trial: Trial) -> Iterator[str]:
     """Say how the arms ran, and what became of files."""
-    processes = trial.base.processes + sum(outcome.processes for outcome in trial.fixes)
+    processes = (
+        trial.base.processes
+        + sum(outcome.processes for outcome in trial.fixes)
+        + sum(outcome.processes for outcome in trial.delays)
+    )
     many = "1 process" if processes == 1 else f"{processes} processes"
     yield f"{many} ran {trial.order} in {numbers.duration(trial.took_s * 1e9)}."
     if trial.pressure_ratio is not None:
