@@ -22,7 +22,8 @@ from tfprobe.analysis.compare.several_runs import quantile
 from tfprobe.analysis.compare.trials import Interval
 from tfprobe.errors import Missing
 
-# Above this slope, most of what is saved in a part is won; below the other one, next to nothing.
+# Above this slope, most of what is saved in a part is won; if the whole interval lies below the other
+# one, next to nothing.
 CRITICAL_SLOPE = 0.5
 SLACK_SLOPE = 0.25
 
@@ -162,10 +163,9 @@ def _judged(
     longest = max(level.delay_ns for level in levels) / levels[0].unit_ns
     if longest <= error_ratio:
         return Criticality.UNKNOWN, "the longest delay is no longer than two bases differ"
-    if slope.low_ratio > CRITICAL_SLOPE:
-        return Criticality.CRITICAL, ""
     if slope.high_ratio < SLACK_SLOPE:
         return Criticality.SLACK, ""
     if slope.low_ratio * longest > error_ratio:
-        return Criticality.PARTLY, ""
+        is_critical = slope.ratio > CRITICAL_SLOPE
+        return (Criticality.CRITICAL if is_critical else Criticality.PARTLY), ""
     return Criticality.UNKNOWN, "the interval of the slope is too wide"
