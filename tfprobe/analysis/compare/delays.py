@@ -22,8 +22,8 @@ from tfprobe.analysis.compare.several_runs import quantile
 from tfprobe.analysis.compare.trials import Interval
 from tfprobe.errors import Missing
 
-# Above this slope, most of what is saved in a part is won; if the whole interval lies below the other
-# one, next to nothing.
+# Above this slope, most of what is saved in a part is won; if the whole interval lies below the
+# other one, next to nothing.
 CRITICAL_SLOPE = 0.5
 SLACK_SLOPE = 0.25
 

@@ -103,7 +103,8 @@ def _said_of_delay(outcome: DelayOutcome) -> str:
     elif outcome.verdict is Criticality.SLACK:
         text += f" Something else takes the time: a faster part wins at most {most}."
     else:
-        text += f" A second saved there is {min(1.0, slope.slope.ratio):.2f} s won: at most {most} of a step."
+        won_s = min(1.0, slope.slope.ratio)
+        text += f" A second saved there is {won_s:.2f} s won: at most {most} of a step."
     if isinstance(outcome.results, ResultsComparison) and (
         outcome.results.same is not SameResults.IDENTICAL
     ):
