@@ -63,7 +63,7 @@ def _around_step(is_compiling, original):
     def step(self, *args, **kwargs):
         if is_compiling():
             return original(self, *args, **kwargs)
-        _begin(sys._getframe(0))
+        _begin(1)
         try:
             result = original(self, *args, **kwargs)
         except BaseException as error:
@@ -85,7 +85,7 @@ def _hooks(torch):
 
     def before_step(optimizer, args, kwargs):
         if not is_compiling():
-            _begin(sys._getframe(1))
+            _begin(2)
 
     def after_step(optimizer, args, kwargs):
         if not is_compiling():
@@ -94,24 +94,29 @@ def _hooks(torch):
     return before_step, after_step
 
 
-def _begin(frame):
-    """Note that a step begins in `frame`, which is the same code for all optimizers: one may call another's."""
+def _begin(outwards):
+    """Note that a step of an optimizer begins, in the frame that lies so many frames outwards."""
     try:
-        if THREAD.current.depth or STATE.disabled:
+        current = THREAD.current
+        if current.depth or STATE.disabled:
             return
-        thread = torch_thread()
+        thread = current.torch or torch_thread()
         # The hook after a step that raised was never called: the frames tell.
-        if thread.updating and _is_inside(frame):
+        if thread.updating and _is_inside(sys._getframe(outwards)):
             thread.updating += 1
-        else:
-            thread.updating = 1
+            return
+        thread.updating = 1
+        if not thread.mark_ns:
             thread.update_ns = UNPATCHED.monotonic_ns()
     except BaseException:
         failed("before an optimizer step")
 
 
 def _is_inside(frame):
-    """Return whether another step of an optimizer is under way around the one in this frame."""
+    """Return whether another step of an optimizer is under way around the one in this frame.
+
+    It is the same code for all optimizers: one may call another's.
+    """
     code, outer = frame.f_code, frame.f_back
     while outer is not None and outer.f_code is not code:
         outer = outer.f_back
@@ -119,32 +124,54 @@ def _is_inside(frame):
 
 
 def _end(optimizer):
-    """Note that a step of an optimizer has ended; if it was an outermost one, it ends a step of the program."""
-    try:
-        if THREAD.current.depth or STATE.disabled:
-            return
-        thread = torch_thread()
-        thread.updating = max(0, thread.updating - 1)
-        if not thread.updating:
-            _mark(thread, optimizer, thread.update_ns)
-    except BaseException:
-        failed("after an optimizer step")
+    """Note that a step of an optimizer has ended; if it was an outermost one, it ends a step of the program.
 
-
-def _mark(thread, optimizer, began_ns):
-    """Record the step that ends now; it began where the thread's latest step ended, that of any optimizer."""
-    loop, start_ns, end_ns = None, 0, 0
+    That began where the thread's latest step ended, that of any optimizer. What a step that is not traced needs is
+    inline, as in the step wrappers: after a training step each call of a function costs half a microsecond and more.
+    """
+    thread, loop, start_ns, end_ns = None, None, 0, 0
     try:
-        end_ns = UNPATCHED.monotonic_ns()
         current = THREAD.current
-        start_ns = thread.mark_ns or began_ns or end_ns
+        if current.depth or STATE.disabled:
+            return
+        thread = current.torch or torch_thread()
+        if thread.updating > 1:
+            thread.updating -= 1
+            return
+        thread.updating = 0
+        end_ns = UNPATCHED.monotonic_ns()
+        start_ns = thread.mark_ns or thread.update_ns or end_ns
         if thread.lone_calls != _NO_CALLS:
             start_ns = max(start_ns, _calls_ended_ns(current, thread))
-        loop = current.loop_cache.get(id(optimizer)) or _new_loop(current, optimizer)
-        if loop is not None:
-            _record(thread, loop, start_ns, end_ns)
+            thread.lone_calls = []
+        thread.whole_steps = False
+        loop = thread.marked
+        if loop is None or loop.owner is None or loop.owner() is not optimizer:
+            loop = current.loop_cache.get(id(optimizer)) or _new_loop(current, optimizer)
+        window = thread.window
+        if window is None:
+            step = loop.n
+            offset = (step & RING_MASK) * 2
+            loop.ring[offset] = start_ns
+            loop.ring[offset + 1] = end_ns
+            loop.n = step = step + 1
+            loop.words[loop.count_at] = step
+            if step >= loop.next_fold:
+                loop.stored()
+        else:
+            thread.window = None
+            end_ns = _end_traced(loop, window, start_ns, end_ns)
+        thread.mark_ns = end_ns
+        if loop.n >= loop.next_check or end_ns >= loop.words[loop.poll_at]:
+            thread.due = loop
+        due = thread.due
+        if due is not None or thread.marked is not loop:  # else nobody asks yet that the loop follows itself
+            thread.follows[loop], thread.marked = thread.marked, loop
+            if due is not None and window is None and thread.follows.get(due) is loop:
+                _open(thread)
     except BaseException:
-        _settle(thread, loop, start_ns, end_ns)
+        if end_ns:
+            _settle(thread, loop, start_ns, end_ns)
         failed("after an optimizer step")
 
 
@@ -158,32 +185,6 @@ def _settle(thread, loop, start_ns, end_ns):
             thread.mark_ns = end_ns
     except Exception:
         failed("after an optimizer step")
-
-
-def _record(thread, loop, start_ns, end_ns):
-    """Record a step, and open a window for the next one if that is to be traced."""
-    window, thread.window = thread.window, None
-    thread.whole_steps = False
-    if thread.lone_calls != _NO_CALLS:
-        thread.lone_calls = []
-    if window is None and loop.shared is None:
-        step = loop.n
-        offset = (step & RING_MASK) * 2
-        loop.ring[offset] = start_ns
-        loop.ring[offset + 1] = end_ns
-        loop.n = step = step + 1
-        loop.words[loop.count_at] = step
-        if step >= loop.next_fold:
-            loop.stored()
-    else:
-        end_ns = _end_traced(loop, window, start_ns, end_ns)
-    thread.mark_ns = end_ns
-    thread.follows[loop], thread.marked = thread.marked, loop
-    if loop.n >= loop.next_check or end_ns >= loop.words[loop.poll_at]:
-        thread.due = loop
-    due = thread.due
-    if due is not None and window is None and thread.follows.get(due) is loop:
-        _open(thread)
 
 
 def _calls_ended_ns(current, thread):
@@ -202,7 +203,7 @@ def _new_loop(current, optimizer):
         if owner is None or owner is optimizer:
             break
     cache_loop(id(optimizer), optimizer, loop)
-    if loop is not None:
+    if loop is not None and loop.index >= 0:  # for a loop without room another is looked for
         entry = current.cache_references.get(id(optimizer))
         loop.owner = None if entry is None else entry[0]
     return loop
@@ -223,12 +224,10 @@ def _open(thread):
 
 def _end_traced(loop, window, start_ns, end_ns):
     """Record a step for which a window is open, its own or another's; return when the next one begins."""
-    if window is not None and window.loop is loop:
+    if window.loop is loop:
         finish_trace(loop, window, None, start_ns, end_ns)
         return UNPATCHED.monotonic_ns()
     loop.record(start_ns, end_ns)
-    if window is None:
-        return end_ns
     window.abandon()
     current_recorder().declined(window.loop, "another optimizer's step came first")
     return UNPATCHED.monotonic_ns()
@@ -252,7 +251,8 @@ def _around_scaler(original):
         try:
             is_outermost = began_ns is not None and not THREAD.current.depth and not STATE.disabled
             if is_outermost and thread.mark_ns == before_ns:
-                _mark(thread, optimizer, began_ns)
+                thread.updating, thread.update_ns = 0, began_ns
+                _end(optimizer)
         except BaseException:
             failed("after GradScaler.step")
         return result
