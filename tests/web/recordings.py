@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from tests.support import trials
 from tests.support.captures import CPU, GPU, Node, Op, graph_def, run_metadata
 from tests.support.golden import GOLDEN
 from tests.support.gpu_traces import training_step
@@ -28,6 +29,8 @@ from tests.support.rundir import (
     write_run,
 )
 
+HOSTILE_TRIAL = "20261121-200418-train-bbbbbb"
+BROKEN_TRIAL = "20261122-200418-train-cccccc"
 ROOT = Path(__file__).resolve().parents[2]
 SOURCE = "/home/ada/train.py"
 FINGERPRINT = "00f1ce"
@@ -45,14 +48,18 @@ HOSTILE = (
 
 
 def write_all(folder: Path) -> list[str]:
-    """Write all runs that can be had here; return their names."""
+    """Write all runs that can be had here, and trials of some; return the names of runs."""
     for name, write in MADE_UP.items():
         write(folder / name)
+    trials.keep(trials.TRIAL, folder)
+    trials.keep(trials.hostile(HOSTILE), folder, HOSTILE_TRIAL)
+    trials.keep(trials.DELAYED, folder, trials.DELAYED_ID)
+    trials.keep("{", folder, BROKEN_TRIAL)
     if GOLDEN.is_dir():
         for name, capture in RECORDED.items():
             _recorded(folder / name, GOLDEN / capture)
     _real(folder)
-    return sorted(path.name for path in folder.iterdir())
+    return sorted(path.parent.name for path in folder.glob("*/run.json"))
 
 
 def training(root: Path) -> None:
@@ -148,8 +155,9 @@ def unsampled(root: Path) -> None:
 
 
 def stepless(root: Path) -> None:
-    """A process that never ran a step."""
-    write_run(root, [WrittenProcess(header={LAYOUT.STATE_WORD: LAYOUT.FINISHED})])
+    """A process that never ran a step; no trial has its command."""
+    process = WrittenProcess(header={LAYOUT.STATE_WORD: LAYOUT.FINISHED})
+    write_run(root, [process], manifest={"command": ["python", "stepless.py"]})
 
 
 def broken(root: Path) -> None:

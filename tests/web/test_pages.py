@@ -8,9 +8,11 @@ from pathlib import Path
 import pytest
 
 from tests.support.golden import GOLDEN
-from tests.web.recordings import HOSTILE, MADE_UP, RECORDED
+from tests.support.trials import TRIAL_ID
+from tests.web.recordings import HOSTILE, HOSTILE_TRIAL, MADE_UP, RECORDED
 
 RUNS = (*MADE_UP, *(RECORDED if GOLDEN.is_dir() else ()))
+TRIAL_OF = {"training": TRIAL_ID, "hostile": HOSTILE_TRIAL}
 WINDOWS = [("light", 1440), ("dark", 1440), ("light", 1024), ("dark", 1024), ("light", 800)]
 # What a person has to walk through from page to page; more would mean a trap.
 MOST_STOPS = 400
@@ -68,7 +70,8 @@ def test_every_page_opens(visitor, run) -> None:
 
 def test_every_page_opens_of_real_jobs(visitor, runs) -> None:
     """Those that were recorded here, if there are any."""
-    real = [path.name for path in runs.iterdir() if path.name not in RUNS]
+    found = (path.parent.name for path in runs.glob("*/run.json"))
+    real = [name for name in found if name not in RUNS]
 
     for run in real:
         for name in visitor.pages(run):
@@ -111,9 +114,10 @@ def test_everybody_can_use_every_page(visit, run, colours) -> None:
     visitor = visit(viewport={"width": 1280, "height": 900}, color_scheme=colours)
     found = []
 
-    for name in ["", *visitor.pages(run)]:
+    shown = [("", {}), *((name, {}) for name in visitor.pages(run))]
+    for name, arguments in [*shown, ("trials", {"trial": TRIAL_OF[run]})]:
         if name:
-            visitor.show(run, name)
+            visitor.show(run, name, arguments)
         violations = Axe().run(visitor.page).response["violations"]
         found += [
             (name, each["id"], node["target"], node["html"][:200])

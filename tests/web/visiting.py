@@ -60,6 +60,13 @@ class Visitor:
         self.settle(name)
         return self.page
 
+    def show_trials(self, trial: str = "") -> Page:
+        """Go to the trials of the whole directory, or to one of them."""
+        fragment = "#/trials" + (f"?trial={trial}" if trial else "")
+        self.page.evaluate("(to) => { location.hash = to; }", fragment)
+        self.settle("trials")
+        return self.page
+
     def settle(self, name: str) -> None:
         """Wait until a page is there and drawn."""
         self.page.wait_for_function(_SETTLED, arg=[name])
@@ -68,7 +75,8 @@ class Visitor:
     def pages(self, run: str) -> Sequence[str]:
         """Return the names of all pages of a run, as its navigation has them."""
         self.page.evaluate("(to) => { location.hash = to; }", f"#/run/{run}/")
-        self.page.wait_for_selector("nav.pages a")
+        # Pages of the whole directory have a navigation, too.
+        self.page.wait_for_selector("nav.pages:not(.of-directory) a")
         links = self.page.locator("nav.pages a").all()
         found = [(link.get_attribute("href") or "").split("?")[0].split("/")[-1] for link in links]
         self.page.wait_for_function("() => !document.querySelector('main .wait')")

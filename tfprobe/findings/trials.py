@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     # The engine imports every rule.
     from tfprobe.findings.engine import Advice
 
+# How arms run; the value is its word in documents and texts.
+IN_TURN = "one after the other"
+SIDE_BY_SIDE = "side by side"
+
 
 @dataclass(frozen=True, slots=True)
 class AppliedFix:
@@ -102,7 +106,7 @@ class BaseOutcome:
 class Trial:
     """All that a trial of one command found.
 
-    `order` is "one after the other" or "side by side". `pressure_ratio` is the share of time in
+    `order` is IN_TURN or SIDE_BY_SIDE. `pressure_ratio` is the share of time in
     which tasks of this machine waited for a CPU before the trial, None if the kernel does not say.
     `written` are files that arms wrote and that would have been among the user's.
     """
@@ -121,6 +125,11 @@ class Trial:
     written: tuple[str, ...] = ()
     not_tried: tuple[tuple[str, str], ...] = ()
     interrupted: bool = False
+
+    @property
+    def outcomes(self) -> tuple[FixOutcome, ...]:
+        """What became of each fix alone, and of those that won together."""
+        return (*self.fixes, *((self.combined,) if self.combined else ()))
 
 
 def with_measured(advice: Advice, trials: Iterable[Mapping[str, Any]]) -> Advice:

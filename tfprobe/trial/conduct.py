@@ -12,7 +12,14 @@ from tfprobe.analysis.compare.trials import (
 )
 from tfprobe.errors import Missing
 from tfprobe.findings.fixes import ChosenFix
-from tfprobe.findings.trials import BaseOutcome, FixOutcome, Prediction, Trial
+from tfprobe.findings.trials import (
+    IN_TURN,
+    SIDE_BY_SIDE,
+    BaseOutcome,
+    FixOutcome,
+    Prediction,
+    Trial,
+)
 from tfprobe.runs.layout import RunFolder
 from tfprobe.trial.arms import (
     BASE,
@@ -27,8 +34,6 @@ from tfprobe.trial.arms import (
 )
 from tfprobe.trial.judging import BaseFailed, any_times, base_outcome, checked, judge, low_ratio
 
-IN_TURN = "one after the other"
-SIDE_BY_SIDE = "side by side"
 # How long a process is measured after its warm-up, unless units are slow.
 MEASURED_S = 5.0
 _MOST_MEASURED_S = 60.0

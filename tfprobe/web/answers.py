@@ -19,6 +19,7 @@ from tfprobe.web.pages import (
     stacks,
     steps,
     transfers,
+    trials,
 )
 from tfprobe.web.pages import input as input_page
 from tfprobe.web.pages.costs import code, memory, ops, scopes
@@ -55,10 +56,11 @@ ANSWERS: Mapping[str, Callable[[OpenRun, Params], Document]] = {
     "timeline-search": search_document,
     "timeline-slice": slices.document,
     "transfers": transfers.document,
+    "trials": trials.document,
 }
 
 # Those that are made of `OpenRun.early`: they wait for no capture.
-EARLY: frozenset[str] = frozenset({"header", "overview", "processes", "step", "steps"})
+EARLY: frozenset[str] = frozenset({"header", "overview", "processes", "step", "steps", "trials"})
 # Those that ask two runs. They hold no lock meanwhile: others may ask the same two the other way.
 OF_TWO: frozenset[str] = frozenset({"compare"})
 

@@ -22,6 +22,7 @@ from tfprobe.web import bundle
 from tfprobe.web.answers import ANSWERS, answer
 from tfprobe.web.loop_costs import METRICS
 from tfprobe.web.opened import OpenRun
+from tfprobe.web.pages import trials
 from tfprobe.web.pages.timeline import step_timeline
 from tfprobe.web.params import Params
 
@@ -316,4 +317,5 @@ FURTHER: Mapping[str, Further] = {
     "timeline-ranks": _timeline_ranks,
     "timeline-slice": step_timeline.further_slices,
     "transfers": _looks(*({"by": grouping} for grouping in BYS)),
+    "trials": trials.further,
 }

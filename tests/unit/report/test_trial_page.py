@@ -248,3 +248,12 @@ def test_a_part_that_is_not_there_says_why() -> None:
     (document,) = trial_document(trial)["delays"]
     assert document["slope_ratio"] is None
     assert document["missing"]["slope"] == nowhere.reason
+
+
+def test_signs_of_a_loss_are_alike() -> None:
+    """Of the gain and of its interval."""
+    lost = TrialGain(Verdict.LOST, Interval(-0.37, -0.52, -0.24), Interval(0, 0, 0), 0.05, 0.12)
+
+    text = page(replace(TRIAL, fixes=(replace(WON, verdict=Verdict.LOST, gain=lost),)))
+
+    assert "−37.0 % [−52, −24]" in text

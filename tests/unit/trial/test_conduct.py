@@ -13,7 +13,7 @@ import pytest
 from tfprobe.analysis.compare.trials import Marks, SameResults, TrialGain, Verdict, Weights
 from tfprobe.errors import Missing
 from tfprobe.findings.fixes import chosen
-from tfprobe.findings.trials import AppliedFix, Trial
+from tfprobe.findings.trials import SIDE_BY_SIDE, AppliedFix, Trial
 from tfprobe.trial import conduct
 from tfprobe.trial.arm_files import ArmFiles
 from tfprobe.trial.arms import BASE, Arm, ArmProcess, TriedJob, warm_units
@@ -197,7 +197,7 @@ def test_on_a_busy_machine_an_arm_runs_beside_two_bases(machine) -> None:
 
     assert machine.order[1:4] == [BASE, "prefetch", BASE]
     assert machine.at_once[:2] == [1, 3]
-    assert found.order == conduct.SIDE_BY_SIDE
+    assert found.order == SIDE_BY_SIDE
 
 
 def test_what_won_is_tried_together(machine) -> None:

@@ -128,7 +128,7 @@ def signed_percent(ratio: float) -> str:
 
 def gain(ratio: float, low_ratio: float, high_ratio: float) -> str:
     """Write a gain with its confidence interval, in percent: `+83.0 % [77, 88]`."""
-    low, high = round(100 * low_ratio), round(100 * high_ratio)
+    low, high = (count(round(100 * bound)) for bound in (low_ratio, high_ratio))
     return f"{signed_percent(ratio)} [{low}, {high}]"
 
 

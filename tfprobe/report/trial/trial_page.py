@@ -17,7 +17,7 @@ from tfprobe.analysis.compare.trials import (
 )
 from tfprobe.errors import Missing
 from tfprobe.findings.fixes import FIXES, ResultsClass, applies
-from tfprobe.findings.trials import DelayOutcome, FixOutcome, Trial
+from tfprobe.findings.trials import SIDE_BY_SIDE, DelayOutcome, FixOutcome, Trial
 from tfprobe.report.format import numbers, page
 from tfprobe.report.format.page import TextColumn
 
@@ -53,23 +53,29 @@ def render_trial(trial: Trial, *, width: int, colour: bool) -> str:
 
 def _parts(trial: Trial, width: int) -> Iterator[RenderableType]:
     yield page.heading(f"Trial of {shlex.join(trial.command)}")
-    yield page.paragraph(_base_sentence(trial))
-    outcomes = [*trial.fixes, *([trial.combined] if trial.combined else [])]
+    yield page.paragraph(base_sentence(trial))
+    outcomes = trial.outcomes
     if outcomes:
         yield page.blank()
         yield page.table(_COLUMNS, [_row(outcome) for outcome in outcomes], width=width)
     for outcome in outcomes:
-        yield from _details(outcome)
+        yield page.blank()
+        yield page.paragraph(f"{outcome.name}: {outcome_sentence(outcome)}")
+        for change, source in changes(outcome):
+            place = f" (applied at {source})" if source else ""
+            yield page.paragraph(f"→ {change}{place}")
+        for note in notes(outcome):
+            yield page.paragraph(note)
     if trial.delays:
         yield page.blank()
         yield page.table(_DELAY_COLUMNS, [_delay_row(one) for one in trial.delays], width=width)
     for delayed in trial.delays:
         yield page.blank()
-        yield page.paragraph(f"{delayed.part}: {_said_of_delay(delayed)}")
-    for name, why in trial.not_tried:
-        yield page.paragraph(f"{name} was not tried: {why}.")
+        yield page.paragraph(f"{delayed.part}: {delay_sentence(delayed)}")
+    for sentence in not_tried(trial):
+        yield page.paragraph(sentence)
     yield page.blank()
-    yield page.paragraph(" ".join(_circumstances(trial)))
+    yield page.paragraph(" ".join(circumstances(trial)))
 
 
 def _delay_row(outcome: DelayOutcome) -> Sequence[str]:
@@ -77,18 +83,19 @@ def _delay_row(outcome: DelayOutcome) -> Sequence[str]:
     return (
         outcome.part,
         outcome.verdict.value,
-        _UNKNOWN if slope is None else _slope(slope.slope),
+        _UNKNOWN if slope is None else slope_text(slope.slope),
         _UNKNOWN if slope is None else numbers.percent(slope.share_ratio),
-        _UNKNOWN if slope is None else _gain(slope.most),
-        _results(outcome.results, is_not_applied=outcome.verdict is Criticality.NOT_APPLIED),
+        _UNKNOWN if slope is None else interval_text(slope.most),
+        delay_results_text(outcome) or _UNKNOWN,
     )
 
 
-def _slope(slope: Interval) -> str:
+def slope_text(slope: Interval) -> str:
+    """Write how much longer a step gets a unit of delay, with the interval."""
     return f"{slope.ratio:.2f} [{slope.low_ratio:.2f}, {slope.high_ratio:.2f}]"
 
 
-def _said_of_delay(outcome: DelayOutcome) -> str:
+def delay_sentence(outcome: DelayOutcome) -> str:
     """Say what a step does when the part takes longer, and what can be won there."""
     slope = outcome.slope
     if outcome.verdict is Criticality.NOT_APPLIED:
@@ -122,7 +129,8 @@ def _levels(levels: Sequence[DelayLevel]) -> str:
     return f"A step takes {base}: {longer}."
 
 
-def _base_sentence(trial: Trial) -> str:
+def base_sentence(trial: Trial) -> str:
+    """Say how fast the job is without a fix, and how far two runs of it differ."""
     base = trial.base
     unit = f"{base.kind} {base.name}".strip()
     without = "delay" if trial.delays else "fix"
@@ -143,46 +151,68 @@ def _row(outcome: FixOutcome) -> Sequence[str]:
     return (
         outcome.name,
         outcome.verdict.value,
-        _UNKNOWN if gain is None else _gain(gain.wall),
+        gain_text(outcome) or _UNKNOWN,
         _UNKNOWN if prediction is None else numbers.signed_percent(prediction.likely_ratio),
         _UNKNOWN if gain is None else numbers.signed_percent(gain.cpu.ratio),
-        _results(outcome.results, is_not_applied=outcome.verdict is Verdict.NOT_APPLIED),
+        results_text(outcome) or _UNKNOWN,
     )
 
 
-def _gain(found: Interval) -> str:
-    return numbers.gain(found.ratio, found.low_ratio, found.high_ratio)
+def gain_text(outcome: FixOutcome) -> str:
+    """Return the measured gain with its interval, "" where nothing was measured."""
+    return "" if isinstance(outcome.gain, Missing) else interval_text(outcome.gain.wall)
+
+
+def interval_text(gain: Interval) -> str:
+    """Write a gain with its interval."""
+    return numbers.gain(gain.ratio, gain.low_ratio, gain.high_ratio)
+
+
+def results_text(outcome: FixOutcome) -> str:
+    """Return whether results stayed the same, "" of a fix that was not applied."""
+    return _results(outcome.results, is_not_applied=outcome.verdict is Verdict.NOT_APPLIED)
+
+
+def delay_results_text(outcome: DelayOutcome) -> str:
+    """Return whether results stayed the same, "" of a part that was not slowed down."""
+    return _results(outcome.results, is_not_applied=outcome.verdict is Criticality.NOT_APPLIED)
 
 
 def _results(results: ResultsComparison | Missing, *, is_not_applied: bool) -> str:
     if isinstance(results, Missing):
-        return _UNKNOWN if is_not_applied else "cannot be compared"
+        return "" if is_not_applied else "cannot be compared"
     if results.same is SameResults.IDENTICAL:
         return "identical"
     return f"{results.same.value} ({results.distance_ratio:.0e})"
 
 
-def _details(outcome: FixOutcome) -> Iterator[RenderableType]:
-    yield page.blank()
-    yield page.paragraph(f"{outcome.name}: {_said(outcome)}")
-    if outcome.verdict is Verdict.WON:
-        for chosen in outcome.fixes:
-            source = outcome.applied.get(chosen.fix.id)
-            place = f" (applied at {source.source})" if source is not None and source.source else ""
-            yield page.paragraph(f"→ {chosen.change}{place}")
+def changes(outcome: FixOutcome) -> tuple[tuple[str, str], ...]:
+    """Return what to change to keep a fix that won, each with "file:line" or ""."""
+    if outcome.verdict is not Verdict.WON:
+        return ()
+    return tuple((chosen.change, _source(outcome, chosen.fix.id)) for chosen in outcome.fixes)
+
+
+def _source(outcome: FixOutcome, fix: str) -> str:
+    applied = outcome.applied.get(fix)
+    return "" if applied is None else applied.source
+
+
+def notes(outcome: FixOutcome) -> Iterator[str]:
+    """Yield what else to know of a fix that was applied: what it alters, and results."""
+    if outcome.verdict is Verdict.NOT_APPLIED:
+        return
     for chosen in outcome.fixes:
-        if chosen.alters and outcome.verdict is not Verdict.NOT_APPLIED:
-            yield page.paragraph(f"It changes more: {chosen.alters}.")
-    if isinstance(outcome.results, Missing) and outcome.verdict is not Verdict.NOT_APPLIED:
-        yield page.paragraph(f"Results cannot be compared: {outcome.results.reason}.")
-    if (
-        isinstance(outcome.results, ResultsComparison)
-        and outcome.results.same is SameResults.DIFFERENT
-    ):
-        yield page.paragraph("The weights differ by more than rounding: check the results.")
+        if chosen.alters:
+            yield f"It changes more: {chosen.alters}."
+    results = outcome.results
+    if isinstance(results, Missing):
+        yield f"Results cannot be compared: {results.reason}."
+    elif results.same is SameResults.DIFFERENT:
+        yield "The weights differ by more than rounding: check the results."
 
 
-def _said(outcome: FixOutcome) -> str:
+def outcome_sentence(outcome: FixOutcome) -> str:
     """Say in a sentence or two what became of a fix."""
     summary = " and ".join(chosen.summary for chosen in outcome.fixes)
     gain = outcome.gain
@@ -226,8 +256,13 @@ def _why_not(outcome: FixOutcome) -> str:
     return "the job does nothing that it could change"
 
 
-def _circumstances(trial: Trial) -> Iterator[str]:
-    """Say how the arms ran, and what became of files."""
+def not_tried(trial: Trial) -> tuple[str, ...]:
+    """Say of each fix that was not tried why."""
+    return tuple(f"{name} was not tried: {why}." for name, why in trial.not_tried)
+
+
+def circumstances(trial: Trial) -> Iterator[str]:
+    """Say how the arms ran and why so, and what became of files, a sentence each."""
     processes = (
         trial.base.processes
         + sum(outcome.processes for outcome in trial.fixes)
@@ -237,7 +272,12 @@ def _circumstances(trial: Trial) -> Iterator[str]:
     yield f"{many} ran {trial.order} in {numbers.duration(trial.took_s * 1e9)}."
     if trial.pressure_ratio is not None:
         share = numbers.percent(trial.pressure_ratio)
-        yield f"Before the trial, tasks of this machine waited for a CPU {share} of the time."
+        so = (
+            "so what is compared ran at the same time"
+            if trial.order == SIDE_BY_SIDE
+            else "little enough to run it in turn"
+        )
+        yield f"Before the trial, tasks of this machine waited for a CPU {share} of the time, {so}."
     if trial.interrupted:
         yield "It was interrupted."
     yield (

@@ -24,7 +24,7 @@ from tfprobe.report.documents.document import Document
 from tfprobe.runs.layout import RunFolder
 from tfprobe.runs.liveness import Machine, this_machine
 from tfprobe.web import bundle
-from tfprobe.web.pages import runs
+from tfprobe.web.pages import runs, trials
 from tfprobe.web.params import Params
 from tfprobe.web.run_cache import RunCache
 from tfprobe.web.server import body, perfetto, trace
@@ -53,6 +53,7 @@ class Pages:
     def __init__(self, directory: Path, *, complain: Complain) -> None:
         """Begin with nothing read. `complain` receives failures of ours."""
         self._here, place = this_machine(), directory.resolve()
+        self._directory = place
         self._book = RunCache(place, self._here)
         self._looks = Looks(place, self._here)
         self.events = Events(self._looks.look, note=self._book.has_grown)
@@ -75,6 +76,7 @@ class Pages:
                 Route("/api/run/{run}/trace", self._trace),
                 Route("/api/run/{run}/{name}", self._of_run),
                 Route("/api/runs", self._runs),
+                Route("/api/trials", self._trials),
                 Route("/api/perfetto", self._perfetto),
                 *perfetto.routes(),
             ],
@@ -102,6 +104,20 @@ class Pages:
 
     async def _runs(self, _: Request) -> Response:
         return await _document(lambda: runs.document(self._looks.look()))
+
+    async def _trials(self, request: Request) -> Response:
+        question = Params(dict(request.query_params))
+        return await _document(lambda: self._answer_of_trials(question))
+
+    def _answer_of_trials(self, question: Params) -> Document:
+        """Return the trials of all runs, or of the one run that the directory is."""
+        alone = RunFolder(self._directory)
+        if alone.is_run():
+            return self._answer(alone.id, "trials", question)
+        try:
+            return trials.directory_document(self._directory, question)
+        except NoAnswer as exc:
+            return {"missing": str(exc)}
 
     async def _perfetto(self, _: Request) -> Response:
         return await _document(perfetto.document)

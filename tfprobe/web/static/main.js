@@ -16,6 +16,7 @@ import { stacksPage } from "./pages/stacks.js";
 import { stepsPage } from "./pages/steps.js";
 import { timelinePage } from "./pages/timeline.js";
 import { transfersPage } from "./pages/transfers.js";
+import { trialsPage } from "./pages/trials.js";
 import { addressOf, here } from "./parts/address.js";
 import { ApiError, ask, isFile } from "./parts/data.js";
 import { isBusyIn, replaceInPlace, throttled } from "./parts/dom_update.js";
@@ -30,6 +31,7 @@ import { beginSession, isUnknown, tokenForm } from "./parts/session.js";
 const PAGES = [
   overviewPage,
   findingsPage,
+  trialsPage,
   stepsPage,
   opsPage,
   scopesPage,
@@ -45,7 +47,10 @@ const PAGES = [
   comparePage,
 ];
 
-const frame = frameOf(PAGES);
+// The pages of the whole directory.
+const DIRECTORY_PAGES = [runsPage, trialsPage];
+
+const frame = frameOf(PAGES, DIRECTORY_PAGES);
 const place = make("main", { id: "page", tabindex: "-1" });
 const mark = liveMark();
 const record = recordButton();
@@ -59,8 +64,8 @@ let runState = "";
 let shown = { controller: null, handle: null, run: null, page: null };
 
 function pageOf(address) {
-  if (!address.run) return runsPage;
-  return PAGES.find((page) => page.name === address.page) ?? PAGES[0];
+  const pages = address.run ? PAGES : DIRECTORY_PAGES;
+  return pages.find((page) => page.name === address.page) ?? pages[0];
 }
 
 async function showHere() {
@@ -78,10 +83,12 @@ async function showHere() {
   const isOther = address.run !== shown.run;
   shown = { controller, handle: null, run: address.run, page };
   // The list of runs is live as long as it is shown.
-  if (isOther) tellState(address.run ? "" : "running");
+  if (isOther || !address.run) tellState(page === runsPage ? "running" : "");
   if (isOther && address.run) describeRun(address);
   frame.turn(address, page);
-  document.title = address.run ? `${page.title} · ${address.run} · tfprobe` : "tfprobe";
+  document.title = [page === runsPage ? "" : page.title, address.run, "tfprobe"]
+    .filter(Boolean)
+    .join(" · ");
   const content = make("div", { class: `page page-${page.name}` });
   fill(place, make("p", { class: "wait", role: "status" }, "Reading …"));
   try {
@@ -200,7 +207,7 @@ function contextOf(address, signal) {
       return found;
     },
     link: (page, args = {}) => addressOf(address.run, page, args),
-    go: (args, { page = address.page || "overview", keep = false } = {}) => {
+    go: (args, { page = address.page || (address.run ? "overview" : ""), keep = false } = {}) => {
       const target = addressOf(address.run, page, args);
       if (keep) history.replaceState(history.state, "", whole(target));
       else location.hash = target;

@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import os
 import shutil
+from dataclasses import replace
 
 import pytest
 
 from tests.support.asking import Browser
+from tests.support.trials import TRIAL, TRIAL_ID, keep
 from tests.unit.web.server.conftest import Served, write
 from tfprobe.web import answers
 from tfprobe.web.server.app import application
@@ -26,6 +28,33 @@ def test_a_run_by_itself_is_a_directory_of_one(served, tmp_path):
     assert [each["id"] for each in browser.get("/api/runs").json()["runs"]] == ["r1"]
     assert browser.get("/api/run/r1/overview").status == 200
     assert browser.get("/api/run/runs/overview").status == 404
+
+
+def test_the_trials_of_the_directory_are_told(browser, tmp_path):
+    """One that is not there, or is damaged, is a sentence and no failure."""
+    keep(TRIAL, tmp_path / "runs")
+    keep("{", tmp_path / "runs", "20261122-000000-broken-cccccc")
+
+    found = browser.get("/api/trials").json()
+
+    assert [each["id"] for each in found["trials"]] == [TRIAL_ID]
+    assert browser.get(f"/api/trials?trial={TRIAL_ID}").json()["id"] == TRIAL_ID
+    for name in ("..%2f..", "20261122-000000-broken-cccccc"):
+        answer = browser.get(f"/api/trials?trial={name}")
+        assert answer.status == 200
+        assert list(answer.json()) == ["missing"]
+
+
+def test_a_run_by_itself_has_the_trials_of_its_command(served, tmp_path):
+    """And of no other, which whoever serves one run does not show."""
+    keep(TRIAL, tmp_path / "runs")
+    other = replace(TRIAL, command=("python", "other.py"))
+    keep(other, tmp_path / "runs", "20261121-000000-other-bbbbbb")
+
+    browser = Served(tmp_path / "runs" / "r1").known()
+
+    listed = browser.get("/api/trials").json()["trials"]
+    assert [each["id"] for each in listed] == [TRIAL_ID]
 
 
 @pytest.mark.parametrize(

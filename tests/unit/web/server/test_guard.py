@@ -9,7 +9,14 @@ import pytest
 from tests.unit.web.server.conftest import ORIGIN, Served, exchange, write
 from tfprobe.web.server.auth import MOST_ADDRESS_BYTES, Keys
 
-DOCUMENTS = ("/api/runs", "/api/run/r1/overview", "/api/nonsense", "/api", "/api/session")
+DOCUMENTS = (
+    "/api/runs",
+    "/api/trials",
+    "/api/run/r1/overview",
+    "/api/nonsense",
+    "/api",
+    "/api/session",
+)
 
 
 def test_the_token_opens(served):

@@ -3,15 +3,16 @@
 import { fileRun } from "./data.js";
 
 /**
- * Parse an address: the run ("" for the list of runs, which no file has), the page and its
- * arguments.
+ * Parse an address: the run ("" for pages of the whole directory, which no file has), the page and
+ * its arguments. `#/` is the list of runs, `#/trials` another page of the directory.
  */
 export function here() {
   const [path, query = ""] = location.hash.replace(/^#/, "").split("?");
   const [, kind = "", run = "", page = ""] = path.split("/").map(decoded);
+  const isOfRun = kind === "run";
   return {
-    run: kind === "run" ? run : fileRun,
-    page,
+    run: isOfRun ? run : fileRun,
+    page: isOfRun ? page : kind,
     args: Object.fromEntries(new URLSearchParams(query)),
   };
 }
@@ -22,7 +23,8 @@ export function addressOf(run, page, args = {}) {
     ([, value]) => value !== "" && value !== null && value !== undefined,
   );
   const query = new URLSearchParams(kept).toString();
-  const path = run ? `#/run/${encodeURIComponent(run)}/${page}` : "#/";
+  const ofDirectory = page === "runs" ? "" : page;
+  const path = run ? `#/run/${encodeURIComponent(run)}/${page}` : `#/${ofDirectory}`;
   return query ? `${path}?${query}` : path;
 }
 

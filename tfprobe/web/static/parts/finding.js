@@ -24,8 +24,13 @@ export function actionOf(finding) {
     "p",
     { class: "action" },
     make("span", { class: "arrow", "aria-hidden": "true" }, "→ "),
-    finding.action.map((part) => (part.is_code ? codeOf(part.text) : part.text)),
+    codeParts(finding.action),
   );
+}
+
+/** Make a text of parts, `{ text, is_code }`; a click copies code in it. */
+export function codeParts(parts) {
+  return parts.map((part) => (part.is_code ? codeOf(part.text) : part.text));
 }
 
 /** Make the short form of a finding, for the overview. */
@@ -76,7 +81,14 @@ export function wholeFinding(finding, link, { id, isTarget = false } = {}) {
       ),
     ),
     who ? make("p", { class: "soft" }, nameOf(who)) : null,
-    make("p", { class: "number-wrap" }, finding.gain_text),
+    make(
+      "p",
+      { class: "number-wrap" },
+      finding.gain_text,
+      finding.measured.length
+        ? [" ", make("a", { class: "evidence-link", href: link("trials") }, "Trials")]
+        : null,
+    ),
     gainBars(finding),
     make("h3", {}, "What to do"),
     actionOf(finding),
@@ -133,7 +145,8 @@ function formatSubject(subject) {
   return work || (subject.pid === undefined ? "" : `process ${subject.pid}`);
 }
 
-function codeOf(text) {
+/** Make a piece of code that a click copies. */
+export function codeOf(text) {
   const said = make("span", { class: "hidden-text", role: "status" });
   const button = make(
     "button",

@@ -7,18 +7,18 @@ import { isFile } from "./data.js";
 import { draw, fill, make } from "./elements.js";
 
 /**
- * Make the frame for these pages. `put(main)` builds it into the document around a place,
+ * Make the frame for these pages of a run and those of the whole directory. `put(main)` builds it into the document around a place,
  * `turn(address, page)` shows the current position, `describe(header)` the run (from the document
  *   "header"),
  * `leaveOut(run, sentence)` that pages do not cover all of it.
  * `acts` is the place for buttons about the whole run, at the right of the header.
  */
-export function frameOf(pages) {
+export function frameOf(pagesOfRun, pagesOfDirectory) {
   recallTheme();
   const acts = make("div", { class: "acts" });
   const ofRun = make("div", { class: "of-run" });
   const leftOut = make("p", { class: "notice left-out", role: "note", hidden: true });
-  const list = make("nav", { class: "pages", "aria-label": "Pages of the run" });
+  const list = make("nav", { class: "pages" });
   // A file holds one run: there is no list to go to.
   const home = make(
     isFile ? "span" : "a",
@@ -34,7 +34,7 @@ export function frameOf(pages) {
     ofRun,
     make("div", { class: "acts" }, acts, themeButton(), keysButton(keys)),
   );
-  let now = { address: { run: "" }, page: null };
+  let now = { address: { run: "" }, page: null, pages: [] };
 
   function put(main) {
     const skip = make(
@@ -43,18 +43,19 @@ export function frameOf(pages) {
       "Skip to content",
     );
     document.body.append(skip, head, leftOut, list, main, keys);
-    addEventListener("keydown", (event) => pressedKey(event, pages, now, keys));
+    addEventListener("keydown", (event) => pressedKey(event, now, keys));
   }
 
   function turn(address, page) {
     if (address.run !== now.address.run) leftOut.hidden = true;
-    now = { address, page };
-    if (address.run || isFile) home.removeAttribute("aria-current");
+    const pages = address.run ? pagesOfRun : pagesOfDirectory;
+    now = { address, page, pages };
+    if (address.run || isFile || page !== pages[0]) home.removeAttribute("aria-current");
     else home.setAttribute("aria-current", "page");
-    const links = address.run
-      ? pages.map((each) => make("li", {}, pageLink(address, each, page)))
-      : [];
-    fill(list, links.length ? make("ul", {}, links) : null);
+    list.classList.toggle("of-directory", !address.run);
+    list.setAttribute("aria-label", address.run ? "Pages of the run" : "Pages of all runs");
+    const links = pages.map((each) => make("li", {}, pageLink(address, each, page)));
+    fill(list, make("ul", {}, links));
     if (!address.run) fill(ofRun);
   }
 
@@ -160,7 +161,7 @@ function keysDialog() {
 // When `g` was last pressed, by the clock of events.
 let frameGoes = -Infinity;
 
-function pressedKey(event, pages, { address, page }, keys) {
+function pressedKey(event, { address, page, pages }, keys) {
   const inField = event.target.closest?.("input, select, textarea, dialog, [contenteditable]");
   if (inField || event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return;
   const isGoing = event.timeStamp - frameGoes < 1500;
@@ -168,7 +169,6 @@ function pressedKey(event, pages, { address, page }, keys) {
   const at = pages.indexOf(page);
   if (event.key === "?") keys.showModal();
   else if (event.key === "/") document.querySelector("main input[type=search]")?.focus();
-  else if (!address.run) return;
   else if (isGoing && event.key.length === 1) goTo(pages, address, page, event.key);
   else if (event.key === "g") frameGoes = event.timeStamp;
   else if (event.key === "]") frameWalk(address, pages[(at + 1) % pages.length]);
