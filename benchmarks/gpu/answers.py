@@ -41,6 +41,17 @@ steps = max(loops, key=lambda loop: loop.executed).recent
 print(json.dumps([steps.first_step, steps.end_ns.tolist()]))
 """
 
+_KERNELS = """
+import json, sys
+import tfprobe
+profile = tfprobe.open_run(sys.argv[1]).profile()
+(loop,) = {loop.index for loop in profile.loops if loop.name == sys.argv[2]}
+own = [capture.index for capture in profile.captures if capture.loop == loop]
+rows = profile.executions
+counts = [int(((rows.capture == at) & (rows.place == 1)).sum()) for at in own]
+print(json.dumps(sum(counts) / len(own)))
+"""
+
 Document = Mapping[str, Any]  # Any: the JSON of a command
 
 
@@ -108,6 +119,13 @@ class Recorded:
         if first <= first_step or last - first_step >= len(ends_ns):
             return Missing(f"steps {first} to {last} of {name} have no times")
         return float(ends_ns[last - first_step] - ends_ns[first - 1 - first_step])
+
+    def kernels(self, name: str) -> float | Missing:
+        """Return how many kernels ran in a traced step of a loop, in the mean."""
+        ended = self._run(["-c", _KERNELS, str(self.run), name])
+        if ended.returncode:
+            return Missing((ended.stderr.strip().splitlines() or ["no answer"])[-1])
+        return float(json.loads(ended.stdout))
 
     def shares(self) -> Document | Missing:
         """Return the parts of a step's cycle, of the loop that costs most."""

@@ -81,18 +81,20 @@ class Evidence:
 
     @property
     def recorded_cycle_ns(self) -> float | Missing:
-        """The same as recorded: from the end of one wait to that of the next."""
+        """The same as recorded: from the end of one wait to that of the next.
+
+        Nothing may tell when the last steps were over, so stretches without times are left out.
+        """
         if not self.plain_stretches:
             return self.recorded.cycle_ns(self.main)
-        cycles = []
+        cycles: list[float] = []
         for first, steps, _ in self.plain_stretches:
             begin = (first + int(self.truth["warm_up"])) * self.calls
             end = begin + steps * self.calls - 1
             taken_ns = self.recorded.stretch_ns(self.main, begin, end)
-            if isinstance(taken_ns, Missing):
-                return taken_ns
-            cycles.append(taken_ns / (steps * self.calls))
-        return statistics.median(cycles)
+            if not isinstance(taken_ns, Missing):
+                cycles.append(taken_ns / (steps * self.calls))
+        return statistics.median(cycles) if cycles else Missing("no stretch has times")
 
     @property
     def calls(self) -> int:
@@ -140,6 +142,18 @@ class Evidence:
                 first - (steps if ends_at_calls else 1) <= step < first + steps for step in traced
             )
         ]
+
+    @property
+    def traced_device_ns(self) -> float | Missing:
+        """The usual time of the device for a traced step, by marks inside the step itself.
+
+        A device that rested before is faster than one that is always busy.
+        """
+        noted = self.truth.get("step_device_ns")
+        steps = [int(event["step"]) for event in self.recorded.events("sample")]
+        if not noted or not steps:
+            return Missing(NEEDS_GPU if not self.is_gpu else "no step was marked and traced")
+        return statistics.median(noted[step] for step in steps)
 
     @property
     def main(self) -> str:

@@ -19,10 +19,10 @@ def _sync_bound(found: Evidence) -> Iterator[Row]:
         waits = loop
     elif loop.get("queue"):
         waits = int(loop["queue"]["waits"])
+    # A value may be there already.
+    yield found.most("waits of the host", waits, found.truth["waits"])
     if found.is_gpu:
-        yield found.near("waits of the host", waits, found.truth["waits"], 0)
-    else:  # a value may be there already
-        yield found.most("waits of the host", waits, found.truth["waits"])
+        yield found.least("waits of the host", waits, 0.95 * found.truth["waits"])
     yield line_row(found, "line that waits", "wait_line", ("advise",), ("breakdown",), ("steps",))
 
 

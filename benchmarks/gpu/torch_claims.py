@@ -11,22 +11,28 @@ from evidence import Evidence, Row, Value
 
 from tfprobe.errors import Missing
 
-# Copies and memsets are no kernels.
-_MOVES = ("Memcpy", "Memset")
-
 
 def of_several(judged: Mapping[str, Evidence]) -> Iterator[Row]:
     """Kernels are counted alike with and without CUDA graphs."""
     found, without = judged.get("cuda_graph"), judged.get("no_cuda_graph")
     if found is None or without is None:
         return
-    runs = [total(_kernels(side), "runs") for side in (found, without)]
-    yield found.near("kernels a step, as without CUDA graphs", runs[0], runs[1], 0)
+    kernels = [side.recorded.kernels(side.main) for side in (found, without)]
+    # One more copies the argument to where the graph reads it.
+    what = "kernels a step, less one that copies the argument, as without CUDA graphs"
+    own = kernels[0] if isinstance(kernels[0], Missing) else kernels[0] - 1
+    yield found.near(what, own, kernels[1], 0)
 
 
 def _kernel_bound(found: Evidence) -> Iterator[Row]:
     yield from claims.kernel_bound(found)
-    yield _by_events(found, "ms of ops a step", ops_ms(found, found.recorded.ops(found.main)))
+    what = "ms of ops of a traced step, by CUDA events"
+    if not found.is_gpu:
+        yield found.no_gpu(what)
+        return
+    told, device_ns = ops_ms(found, found.recorded.ops(found.main)), found.traced_device_ns
+    true = device_ns if isinstance(device_ns, Missing) else device_ns / 1e6
+    yield found.near(what, told, true, 0.02)
 
 
 def _sync_bound(found: Evidence) -> Iterator[Row]:
@@ -66,13 +72,6 @@ def _memory(found: Evidence) -> Iterator[Row]:
         yield found.near("peak of a step by the allocator, bytes", peak, true, 0.01)
     yield cycle(found)
     yield plain_after(found)
-
-
-def _kernels(found: Evidence) -> list[Document] | Missing:
-    ops = found.recorded.ops(found.main)
-    if isinstance(ops, Missing):
-        return ops
-    return [op for op in ops if op["accelerator_ns"] and not op["name"].startswith(_MOVES)]
 
 
 def _named(ops: list[Document] | Missing, name: str) -> list[Document] | Missing:

@@ -9,6 +9,8 @@ from .unpatched import read_file
 # A profiler that attaches to the process through CUPTI sets one of these.
 _FOREIGN_PROFILER_VARIABLES = (
     "NSYS_PROFILING_SESSION_ID",
+    "NV_NSIGHT_INJECTION_PORT_BASE",
+    "NV_NSIGHT_INJECTION_TRANSPORT_TYPE",
     "CUDA_INJECTION64_PATH",
     "NVTX_INJECTION64_PATH",
     "COMPUTE_PROFILE",

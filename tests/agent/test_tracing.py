@@ -56,7 +56,13 @@ def test_one_step_is_traced_at_a_time() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["TF_DISABLE_PROFILING", "NSYS_PROFILING_SESSION_ID", "CUDA_INJECTION64_PATH"]
+    "name",
+    [
+        "TF_DISABLE_PROFILING",
+        "NSYS_PROFILING_SESSION_ID",
+        "NV_NSIGHT_INJECTION_PORT_BASE",
+        "CUDA_INJECTION64_PATH",
+    ],
 )
 def test_no_full_trace_with_another_profiler(monkeypatch, name) -> None:
     """A full trace would raise after the step has run, or take CUPTI from the other."""

@@ -151,9 +151,9 @@ def _fixes_of(finding: Finding, framework: str | None) -> tuple[str, ...]:
     """Return the fixes that can be tried for a finding; `framework` is None for TensorFlow's."""
     names = {"pytorch": PYTORCH, "jax": JAX}.get(framework or "", fixes.TENSORFLOW)
     keras = (KERAS,) if finding.subject.kind in fixes.KERAS_KINDS else ()
-    return tuple(
-        fix.id for fix in FIXES if finding.rule in fix.rules and applies(fix, (names, *keras))
-    )
+    # A loader with more workers does not copy any faster.
+    rule = "copies_pageable" if finding.part == "copies" else finding.rule
+    return tuple(fix.id for fix in FIXES if rule in fix.rules and applies(fix, (names, *keras)))
 
 
 def _why_inapplicable(frameworks: Sequence[str | None], rule: str) -> str | None:

@@ -51,7 +51,7 @@ _PYTORCH: Mapping[tuple[str, str], str] = {
     ("host_sync", ""): "Read losses and metrics at every Nth step: .item(), .cpu(), float() and "
     "print wait until the device has caught up. Sum them on the device (loss.detach()).",
     ("input_bound", ""): _PYTORCH_LOADER,
-    ("input_bound", "host_to_device"): "Let the DataLoader pin batches (pin_memory=True) and copy "
+    ("input_bound", "copies"): "Let the DataLoader pin batches (pin_memory=True) and copy "
     "the next one with .to('cuda', non_blocking=True) while this step runs.",
     ("input_takes_cpus", ""): "Prepare the data once: write what it makes to files before "
     "training, or take a cheaper form of it; fewer workers leave the steps more CPUs.",

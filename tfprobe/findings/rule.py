@@ -169,10 +169,10 @@ class LoopAnalysis:
     @property
     def framework(self) -> str:
         """Return the framework that runs its steps: tensorflow, pytorch or jax."""
-        if self.timing.queue is not None or self.timing.kind in JAX_KINDS:
-            return "jax"
-        is_pytorch = self.is_pytorch or self.timing.kind in TORCH_KINDS
-        return "pytorch" if is_pytorch else TENSORFLOW
+        if self.is_pytorch or self.timing.kind in TORCH_KINDS:
+            return "pytorch"
+        is_jax = self.timing.queue is not None or self.timing.kind in JAX_KINDS
+        return "jax" if is_jax else TENSORFLOW
 
     @property
     def loop_source(self) -> str:

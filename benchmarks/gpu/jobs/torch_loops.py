@@ -84,12 +84,28 @@ class Products(torch.nn.Module):
         return value
 
 
+class MarkedProducts(Products):
+    """The same, with marks before the first and after the last."""
+
+    def __init__(self, weights, products, job):
+        super().__init__(weights, products)
+        self.mark, self.marks = job.mark, []
+
+    def forward(self, value):
+        mark = self.mark()
+        value = super().forward(value)
+        self.marks.append((mark, self.mark()))
+        return value
+
+
 @torch.no_grad()
 def kernel_bound(job):
     """Large products, of which fifty are queued before a wait."""
     n, products = job.size(8192, 512), 4
-    module = job.called(Products(job.matrix(n, n), products))
-    value = job.timed(module, job.matrix(n, n), QUEUED_STEPS, "Products", wait_every=50)
+    module = job.called(MarkedProducts(job.matrix(n, n), products, job))
+    value = job.timed(module, job.matrix(n, n), QUEUED_STEPS, "MarkedProducts", wait_every=50)
+    if job.is_gpu:
+        job.truth["step_device_ns"] = [job.between_ns(*pair) for pair in module.marks]
     job.truth["float_ops"] = products * 2 * n**3
     show(value)
 

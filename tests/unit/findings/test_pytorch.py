@@ -55,7 +55,8 @@ def test_ops_that_call_each_other_have_their_own_time() -> None:
         ("aten::copy_", 1, 70_000),
         ("aten::to", 1, 30_000),
     ]
-    assert [each.type for each in analysis.ops.exposed_host] == ["aten::copy_", "aten::to"]
+    # `to` itself computes nothing, on whatever device.
+    assert [each.type for each in analysis.ops.exposed_host] == ["aten::copy_"]
 
 
 def test_a_copy_of_a_timeline_is_no_op_on_the_host() -> None:

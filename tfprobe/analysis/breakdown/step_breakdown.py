@@ -16,7 +16,7 @@ from tfprobe.analysis.breakdown.attribution import (
     charge_steps,
     shifts_ns,
 )
-from tfprobe.analysis.breakdown.step_parts import ORDER, Part, PartNames
+from tfprobe.analysis.breakdown.step_parts import ON_DEVICE, ORDER, Part, PartNames
 from tfprobe.analysis.breakdown.torch_phases import NO_PHASES, StepPhases, step_phases
 from tfprobe.analysis.core.intervals import Intervals, union
 from tfprobe.analysis.core.names import is_pytorch
@@ -159,13 +159,18 @@ def _inside(
     idle_ns = duration_ns - sum(parts.values())
     if idle_ns:
         parts[Part.IDLE] = idle_ns
-    before_ns = idle_before_ns
+    before_ns = min(idle_before_ns, idle_ns)
     before_ns -= _take_out_recording(parts, capture, idle_before_ns=before_ns)
+    if set(ON_DEVICE) & set(parts) and not isinstance(capture.plain_ns, Missing):
+        added_ns = max(duration_ns - parts.get(Part.RECORDING, 0) - capture.plain_ns, 0)
+        left = _shorten_host(parts, added_ns)
+        phases = phases.scaled(left)
+        before_ns = int(before_ns * left.get(Part.IDLE, 1.0))
     return StepBreakdown(
         duration_ns=duration_ns,
         late_ns=duration_ns - capture.duration_ns,
         parts={part: ns for part, ns in parts.items() if ns},
-        idle_before_ns=min(before_ns, idle_ns),
+        idle_before_ns=before_ns,
         collectives=collectives,
         phases=phases,
     )
@@ -194,6 +199,32 @@ def _take_out_recording(parts: dict[Part, int], capture: Capture, *, idle_before
         added_ns -= taken_ns
         idle_ns = taken_ns if part is Part.IDLE else idle_ns
     return idle_ns
+
+
+# What the host does while no device works. A trace notes each op and each driver call, which makes
+# the host slower and leaves kernels as they are.
+_OF_HOST = (Part.HOST_COMPUTE, Part.KERNEL_LAUNCH, Part.SYNC_WAIT, Part.IDLE)
+
+
+def _shorten_host(parts: dict[Part, int], added_ns: int) -> dict[Part, float]:
+    """Move to recording what a traced step took beyond the usual, in proportion from the host.
+
+    A step that usually runs beside those before it also waits for its launches when it is traced,
+    which is alone. Return the share of each part that is left.
+    """
+    whole_ns = sum(parts.get(part, 0) for part in _OF_HOST)
+    taken_ns = min(added_ns, whole_ns)
+    if not taken_ns:
+        return {}
+    left: dict[Part, float] = {}
+    for part in _OF_HOST:
+        ns = parts.get(part, 0)
+        if ns:
+            own_ns = ns * taken_ns // whole_ns
+            parts[part] = ns - own_ns
+            parts[Part.RECORDING] = parts.get(Part.RECORDING, 0) + own_ns
+            left[part] = (ns - own_ns) / ns
+    return left
 
 
 def shift_ns(capture: Capture, rows: Executions) -> int:

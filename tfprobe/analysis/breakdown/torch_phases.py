@@ -49,6 +49,18 @@ class StepPhases:
     waits_ns: Mapping[str, int] = field(default_factory=dict)
     python_ns: Mapping[PythonTime, int] = field(default_factory=dict)
 
+    def scaled(self, left: Mapping[Part, float]) -> StepPhases:
+        """Return the times of a step of whose parts these shares are left."""
+        if not left:
+            return self
+        idle, waits = left.get(Part.IDLE, 1.0), left.get(Part.SYNC_WAIT, 1.0)
+        times_ns = self.times_ns.items()
+        return StepPhases(
+            {key: int(ns * left.get(key[0], 1.0)) for key, ns in times_ns},
+            {name: int(ns * waits) for name, ns in self.waits_ns.items()},
+            {python: int(ns * idle) for python, ns in self.python_ns.items()},
+        )
+
 
 NO_PHASES = StepPhases()
 

@@ -129,9 +129,9 @@ class StepOps:
     some ops change variables, as training does. `concurrent` are types of ops that compute for
     later steps on the host, as an input pipeline does: `concurrent_ns` is the sum of their times,
     `concurrent_busy_ns` the time in which any of them ran. All types are by busy time, longest
-    first. `exposed_host` are ops of the host by the time in which no kernel ran. For PyTorch only:
-    `repeated`, `updates`, the number of ops that update single parameters, and `computing_ns`, the
-    time of ops that are not tiny, call no other, and update nothing.
+    first. `exposed_host` are ops of the host by the time in which no device was busy. For PyTorch
+    only: `repeated`, `updates`, the number of ops that update single parameters, and
+    `computing_ns`, the time of ops that are not tiny, call no other, and update nothing.
     """
 
     step_ns: float
@@ -208,7 +208,7 @@ def step_ops(
         host=_types(own, host),
         device=_types(device, device),
         fusible_ns=_fusible_ns(device if len(device.rows) else own),
-        exposed_host=_exposed(own, host, device),
+        exposed_host=_exposed(own, host, _only(kept, kept.rows.place != Place.HOST)),
         paused_ns=paused_ns,
         has_updates=bool(_starting(rows, _UPDATES).any()) or is_pytorch(rows),
         concurrent=_types(concurrent, concurrent),
@@ -383,20 +383,41 @@ def _fusible_ns(mine: _Rows) -> float:
     return float(busy.sum()) / mine.captures
 
 
-def _exposed(host: _Rows, every: _Rows, device: _Rows) -> tuple[BusyOp, ...]:
-    """Return the ops that ran on the host only, by the time in which no kernel ran."""
-    if not len(device.rows):
+def _exposed(host: _Rows, every: _Rows, busy: _Rows) -> tuple[BusyOp, ...]:
+    """Return the ops that computed on the host only, by the time in which no device was `busy`.
+
+    Devices run kernels and copies: a copy to a device lasts as long as the op that asks for it. Ops
+    of PyTorch that only allocate or describe a tensor have no kernel on any device, nor has what
+    torch.compile runs around its kernels.
+    """
+    if not (busy.rows.place == Place.ACCELERATOR).any():
         return ()
     launched = np.zeros(len(host.rows.strings.values), dtype=np.bool_)
-    launched[device.rows.name] = True
+    launched[busy.rows.name] = True
+    if is_pytorch(every.rows):
+        host, every = (_only(rows, _computing(rows.rows)) for rows in (host, every))
     own = _only(host, ~launched[host.rows.name])
     every = _only(every, ~launched[every.rows.name])
-    found = [_alone(op, own, device) for op in _types(own, every)]
+    found = [_alone(op, own, busy) for op in _types(own, every)]
     return tuple(sorted(found, key=lambda op: -op.busy_ns))
 
 
+# Ops of PyTorch that compute nothing: they allocate, make another view of a tensor, read one value
+# of it, or call the op that does the work.
+_COMPUTES_NOT = re.compile(
+    r"aten::(empty\w*|new_empty\w*|resize_|as_strided\w*|view\w*|_unsafe_view|_reshape_alias|reshape"
+    r"|alias|detach_?|slice|select|narrow|expand|permute|transpose|t|unsqueeze|squeeze|flatten"
+    r"|lift_fresh|to|_to_copy|item|_local_scalar_dense|is_nonzero|set_|result_type)\Z"
+)
+
+
+def _computing(rows: Executions) -> Flags:
+    """Say which rows of PyTorch are ops that compute something wherever they run."""
+    return having(rows.strings, rows.op_type, lambda op: "::" in op and not _COMPUTES_NOT.match(op))
+
+
 def _alone(op: BusyOp, own: _Rows, device: _Rows) -> BusyOp:
-    """Return an op with the time in which it ran and no kernel did."""
+    """Return an op with the time in which it ran and no device did anything."""
     of_type = _of_types(own.rows, frozenset({op.type}))
     both = np.concatenate([own.capture[of_type], device.capture])
     start_ns = np.concatenate([own.rows.start_ns[of_type], device.rows.start_ns])

@@ -193,13 +193,17 @@ _SHOWN = 3
 
 
 def op_on_host(loop: LoopAnalysis, limits: Thresholds) -> Verdict:
-    """Return the op of the host that takes longest; the bound is its time without a kernel."""
-    if isinstance(loop.ops, Missing):
-        return loop.ops
+    """Return the op of the host that takes longest; the bound is its time with an idle device.
+
+    The host is slower in traced steps: in all steps, no device can be idle for longer than it is.
+    """
+    if isinstance(loop.ops, Missing) or isinstance(loop.parts, Missing):
+        return lacking(loop.ops, loop.parts)
     if not loop.ops.has_accelerator or not loop.ops.exposed_host:
         return None
     longest = loop.ops.exposed_host[0]
-    gain_ns = loop.of_steps(longest.busy_ns)
+    idle_ns = (1 - loop.parts.ratio(*ON_DEVICE)) * loop.parts.total_ns
+    gain_ns = min(loop.of_steps(longest.busy_ns), idle_ns)
     # A device runs most ops in a fraction of the host's time, but some have no kernel for it.
     gain = loop.gain(gain_ns, LIKELY * gain_ns)
     if gain.high_ratio < limits.host_op_ratio:

@@ -69,7 +69,7 @@ def input_bound(loop: LoopAnalysis, limits: Thresholds) -> Verdict:
         ),
         action=_action(loop, largest),
         gain=gain,
-        part="input",
+        part="copies" if largest == "host_to_device" else "input",
     )
 
 

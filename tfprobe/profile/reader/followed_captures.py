@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tfprobe.profile.profile import Problem
+from tfprobe.profile.device_queue import MOST_TRACED
+from tfprobe.profile.profile import Capture, Problem
 from tfprobe.profile.reader.captures import (
     CaptureKey,
     Decoded,
@@ -18,7 +19,7 @@ from tfprobe.profile.reader.captures import (
     window_of,
 )
 from tfprobe.profile.tables import Interner
-from tfprobe.runs.layout import ProcessFolder, parse_capture_name
+from tfprobe.runs.layout import KINETO_SUFFIXES, ProcessFolder, parse_capture_name
 from tfprobe.runs.process_folder.events import Event
 from tfprobe.runs.process_folder.steps import StepsFile
 
@@ -257,6 +258,23 @@ def left_out(files: Places, chosen: Sequence[frozenset[str]]) -> LeftOut | None:
     read = sum(len(names) for names in chosen)
     none = sum(bool(had) and not names for had, names in zip(files, chosen, strict=True))
     return LeftOut(of - read, of, none) if read < of else None
+
+
+def is_of_pytorch(capture: Capture) -> bool:
+    """Say whether a capture is of PyTorch, whose calls only queue what an accelerator runs."""
+    return capture.file.endswith(KINETO_SUFFIXES)
+
+
+def newest_of_pytorch(files: Sequence[CaptureFile]) -> frozenset[str]:
+    """Return the names of the captures that tell how long steps of PyTorch take their devices."""
+    names: set[str] = set()
+    left: dict[int, int] = {}
+    for each in sorted(files, key=lambda file: file.name, reverse=True):
+        left.setdefault(each.loop, MOST_TRACED)
+        if each.name.endswith(KINETO_SUFFIXES) and left[each.loop]:
+            left[each.loop] -= 1
+            names.add(each.name)
+    return frozenset(names)
 
 
 def _in_rounds(files: Places) -> Iterator[tuple[int, CaptureFile]]:

@@ -9,7 +9,7 @@ from typing import Generic, TypeVar
 
 from tfprobe.errors import Missing
 from tfprobe.profile.activities import Activity, Gap, ResourceSample, StackSamples
-from tfprobe.profile.profile import Loop, Problem
+from tfprobe.profile.profile import TORCH_KINDS, Loop, Problem
 from tfprobe.profile.reader.samples import ProcessStacks
 from tfprobe.runs.layout import ProcessFolder, RunFolder
 from tfprobe.runs.process_folder.activities import ActivityHistory, ActivityLog
@@ -175,7 +175,7 @@ def exposed_gaps(gaps: Iterable[Gap], loops: Iterable[Loop]) -> tuple[Gap, ...]:
     ratios = {
         (loop.process, loop.index): loop.queue.exposed_ratio
         for loop in loops
-        if loop.queue is not None and not loop.queue.is_one_by_one
+        if loop.queue is not None and (loop.kind in TORCH_KINDS or not loop.queue.is_one_by_one)
     }
     if not ratios:
         return tuple(gaps)

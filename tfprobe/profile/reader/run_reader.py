@@ -9,13 +9,16 @@ from typing import TypeVar
 
 from tfprobe.errors import Missing, UnreadableInput
 from tfprobe.profile.activities import Activity
+from tfprobe.profile.device_queue import with_device_times, with_usual_times
 from tfprobe.profile.profile import Interpreter, Loop, Problem, Profile
 from tfprobe.profile.reader.captures import Gathered, ProcessKey
 from tfprobe.profile.reader.followed_captures import (
     LeftOut,
     Places,
+    is_of_pytorch,
     left_out,
     may_exceed,
+    newest_of_pytorch,
     newest_within,
     typical,
 )
@@ -96,7 +99,7 @@ class RunReader:
         self.left_out: LeftOut | None = None
         self._manifest = Reread(folder.manifest, read_run)
         self._launches = Launches(folder)
-        self._gathered = Gathered()
+        self._gathered, self._nothing = Gathered(), Gathered()
         self._processes: dict[ProcessKey, FollowedProcess] = {}
         self._machines: dict[str, MachineNotes] = {}
         self._interpreters = Reread(folder.interpreters, read_interpreters)
@@ -177,13 +180,19 @@ class RunReader:
     ) -> None:
         for index, process in enumerate(chosen):
             process.read_logs(index)
-        if not self._with_captures:
-            return
         count, done = sum(process.look_at_captures() for process in chosen), itertools.count(1)
-        if self._most_rows is not None:
+        if not self._with_captures:
+            count = self._keep_timed(chosen)
+        elif self._most_rows is not None:
             count = self._fit(chosen, self._most_rows)
         for process in chosen:
             process.decode(lambda: None if watch is None else watch(next(done), count))
+
+    def _keep_timed(self, chosen: Sequence[FollowedProcess]) -> int:
+        """Admit what tells when devices have run the steps of PyTorch; return how many wait."""
+        return sum(
+            process.keep_captures(newest_of_pytorch(process.capture_files())) for process in chosen
+        )
 
     def _fit(self, chosen: Sequence[FollowedProcess], most_rows: int) -> int:
         """Admit captures as far as their rows fit the budget; return how many wait."""
@@ -216,13 +225,24 @@ class RunReader:
             machine.read() for machine in machines
         ]
         indices = {each.key: at for at, each in enumerate(chosen)}
-        loops = _joined(process.loops(index) for index, process in enumerate(chosen))
+        recorded = _joined(process.loops(index) for index, process in enumerate(chosen))
+        loops = self._with_all_traces(recorded, activities)
+        captures = self._gathered.captures(indices)
+        if any(map(is_of_pytorch, captures)):
+            loops, captures = with_device_times(
+                loops, captures, executions, is_of_pytorch=is_of_pytorch
+            )
+        elif any(loop.queue is not None for loop in loops):
+            captures = with_usual_times(loops, captures)
+        if not self._with_captures:
+            captures = ()
+            executions, spans, allocations = self._nothing.tables()
         return Profile(
             run=run_of(entry),
             processes=processes,
             interpreters=self._known_interpreters(),
-            loops=self._with_all_traces(loops, activities),
-            captures=self._gathered.captures(indices),
+            loops=loops,
+            captures=captures,
             executions=executions,
             spans=spans,
             allocations=allocations,

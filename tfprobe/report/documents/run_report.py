@@ -40,6 +40,7 @@ from tfprobe.analysis.system.hardware import (
 from tfprobe.analysis.system.stack_lines import StackSummary, stack_summaries
 from tfprobe.errors import Missing
 from tfprobe.profile.profile import (
+    TORCH_KINDS,
     Interpreter,
     Loop,
     Problem,
@@ -288,10 +289,14 @@ def queue_note(loop: Loop, queue: StepQueue) -> str:
     sentence = f"Calls of {loop.kind} {loop.name} only queue its steps"
     if queue.waits:
         sentence += f" (a call takes {numbers.duration(queue.call_ns / queue.waits)})"
-    sentence += "; a step ends when the program has waited for it"
+    if loop.kind in TORCH_KINDS:
+        sentence += "; a step ends when the device has run it, by the time of traced steps"
+    else:
+        sentence += "; a step ends when the program has waited for it"
     if not queue.is_one_by_one:
+        who = ". The program waits" if loop.kind in TORCH_KINDS else ","
         sentence += (
-            f", about once in {queue.steps_per_wait:.3g} steps, so times of single steps are "
+            f"{who} about once in {queue.steps_per_wait:.3g} steps, so times of single steps are "
             f"means of the steps up to a wait, and the time shown between steps is that in which "
             f"the device was idle"
         )

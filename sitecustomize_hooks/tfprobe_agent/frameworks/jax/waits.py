@@ -49,9 +49,14 @@ def patch_conversion(module, name):
 
 
 def wait_for(values):
-    """Wait for arrays without noting that the job did."""
+    """Wait for arrays without noting that the job did: for a single array, jax calls its method."""
     function = sys.modules["jax"].block_until_ready
-    getattr(function, "__wrapped__", function)(values)
+    current = THREAD.current
+    current.depth += 1
+    try:
+        getattr(function, "__wrapped__", function)(values)
+    finally:
+        current.depth -= 1
 
 
 def are_ready(values):
