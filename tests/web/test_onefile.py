@@ -118,3 +118,16 @@ def test_links_lead_on_where_the_file_is_the_text_of_a_frame(open_file, browser,
 
     assert notebook.url == around.as_uri()
     notebook.close()
+
+
+def test_a_trial_opens_from_a_file(open_file) -> None:
+    """From the list of those of the same command, and what a finding says it measured."""
+    visitor = open_file("ranks")
+    page = visitor.show("ranks", "trials")
+
+    page.locator("main .table tbody a").click()
+
+    page.locator("main .outcome").first.wait_for()
+    assert "+82.5 % [77, 88]" in page.inner_text("main .table tbody tr:first-child")
+    findings = visitor.show("ranks", "findings").inner_text("main")
+    assert "measured +82.5 % [77, 88] (steps_per_execution=16)" in findings

@@ -162,7 +162,7 @@ function trialFigures(found) {
     keyFigure(
       "Bases differ by up to",
       base.error_ratio === null ? missing("there was one base") : percent(base.error_ratio),
-      "a gain must be larger to be told",
+      found.delays.length ? "a delay must be larger" : "a gain must be larger to be told",
     ),
     keyFigure(
       "Warm-up",
