@@ -86,6 +86,12 @@ class Arm:
         document: dict[str, Any] = json.loads((self.folder / "weights.json").read_text())
         return document
 
+    @cached_property
+    def losses(self) -> dict[int, float]:
+        """The losses of its first steps, by the number of units done; empty if there are none."""
+        document = json.loads((self.folder / "losses.json").read_text())
+        return dict(document.get("losses", []))
+
     @property
     def weights(self) -> list[tuple[str, str]]:
         """Name and hash of each array."""

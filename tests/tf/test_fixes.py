@@ -119,3 +119,21 @@ def test_parts_are_slowed_down_by_a_share_of_their_time(arms) -> None:
 
     assert set(delays) == set(_program(name).delays)
     assert all(delay_ns > 0 for _, delay_ns in delays.values())
+
+
+def test_losses_of_two_arms_without_a_fix_are_the_same(arms) -> None:
+    """As far as steps give them: a Session that fetches none does not."""
+    of_program = arms.get("session") or arms["keras"]
+    base = of_program["base"].losses
+
+    assert bool(base) == ("keras" in arms)
+    assert of_program["again"].losses == base
+
+
+def test_a_fix_leaves_the_losses_as_they_are(arms) -> None:
+    """Nearly, at the steps that both have: those of several steps at once are fewer."""
+    for of_program in arms.values():
+        base, fixed = of_program["base"].losses, of_program["fixed"].losses
+        assert bool(set(base) & set(fixed)) == bool(base)
+        for unit in set(base) & set(fixed):
+            assert fixed[unit] == pytest.approx(base[unit], rel=10 * ROUNDING)

@@ -113,3 +113,13 @@ def test_input_is_slowed_down_in_the_workers_that_make_it(arms) -> None:
 def test_a_delay_leaves_the_weights_as_they_are(arms, arm) -> None:
     """To the last bit: only the time changes."""
     assert arms[arm].weights == arms["base"].weights
+
+
+def test_losses_are_those_that_a_gradient_was_taken_of(arms) -> None:
+    """One for each step up to that of the weights, with and without code that was compiled."""
+    base, rounded = arms["base"].losses, arms["rounding"].losses
+
+    assert list(base) == list(range(1, 9))
+    assert arms["same"].losses == base
+    assert rounded == pytest.approx(base, rel=ROUNDING)
+    assert arms["other"].losses != base

@@ -22,6 +22,9 @@ IN_TURN = "one after the other"
 SIDE_BY_SIDE = "side by side"
 
 
+_NOT_COMPARED = Missing("nothing was compared")
+
+
 @dataclass(frozen=True, slots=True)
 class AppliedFix:
     """What the agent says of a fix: how often it was applied, where first, and why not elsewhere.
@@ -48,7 +51,8 @@ class FixOutcome:
     """What became of one set of fixes.
 
     `gain` is Missing with the reason where nothing was measured. `applied` is what the agent says
-    of each fix, by id. `warm_up_s` is the time from the start of the interpreter to the first
+    of each fix, by id. `results` compares the weights, `losses` the losses of the first steps.
+    `warm_up_s` is the time from the start of the interpreter to the first
     measured unit, `break_even_units` after how many units a longer warm-up is made good, None if it
     is not longer or the fix did not win. `processes` is how many were measured.
     """
@@ -57,6 +61,7 @@ class FixOutcome:
     verdict: Verdict
     gain: TrialGain | Missing
     results: ResultsComparison | Missing
+    losses: ResultsComparison | Missing = _NOT_COMPARED
     applied: dict[str, AppliedFix] = field(default_factory=dict)
     warm_up_s: float | None = None
     break_even_units: int | None = None
@@ -83,6 +88,7 @@ class DelayOutcome:
     verdict: Criticality
     slope: DelaySlope | Missing
     results: ResultsComparison | Missing
+    losses: ResultsComparison | Missing = _NOT_COMPARED
     skipped: tuple[str, ...] = ()
     processes: int = 0
 

@@ -96,6 +96,11 @@ class ProcessFolder:
         return self.root / "trial.jsonl"
 
     @property
+    def losses(self) -> Path:
+        """Return the losses of a job's first steps, in an arm of a trial."""
+        return self.root / "losses.json"
+
+    @property
     def delays(self) -> Path:
         """Return the file of what parts and their delays took, in an arm of a trial."""
         return self.root / "delays.jsonl"

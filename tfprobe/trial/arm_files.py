@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tfprobe.analysis.compare.delays import DelayMarks
-from tfprobe.analysis.compare.trials import Marks, Weights
+from tfprobe.analysis.compare.trials import Losses, Marks, Weights
 from tfprobe.errors import Missing
 from tfprobe.findings.trials import AppliedFix
 from tfprobe.runs.layout import ProcessFolder, RunFolder
@@ -19,6 +19,9 @@ from tfprobe.runs.process_folder.jsonl import Json, integer, object_of, text, wh
 
 _COLUMNS = ("mono_ns", "cpu_ns", "units")
 _DELAY_COLUMNS = ("mono_ns", "part_ns", "delay_ns")
+
+
+_NO_LOSSES = Missing("the job ended before its losses were written")
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +36,7 @@ class ArmFiles:
     marks: Marks
     fixes: Mapping[str, AppliedFix]
     weights: Weights | Missing
+    losses: Losses | Missing = _NO_LOSSES
     delays: Mapping[str, tuple[DelayMarks, ...]] = field(default_factory=dict)
 
     @property
@@ -70,6 +74,7 @@ def _read_process(folder: ProcessFolder) -> ArmFiles | None:
         marks=Marks(*columns),
         fixes=_fixes(_objects(folder.events)),
         weights=_weights(folder),
+        losses=_losses(folder),
     )
 
 
@@ -107,6 +112,19 @@ def _fixes(events: Sequence[Json]) -> dict[str, AppliedFix]:
                 f"{file}:{line}" if file and line else "",
             )
     return found
+
+
+def _losses(folder: ProcessFolder) -> Losses | Missing:
+    try:
+        document = json.loads(folder.losses.read_bytes())
+        if "missing" in document:
+            return Missing(str(document["missing"]))
+        of_unit = {int(unit): float(value) for unit, value in document["losses"]}
+    except FileNotFoundError:
+        return _NO_LOSSES
+    except (OSError, ValueError, TypeError, KeyError):
+        return Missing("the file of losses cannot be read")
+    return Losses(of_unit) if of_unit else Missing("no losses were found")
 
 
 def _weights(folder: ProcessFolder) -> Weights | Missing:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from tfprobe.analysis.compare.delays import DelayedProcess
-from tfprobe.analysis.compare.trials import Marks, ProcessTimes, Weights, process_times
+from tfprobe.analysis.compare.trials import Losses, Marks, ProcessTimes, Weights, process_times
 from tfprobe.errors import Missing
 from tfprobe.findings.fixes import ChosenFix
 from tfprobe.runs.layout import RunFolder
@@ -121,6 +121,10 @@ class ArmProcess:
     @property
     def weights(self) -> Weights | Missing:
         return self.files if isinstance(self.files, Missing) else self.files.weights
+
+    @property
+    def losses(self) -> Losses | Missing:
+        return self.files if isinstance(self.files, Missing) else self.files.losses
 
     @property
     def times(self) -> ProcessTimes | Missing:

@@ -6,7 +6,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from tfprobe.analysis.compare.delays import Criticality, DelayedProcess, DelaySlope, delay_slope
-from tfprobe.analysis.compare.trials import ProcessTimes, base_error, compare_results
+from tfprobe.analysis.compare.trials import (
+    ProcessTimes,
+    base_error,
+    compare_losses,
+    compare_results,
+)
 from tfprobe.errors import Missing
 from tfprobe.findings.fixes import DELAYS, ChosenFix
 from tfprobe.findings.trials import DelayOutcome, Trial
@@ -127,12 +132,21 @@ class DelayConductor(Conductor):
             results=compare_results(
                 [process.weights for process in bases], [process.weights for process in slowed]
             ),
+            losses=compare_losses(
+                [process.losses for process in bases], [process.losses for process in slowed]
+            ),
             skipped=_skipped(part, [*self._all_bases(), *slowed]),
             processes=len(slowed),
         )
         if not self._is_there(part):
             nothing = Missing(_NOWHERE)
-            return replace(found, verdict=Criticality.NOT_APPLIED, slope=nothing, results=nothing)
+            return replace(
+                found,
+                verdict=Criticality.NOT_APPLIED,
+                slope=nothing,
+                results=nothing,
+                losses=nothing,
+            )
         failed = next((process for process in slowed if process.failed), None)
         if failed is not None:
             return replace(found, slope=Missing(failure_of(failed)))

@@ -10,6 +10,7 @@ from tfprobe.analysis.compare.trials import (
     TrialGain,
     Verdict,
     base_error,
+    compare_losses,
     compare_results,
     gain,
 )
@@ -55,12 +56,17 @@ def judge(
         results=compare_results(
             [process.weights for process in bases], [process.weights for process in done]
         ),
+        losses=compare_losses(
+            [process.losses for process in bases], [process.losses for process in done]
+        ),
         applied=_applied(done),
         processes=len(done),
     )
     if any(process.is_not_applied for process in done):
         nothing = Missing("it was applied nowhere")
-        return replace(found, verdict=Verdict.NOT_APPLIED, gain=nothing, results=nothing)
+        return replace(
+            found, verdict=Verdict.NOT_APPLIED, gain=nothing, results=nothing, losses=nothing
+        )
     failed = next((process for process in done if process.failed), None)
     if failed is not None:
         return replace(found, gain=Missing(failure_of(failed)))

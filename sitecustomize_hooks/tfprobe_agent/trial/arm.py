@@ -9,7 +9,7 @@ from tfprobe_agent.core import recorder
 from tfprobe_agent.core.guard import STATE
 from tfprobe_agent.interruptions import let_through
 
-from . import seeds, units
+from . import losses, seeds, units
 from .fixes import FIXES
 from .notes import NOTES, Note
 
@@ -24,7 +24,7 @@ def begin(trial):
     patches = _Patches()
     seed = trial["seed"]
     seeds.begin(seed)
-    for names, patch in seeds.patches(seed):
+    for names, patch in seeds.patches(seed) + losses.LOSSES.patches():
         patches.add(names, patch)
     fixes = trial["fixes"]
     for fix in sorted(fixes, key=lambda fix: (fix in _OUTERMOST, fix)):

@@ -15,7 +15,7 @@ from tfprobe_agent.core.recorder import current_recorder
 from tfprobe_agent.interruptions import let_through
 from tfprobe_agent.unpatched import UNPATCHED
 
-from . import notes, weights
+from . import losses, notes, weights
 
 MARKS = "trial.jsonl"
 # Marks are at least this far apart, and written this often.
@@ -81,9 +81,12 @@ class Counter:
             self._write_first()
         self.done += units
         trained = self.done - ((loop.kind, loop.name) == _BY_HAND)
+        if not self.weighed:
+            losses.stepped(trained)
         if not self.weighed and trained >= self.limits["weights_at"]:
             self.weighed = True
             weights.write(trained)
+            losses.write()
             now_ns = UNPATCHED.monotonic_ns()
         self._mark(now_ns)
         if self.warm_ns is None and self.done >= self.limits["warm_units"]:
@@ -112,6 +115,7 @@ class Counter:
             self.done = self.extra + self.steps[best] - (units if best == key else 0)
             self.has_begun = False
             del self.marks[:]
+            losses.forget()
 
     def _write_first(self):
         self.has_begun = True

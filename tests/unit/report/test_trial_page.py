@@ -205,6 +205,18 @@ def test_links_and_pipes_among_trials_are_left_out(tmp_path) -> None:
     assert list(trials_of(COMMAND, tmp_path)) == []
 
 
+def test_losses_are_told_beside_the_weights() -> None:
+    """Where steps give any."""
+    losses = ResultsComparison(SameResults.ROUNDING, 2e-7)
+    trial = replace(TRIAL, fixes=(replace(WON, losses=losses),))
+
+    assert "Losses at the same steps: rounding (2e-07)." in page(trial)
+    (document,) = trial_document(trial)["fixes"]
+    assert (document["losses"], document["losses_distance_ratio"]) == ("rounding", 2e-7)
+    (without,) = trial_document(TRIAL)["fixes"]
+    assert (without["losses"], without["missing"]["losses"]) == (None, "nothing was compared")
+
+
 CRITICAL = DelayOutcome(
     part="input",
     summary="make the Python code that makes the input take 25 to 50 % longer",

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tfprobe.analysis.compare.trials import Weights
+from tfprobe.analysis.compare.trials import Losses, Weights
 from tfprobe.errors import Missing
 from tfprobe.runs.layout import RunFolder
 from tfprobe.trial.arm_files import ArmFiles, read_arm
@@ -163,3 +163,36 @@ def test_delays_are_those_of_all_processes(folder) -> None:
     found = known(folder).delays
 
     assert [one.delay_ns.tolist() for one in found["input"]] == [[2, 3], [2, 3]]
+
+
+def test_losses_are_read_by_unit(folder) -> None:
+    """Those that are no numbers of JSON, too."""
+    write(folder, HEAD, mark(1))
+    (folder / "losses.json").write_text('{"losses": [[1, 0.5], [2, NaN]]}')
+
+    found = known(folder).losses
+
+    assert isinstance(found, Losses)
+    assert found.of_unit[1] == 0.5
+    assert np.isnan(found.of_unit[2])
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ('{"missing": "no step has given a scalar loss"}', "no step"),
+        ('{"losses": []}', "no losses were found"),
+        ('{"losses": [[1]]}', "cannot be read"),
+        ("[]", "cannot be read"),
+        ("", "cannot be read"),
+    ],
+)
+def test_losses_that_are_not_there_say_why(folder, text, why) -> None:
+    """Damaged files, too."""
+    write(folder, HEAD, mark(1))
+    (folder / "losses.json").write_text(text)
+
+    found = known(folder).losses
+
+    assert isinstance(found, Missing)
+    assert why in found.reason

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tfprobe.analysis.compare.trials import Marks, SameResults, TrialGain, Verdict, Weights
+from tfprobe.analysis.compare.trials import Losses, Marks, SameResults, TrialGain, Verdict, Weights
 from tfprobe.errors import Missing
 from tfprobe.findings.fixes import chosen
 from tfprobe.findings.trials import SIDE_BY_SIDE, AppliedFix, Trial
@@ -32,6 +32,7 @@ class Machine:
         self.failing: dict[str, str] = {}
         self.not_applied: set[str] = set()
         self.weights: dict[str, float] = {}
+        self.losses: dict[str, float] = {}
         self.units = 400
         self.order: list[str] = []
         self.at_once: list[int] = []
@@ -55,6 +56,7 @@ class Machine:
             marks=Marks(mono, mono // 2, units),
             fixes=notes,
             weights=Weights(16, (value.hex(),), np.array([value])),
+            losses=Losses({16: self.losses.get(arm.name, 0.5)}),
         )
         tail = self.failing.get(arm.name, "")
         return ArmProcess(arm, order, 1 if tail else 0, files, tail, None)
@@ -169,6 +171,19 @@ def test_other_weights_are_told(machine) -> None:
 
     assert not isinstance(outcome.results, Missing)
     assert outcome.results.same is SameResults.DIFFERENT
+
+
+def test_losses_are_compared_beside_the_weights(machine) -> None:
+    """They may differ where the weights do not yet."""
+    machine.step_ms["prefetch"] = 2.0
+    machine.losses["prefetch"] = 0.5 * (1 + 1e-7)
+
+    (outcome,) = trial(machine, "prefetch").fixes
+
+    assert not isinstance(outcome.results, Missing)
+    assert not isinstance(outcome.losses, Missing)
+    assert outcome.results.same is SameResults.IDENTICAL
+    assert outcome.losses.same is SameResults.ROUNDING
 
 
 def test_a_job_that_fails_without_a_fix_gets_no_trial(machine) -> None:

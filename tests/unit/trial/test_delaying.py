@@ -52,7 +52,9 @@ class Machine:
         }
         notes = {one.fix.id: AppliedFix(0, {"not here": 1}) for one in arm.fixes}
         weights = Weights(16, ("same",), np.array([1.0]))
-        files = ArmFiles(("fit", "model"), 0, Marks(mono, mono // 2, units), notes, weights, delays)
+        files = ArmFiles(
+            ("fit", "model"), 0, Marks(mono, mono // 2, units), notes, weights, delays=delays
+        )
         tail = self.failing if "+" in arm.name else ""
         return ArmProcess(arm, order, 1 if tail else 0, files, tail, None)
 

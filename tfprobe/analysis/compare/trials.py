@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
@@ -228,8 +228,18 @@ class Weights:
 
 
 @dataclass(frozen=True, slots=True)
+class Losses:
+    """The losses of the first steps of a job, by the number of units done."""
+
+    of_unit: Mapping[int, float]
+
+
+@dataclass(frozen=True, slots=True)
 class ResultsComparison:
-    """How far results are apart: relative L2 distance of the weights, 0.0 if identical."""
+    """How far results are apart, 0.0 if identical.
+
+    Of weights it is their relative L2 distance, of losses the largest relative difference.
+    """
 
     same: SameResults
     distance_ratio: float
@@ -259,10 +269,53 @@ def compare_results(
     if any(distance is None for distance in distances):
         return Missing("the weights are not of one shape, or too large to be kept")
     furthest = max(distance for distance in distances if distance is not None)
-    is_rounding = furthest < ROUNDING_RATIO
-    return ResultsComparison(
-        SameResults.ROUNDING if is_rounding else SameResults.DIFFERENT, furthest
+    return _classified(furthest)
+
+
+def compare_losses(
+    bases: Sequence[Losses | Missing], arm: Sequence[Losses | Missing]
+) -> ResultsComparison | Missing:
+    """Compare the losses of an arm with the base's at the steps that all of them have.
+
+    Nothing can be said if two bases differ, or if one side has no losses. NaN is equal to NaN.
+    """
+    for losses in (*bases, *arm):
+        if isinstance(losses, Missing):
+            return losses
+    known, fixed = (
+        [one.of_unit for one in side if isinstance(one, Losses)] for side in (bases, arm)
     )
+    if not known or not fixed:
+        return Missing("no losses were written")
+    units = sorted(set.intersection(*(set(losses) for losses in (*known, *fixed))))
+    if not units:
+        return Missing("losses were written after different units")
+    first = np.array([known[0][unit] for unit in units])
+    others = [np.array([losses[unit] for unit in units]) for losses in known]
+    if any(not np.array_equal(first, other, equal_nan=True) for other in others):
+        return Missing("two runs without a fix differ already")
+    distances = (_furthest(first, np.array([each[unit] for unit in units])) for each in fixed)
+    furthest = max(distances)
+    if furthest == 0:
+        return ResultsComparison(SameResults.IDENTICAL, 0.0)
+    return _classified(furthest)
+
+
+def _furthest(base: Floats, arm: Floats) -> float:
+    """Return the largest relative difference at a step; infinite if only one is a finite number."""
+    same = (base == arm) | (np.isnan(base) & np.isnan(arm))
+    if bool(same.all()):
+        return 0.0
+    apart, size = np.abs(arm - base)[~same], np.abs(base)[~same]
+    ratios = apart / np.where(size > 0, size, 1.0)
+    return float(np.where(np.isfinite(ratios), ratios, np.inf).max())
+
+
+def _classified(distance: float) -> ResultsComparison:
+    """Say what a distance is of results that are not identical."""
+    is_rounding = distance < ROUNDING_RATIO
+    same = SameResults.ROUNDING if is_rounding else SameResults.DIFFERENT
+    return ResultsComparison(same, distance)
 
 
 def _distance(one: Weights, other: Weights) -> float | None:

@@ -68,7 +68,12 @@ def _fix(outcome: FixOutcome) -> Document:
     measured = outcome.gain if isinstance(outcome.gain, TrialGain) else None
     results = outcome.results if isinstance(outcome.results, ResultsComparison) else None
     prediction = outcome.prediction
-    parts: dict[str, Any] = {"gain": outcome.gain, "results": outcome.results}
+    losses = outcome.losses if isinstance(outcome.losses, ResultsComparison) else None
+    parts: dict[str, Any] = {
+        "gain": outcome.gain,
+        "results": outcome.results,
+        "losses": outcome.losses,
+    }
     return {
         "fix": outcome.name,
         "ids": [chosen.fix.id for chosen in outcome.fixes],
@@ -87,6 +92,8 @@ def _fix(outcome: FixOutcome) -> Document:
         "rule": None if prediction is None else prediction.rule,
         "results": None if results is None else results.same.value,
         "distance_ratio": _distance(results),
+        "losses": None if losses is None else losses.same.value,
+        "losses_distance_ratio": _distance(losses),
         "change": [chosen.change for chosen in outcome.fixes],
         "alters": [chosen.alters for chosen in outcome.fixes if chosen.alters],
         "applied": {
@@ -110,7 +117,12 @@ def _distance(results: ResultsComparison | None) -> float | None:
 def _delay(outcome: DelayOutcome) -> Document:
     known = outcome.slope if isinstance(outcome.slope, DelaySlope) else None
     results = outcome.results if isinstance(outcome.results, ResultsComparison) else None
-    parts: dict[str, Any] = {"slope": outcome.slope, "results": outcome.results}
+    losses = outcome.losses if isinstance(outcome.losses, ResultsComparison) else None
+    parts: dict[str, Any] = {
+        "slope": outcome.slope,
+        "results": outcome.results,
+        "losses": outcome.losses,
+    }
     return {
         "part": outcome.part,
         "summary": outcome.summary,
@@ -135,6 +147,8 @@ def _delay(outcome: DelayOutcome) -> Document:
         ],
         "results": None if results is None else results.same.value,
         "distance_ratio": _distance(results),
+        "losses": None if losses is None else losses.same.value,
+        "losses_distance_ratio": _distance(losses),
         "skipped": list(outcome.skipped),
         "processes": outcome.processes,
         "missing": {name: part.reason for name, part in parts.items() if isinstance(part, Missing)},
@@ -195,7 +209,8 @@ def _outcome(fields: _Fields) -> FixOutcome:
         gain=Missing(missing.text("gain"))
         if fields.optional_number("gain_ratio") is None
         else _gain(fields, verdict),
-        results=_results(fields),
+        results=_compared(fields, "results", "distance_ratio"),
+        losses=_compared(fields, "losses", "losses_distance_ratio"),
         applied={name: _applied(applied.object(name)) for name in applied.names},
         warm_up_s=fields.optional_number("warm_up_s"),
         break_even_units=None if break_even is None else int(break_even),
@@ -206,11 +221,11 @@ def _outcome(fields: _Fields) -> FixOutcome:
     )
 
 
-def _results(fields: _Fields) -> ResultsComparison | Missing:
-    if fields.is_null("results"):
-        return Missing(fields.object("missing").text("results"))
-    distance = fields.optional_number("distance_ratio")
-    same = fields.one_of("results", SameResults)
+def _compared(fields: _Fields, name: str, distance_name: str) -> ResultsComparison | Missing:
+    if fields.is_null(name):
+        return Missing(fields.object("missing").text(name))
+    distance = fields.optional_number(distance_name)
+    same = fields.one_of(name, SameResults)
     return ResultsComparison(same, math.nan if distance is None else distance)
 
 
@@ -223,7 +238,8 @@ def _delay_outcome(fields: _Fields) -> DelayOutcome:
         slope=Missing(fields.object("missing").text("slope"))
         if fields.optional_number("slope_ratio") is None
         else _slope(fields, verdict),
-        results=_results(fields),
+        results=_compared(fields, "results", "distance_ratio"),
+        losses=_compared(fields, "losses", "losses_distance_ratio"),
         skipped=tuple(fields.texts("skipped")),
         processes=fields.whole("processes"),
     )

@@ -112,9 +112,8 @@ def delay_sentence(outcome: DelayOutcome) -> str:
     else:
         won_s = min(1.0, slope.slope.ratio)
         text += f" A second saved there is {won_s:.2f} s won: at most {most} of a step."
-    if isinstance(outcome.results, ResultsComparison) and (
-        outcome.results.same is not SameResults.IDENTICAL
-    ):
+    compared = [one for one in (outcome.results, outcome.losses) if not isinstance(one, Missing)]
+    if any(one.same is not SameResults.IDENTICAL for one in compared):
         text += " The results changed, so the order of the program depends on its speed."
     return text
 
@@ -210,6 +209,9 @@ def notes(outcome: FixOutcome) -> Iterator[str]:
         yield f"Results cannot be compared: {results.reason}."
     elif results.same is SameResults.DIFFERENT:
         yield "The weights differ by more than rounding: check the results."
+    if isinstance(outcome.losses, ResultsComparison):
+        same = _results(outcome.losses, is_not_applied=False)
+        yield f"Losses at the same steps: {same}."
 
 
 def outcome_sentence(outcome: FixOutcome) -> str:

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 
 from tfprobe.analysis.compare.trials import (
     LEAST_UNITS,
+    Losses,
     Marks,
     ProcessTimes,
     ResultsComparison,
     SameResults,
     Verdict,
     Weights,
+    compare_losses,
     compare_results,
     gain,
     process_times,
@@ -201,6 +205,53 @@ def test_other_weights_are_different() -> None:
 def test_what_cannot_be_compared_has_its_reason(bases, arm, why) -> None:
     """Nothing is called identical by default."""
     found = compare_results(bases, arm)
+
+    assert isinstance(found, Missing)
+    assert why in found.reason
+
+
+def losses(*values: float, first: int = 1) -> Losses:
+    return Losses({first + at: value for at, value in enumerate(values)})
+
+
+@pytest.mark.parametrize(
+    ("arm", "same", "distance"),
+    [
+        (losses(1.0, 0.5), SameResults.IDENTICAL, 0.0),
+        (losses(1.0, 0.5 * (1 + 1e-6)), SameResults.ROUNDING, 1e-6),
+        (losses(1.0, 0.6), SameResults.DIFFERENT, 0.2),
+        (losses(1.0, math.nan), SameResults.DIFFERENT, math.inf),
+        (losses(0.5, first=2), SameResults.IDENTICAL, 0.0),
+    ],
+)
+def test_losses_are_compared_at_the_same_steps(arm, same, distance) -> None:
+    """By the largest relative difference at a step that all have."""
+    found = compare_losses([losses(1.0, 0.5)] * 2, [arm])
+
+    assert not isinstance(found, Missing)
+    assert found.same is same
+    assert found.distance_ratio == pytest.approx(distance)
+
+
+def test_losses_that_are_no_numbers_are_the_same() -> None:
+    """The base computes NaN, too."""
+    found = compare_losses([losses(math.nan, math.inf)], [losses(math.nan, math.inf)])
+
+    assert found == ResultsComparison(SameResults.IDENTICAL, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("bases", "arms", "why"),
+    [
+        ([losses(1.0), losses(2.0)], [losses(1.0)], "differ already"),
+        ([losses(1.0)], [losses(1.0, first=5)], "different units"),
+        ([losses(1.0)], [Missing("no step has given a scalar loss")], "no step"),
+        ([], [], "no losses"),
+    ],
+)
+def test_losses_that_cannot_be_compared_say_why(bases, arms, why) -> None:
+    """As weights do."""
+    found = compare_losses(bases, arms)
 
     assert isinstance(found, Missing)
     assert why in found.reason
