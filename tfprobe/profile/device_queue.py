@@ -8,7 +8,7 @@ two such steps is spread over the steps in it, which took the device equally lon
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -23,7 +23,7 @@ from tfprobe.profile.profile import (
     StepQueue,
     bucket_of,
 )
-from tfprobe.profile.tables import Int64s
+from tfprobe.profile.tables import Flags, Int64s
 
 # So many traced steps of a loop tell how long its steps take: the newest.
 MOST_TRACED = 3
@@ -50,23 +50,41 @@ def with_device_times(
 
     Of these, `plain_ns` is then the usual time from one step to the next. Loops without a traced
     step of PyTorch that ran kernels remain as they are, as do those whose steps are over when calls
-    return.
+    return. Loops that one thread runs in turn share the queue.
     """
     busy_ns = busy_times_ns([each for each in captures if is_of_pytorch(each)], rows)
-    timed: list[Loop] = []
+    timed = list(loops)
     usual_ns: dict[LoopKey, int] = {}
-    for loop in loops:
-        key = loop.process, loop.index
-        is_known = key in busy_ns and loop.queue is None
-        timed.append(_timed(loop, busy_ns[key]) if is_known else loop)
-        if timed[-1] is not loop and len(timed[-1].recent.start_ns) > 1:
-            usual_ns[key] = _usual_cycle_ns(timed[-1].recent)
+    for group in _groups(loops, busy_ns):
+        found = _timed([loops[at] for at in group], [busy_ns[_key(loops[at])] for at in group])
+        for at, loop in zip(group, found, strict=True):
+            timed[at] = loop
+            if loop is not loops[at] and len(loop.recent.start_ns) > 1:
+                usual_ns[_key(loop)] = _usual_cycle_ns(loop.recent)
     return tuple(timed), tuple(
         capture
         if isinstance(capture.loop, Missing) or (capture.process, capture.loop) not in usual_ns
         else replace(capture, plain_ns=usual_ns[capture.process, capture.loop])
         for capture in captures
     )
+
+
+def _key(loop: Loop) -> LoopKey:
+    return loop.process, loop.index
+
+
+def _groups(loops: Sequence[Loop], busy_ns: Mapping[LoopKey, int]) -> Iterator[list[int]]:
+    """Yield the positions of loops that share a queue: those of a thread, unless steps overlap."""
+    by_thread: dict[tuple[int, str], list[int]] = {}
+    for at, loop in enumerate(loops):
+        if _key(loop) in busy_ns and loop.queue is None:
+            by_thread.setdefault((loop.process, loop.thread), []).append(at)
+    for group in by_thread.values():
+        steps = _merged([loops[at].recent for at in group], [0] * len(group))
+        if (steps.start_ns[1:] < steps.end_ns[:-1]).any():
+            yield from ([at] for at in group)
+        else:
+            yield group
 
 
 def with_usual_times(loops: Sequence[Loop], captures: Sequence[Capture]) -> tuple[Capture, ...]:
@@ -128,50 +146,115 @@ def _busy_ns(kernels: Executions) -> int:
     return longest_ns
 
 
-def _timed(loop: Loop, busy_ns: int) -> Loop:
-    """Return a loop with steps as the device ran them; this very loop if that changes little."""
-    old = loop.recent
-    runs = _runs(old, busy_ns)
+def _timed(loops: Sequence[Loop], busy_ns: Sequence[int]) -> Sequence[Loop]:
+    """Return loops with steps as the device ran them; the very loops if that changes little."""
+    steps = _merged([loop.recent for loop in loops], busy_ns)
+    runs = _runs(steps)
     finished = runs[-1].end if runs else 0
-    unfinished = len(old.start_ns) - finished
-    rest = old.since(old.first_step + finished)
-    if unfinished and _mean_cycle_ns(rest) >= (1 - _TOLERANCE_RATIO) * busy_ns:
+    if finished < len(steps) and _is_full(steps, finished):
         # The host goes no further ahead of the device: each call waits for a place in the queue.
-        runs += [
-            _Run(row, row + 1, end_ns, end_ns)
-            for row, end_ns in enumerate(rest.end_ns.tolist(), finished)
-        ]
-        unfinished = 0
+        ends_ns = steps.end_ns[finished:].tolist()
+        runs += [_Run(row, row + 1, ns, ns) for row, ns in enumerate(ends_ns, finished)]
+        finished = len(steps)
+    start_ns, end_ns, waited = _spread(steps, runs)
+    old_ns, new_ns = steps.end_ns - steps.start_ns, end_ns - start_ns
+    moved_ns = int(np.abs(new_ns - old_ns)[:finished].sum())
+    whole_ns = int(steps.end_ns[-1] - steps.start_ns[0]) if len(steps) else 0
+    if finished == len(steps) and moved_ns < _LEAST_MOVED_RATIO * whole_ns:
+        return loops
+    old_gaps_ns, new_gaps_ns = (
+        int(
+            np.maximum(start[1:finished] - end[: max(finished - 1, 0)], 0)[
+                steps.follows[1:finished]
+            ].sum()
+        )
+        for start, end in ((steps.start_ns, steps.end_ns), (start_ns, end_ns))
+    )
+    waits = sum(not steps.sampled[run.end - 1] for run in runs)
+    queue = StepQueue(
+        unfinished=0,
+        steps_per_wait=finished / waits if waits else 0.0,
+        waits=0,
+        wait_ns=0,
+        call_ns=0,
+        exposed_ratio=min(new_gaps_ns / old_gaps_ns, 1.0) if old_gaps_ns else 1.0,
+    )
+    found: list[Loop] = []
+    for number, loop in enumerate(loops):
+        own = np.flatnonzero(steps.loop[:finished] == number)
+        recent = replace(
+            loop.recent.until(loop.recent.first_step + len(own)),
+            start_ns=start_ns[own],
+            end_ns=end_ns[own],
+            waited=waited[own],
+        )
+        found.append(_with_steps(loop, recent, queue))
+    return found
+
+
+def _with_steps(loop: Loop, recent: RecentSteps, queue: StepQueue) -> Loop:
+    """Return a loop with these finished steps."""
+    unfinished = len(loop.recent.start_ns) - len(recent.start_ns)
     if unfinished > _MOST_UNFINISHED_RATIO * loop.executed:
         return replace(
             loop,
-            recent=old.until(old.first_step),
+            recent=loop.recent.until(loop.recent.first_step),
             queue=StepQueue(loop.executed, 0.0, 0, 0, 0),
             times=_none(loop.times),
             gaps=_none(loop.gaps),
         )
-    kept = old.until(old.first_step + len(old.start_ns) - unfinished)
-    new = _spread(kept, runs)
-    moved_ns = int(np.abs(_steps_ns(new) - _steps_ns(kept)).sum())
-    if not unfinished and moved_ns < _LEAST_MOVED_RATIO * _whole_ns(kept):
-        return loop
-    own = [run for run in runs if not old.sampled[run.end - 1]]
-    gaps_ns, left_ns = int(_gaps_ns(kept).sum()), int(_gaps_ns(new).sum())
-    queue = StepQueue(
-        unfinished=unfinished,
-        steps_per_wait=sum(run.end - run.first for run in own) / len(own) if own else 0.0,
-        waits=0,
-        wait_ns=0,
-        call_ns=0,
-        exposed_ratio=min(left_ns / gaps_ns, 1.0) if gaps_ns else 1.0,
-    )
     return replace(
         loop,
-        recent=new,
-        queue=queue,
-        times=_like(loop.times, unfinished, _steps_ns(new)),
-        gaps=_like(loop.gaps, unfinished, _gaps_ns(new)[new.has_gap]),
+        recent=recent,
+        queue=replace(queue, unfinished=unfinished),
+        times=_like(loop.times, unfinished, _steps_ns(recent)),
+        gaps=_like(loop.gaps, unfinished, _gaps_ns(recent)[recent.has_gap]),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _Steps:
+    """The steps of loops that share a queue, in the order of time; columns of one length.
+
+    `loop` is a position among the loops, `busy_ns` how long the device is busy with the step;
+    `follows` says that the step before ran on the same thread.
+    """
+
+    loop: Int64s
+    start_ns: Int64s
+    end_ns: Int64s
+    busy_ns: Int64s
+    sampled: Flags
+    follows: Flags
+
+    def __len__(self) -> int:
+        return len(self.start_ns)
+
+
+def _merged(parts: Sequence[RecentSteps], busy_ns: Sequence[int]) -> _Steps:
+    counts = [len(part.start_ns) for part in parts]
+    start_ns = np.concatenate([part.start_ns for part in parts])
+    order = np.argsort(start_ns, kind="stable") if len(parts) > 1 else np.arange(len(start_ns))
+    # The first step of a loop follows one of another loop.
+    firsts = np.cumsum([0, *counts])[:-1][np.array(counts) > 0]
+    follows = np.concatenate([part.has_gap for part in parts])
+    follows[firsts] = True
+    follows = follows[order]
+    follows[:1] = False
+    return _Steps(
+        loop=np.repeat(np.arange(len(parts), dtype=np.int64), counts)[order],
+        start_ns=start_ns[order],
+        end_ns=np.concatenate([part.end_ns for part in parts])[order],
+        busy_ns=np.repeat(np.array(busy_ns, dtype=np.int64), counts)[order],
+        sampled=np.concatenate([part.sampled for part in parts])[order],
+        follows=follows,
+    )
+
+
+def _is_full(steps: _Steps, first: int) -> bool:
+    """Say whether the steps from this one on take as long as the device needs for them."""
+    busy_ns = int(steps.busy_ns[first:].sum())
+    return int(steps.end_ns[-1] - steps.start_ns[first]) >= (1 - _TOLERANCE_RATIO) * busy_ns
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,17 +271,19 @@ class _Run:
     device_end_ns: int
 
 
-def _runs(steps: RecentSteps, busy_ns: int) -> list[_Run]:
+def _runs(steps: _Steps) -> list[_Run]:
     """Return the runs of steps that end with a device at rest; the last steps may be in none."""
-    starts_ns, ends_ns = steps.start_ns.tolist(), steps.end_ns.tolist()
-    sampled, has_gap = steps.sampled.tolist(), steps.has_gap.tolist()
-    gaps_ns = _gaps_ns(steps)[steps.has_gap]
+    gaps_ns = np.maximum(steps.start_ns[1:] - steps.end_ns[:-1], 0)[steps.follows[1:]]
     # A gap in which the program did not wait.
     gap_ns = int(np.quantile(gaps_ns, _SHORT_GAP)) if len(gaps_ns) else 0
+    starts_ns, sampled, follows = (
+        column.tolist() for column in (steps.start_ns, steps.sampled, steps.follows)
+    )
     runs: list[_Run] = []
     first, free_ns = 0, 0
-    for row, (start_ns, end_ns) in enumerate(zip(starts_ns, ends_ns, strict=True)):
-        is_last = row + 1 == len(starts_ns) or not has_gap[row + 1]
+    times = zip(starts_ns, steps.end_ns.tolist(), steps.busy_ns.tolist(), strict=True)
+    for row, (start_ns, end_ns, busy_ns) in enumerate(times):
+        is_last = row + 1 == len(starts_ns) or not follows[row + 1]
         until_ns = end_ns if is_last else max(starts_ns[row + 1], end_ns)
         done_ns = max(free_ns, start_ns) + busy_ns
         # Around a traced step, tfprobe itself waits for the device.
@@ -229,23 +314,25 @@ def _over_ns(start_ns: int, done_ns: int, end_ns: int, waited_ns: int, *, is_alo
     return end_ns if done_ns < end_ns <= latest_ns else min(done_ns, waited_ns)
 
 
-def _spread(steps: RecentSteps, runs: Sequence[_Run]) -> RecentSteps:
-    """Return steps with the device's time of each run in equal parts.
+def _spread(steps: _Steps, runs: Sequence[_Run]) -> tuple[Int64s, Int64s, Flags]:
+    """Return starts and ends with the device's time of each run divided, and what was waited for.
 
-    A run of one step begins where it did. What a run's last step did besides remains in it.
+    Each step gets its part by the time that the device is busy with it. A run of one step begins
+    where it did. What a run's last step did besides remains in it.
     """
     start_ns, end_ns = steps.start_ns.copy(), steps.end_ns.copy()
-    waited = np.zeros(len(start_ns), dtype=np.bool_)
+    waited = np.zeros(len(steps), dtype=np.bool_)
     for run in runs:
-        last = run.end - 1
+        rows, last = slice(run.first, run.end), run.end - 1
         waited[last] = True
         if run.end - run.first > 1:
             begin_ns = int(start_ns[run.first])
-            edges_ns = np.linspace(begin_ns, run.device_end_ns, run.end - run.first + 1)
-            start_ns[run.first : run.end] = edges_ns[:-1].astype(np.int64)
-            end_ns[run.first : run.end] = edges_ns[1:].astype(np.int64)
+            parts = np.cumsum(steps.busy_ns[rows]) / max(int(steps.busy_ns[rows].sum()), 1)
+            edges_ns = begin_ns + (parts * (run.device_end_ns - begin_ns)).astype(np.int64)
+            start_ns[run.first + 1 : run.end] = edges_ns[:-1]
+            end_ns[rows] = edges_ns
         end_ns[last] = run.end_ns
-    return replace(steps, start_ns=start_ns, end_ns=end_ns, waited=waited)
+    return start_ns, end_ns, waited
 
 
 def _steps_ns(steps: RecentSteps) -> Int64s:
@@ -258,14 +345,6 @@ def _gaps_ns(steps: RecentSteps) -> Int64s:
     gaps = np.zeros(len(steps.start_ns), dtype=np.int64)
     gaps[1:] = np.maximum(steps.start_ns[1:] - steps.end_ns[:-1], 0)
     return np.where(steps.has_gap, gaps, 0)
-
-
-def _whole_ns(steps: RecentSteps) -> int:
-    return max(int(_steps_ns(steps).sum() + _gaps_ns(steps).sum()), 1)
-
-
-def _mean_cycle_ns(steps: RecentSteps) -> float:
-    return _whole_ns(steps) / len(steps.start_ns)
 
 
 def _usual_cycle_ns(steps: RecentSteps) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -308,3 +309,86 @@ def test_damaged_times_do_no_harm() -> None:
     )
 
     assert loop.times.count + (loop.queue.unfinished if loop.queue else 0) == 100
+
+
+def in_turn(
+    kinds: Sequence[int], device_ns: Sequence[int], waits: Sequence[int], call_ns: int = MS
+) -> tuple[list[Loop], list[list[int]]]:
+    """Return loops whose steps share a thread and a queue, and when each step was done.
+
+    `kinds` says which loop each step is of; the host waits at the end of the steps in `waits`.
+    """
+    now, free = 0, 0
+    spans: list[list[tuple[int, int]]] = [[] for _ in device_ns]
+    done: list[list[int]] = [[] for _ in device_ns]
+    for at, kind in enumerate(kinds):
+        start, now = now, now + call_ns
+        free = max(free, start) + device_ns[kind]
+        done[kind].append(free)
+        if at in waits:
+            now = max(now, free)
+        spans[kind].append((start, now))
+    loops = []
+    for index, own in enumerate(spans):
+        steps = [end - start for start, end in own]
+        gaps = [0, *(start - end for (_, end), (start, _) in itertools.pairwise(own))]
+        loops.append(
+            timed_loop(steps, gaps, kind="optimizer_step", index=index, start_ns=own[0][0])
+        )
+    return loops, done
+
+
+def told_of(loops: Sequence[Loop], *busy_us: int) -> tuple[Loop, ...]:
+    """Return loops of which traced steps kept the device busy so long."""
+    steps = [
+        Step([op("aten::mm", 0, 5), op("gemm", 10, each, Place.ACCELERATOR)], loop=at)
+        for at, each in enumerate(busy_us)
+    ]
+    seen = profile(steps)
+    told, _ = with_device_times(loops, seen.captures, seen.executions, is_of_pytorch=always)
+    return told
+
+
+def test_two_optimizers_in_turn_share_the_device() -> None:
+    """As of a generator and a discriminator: neither is slow where the program waits for both."""
+    loops, done = in_turn([0, 1] * 50, (4 * MS, 2 * MS), range(19, 100, 20))
+
+    told = told_of(loops, 4000, 2000)
+
+    assert lengths_ms(told[0]) == pytest.approx([4.0] * 50, abs=0.001)
+    assert lengths_ms(told[1]) == pytest.approx([2.0] * 50, abs=0.001)
+    for loop, true in zip(told, done, strict=True):
+        assert loop.recent.end_ns.tolist() == pytest.approx(true, abs=1000)
+
+
+def test_evaluation_after_training_has_its_own_time() -> None:
+    """Forty steps of each, and one wait behind both."""
+    kinds = [0] * 40 + [1] * 40
+    loops, _ = in_turn(kinds * 2, (4 * MS, 1 * MS), (79, 159), call_ns=MS // 2)
+
+    told = told_of(loops, 4000, 1000)
+
+    assert lengths_ms(told[0]) == pytest.approx([4.0] * 80, abs=0.001)
+    assert lengths_ms(told[1]) == pytest.approx([1.0] * 80, abs=0.001)
+
+
+def test_loops_of_two_threads_have_queues_of_their_own() -> None:
+    """Nothing says in which order the device runs what they queue."""
+    program = Program(call_ns=1 * MS, device_ns=4 * MS, waits=range(9, 100, 10))
+    loops = [program.loop(index=0), program.loop(index=1, thread="Thread-1")]
+
+    told = told_of(loops, 4000, 4000)
+
+    for loop in told:
+        assert lengths_ms(loop) == pytest.approx([4.0] * 100, abs=0.001)
+
+
+def test_steps_within_steps_are_timed_apart() -> None:
+    """Two loops of one name of a thread, of threads that followed each other."""
+    program = Program(call_ns=1 * MS, device_ns=4 * MS, waits=range(9, 100, 10))
+    loops = [program.loop(index=0), program.loop(index=1)]
+
+    told = told_of(loops, 4000, 4000)
+
+    for loop in told:
+        assert lengths_ms(loop) == pytest.approx([4.0] * 100, abs=0.001)
