@@ -100,7 +100,7 @@ class Counter:
         is_named = key in self.others
         units, stands_for = self.others.get(key) or self.others.get((loop.kind, None)) or (1, None)
         units = units() if callable(units) else units
-        if not self.is_given and self.warm_ns is None:
+        if not self.is_given and (self.warm_ns is None or _rank(self.unit[0]) == 0 < _rank(loop.kind)):
             self._choose(key, units)
         if key == self.unit:
             return units
@@ -113,7 +113,9 @@ class Counter:
         if best != self.unit:
             self.unit = best
             self.done = self.extra + self.steps[best] - (units if best == key else 0)
-            self.has_begun = False
+            # Jobs may evaluate for longer than the warm-up before they train.
+            self.has_begun = self.weighed = False
+            self.warm_ns = None
             del self.marks[:]
             losses.forget()
 

@@ -83,6 +83,25 @@ def test_without_a_unit_training_is_counted_from_its_first_step(counter):
     ]
 
 
+def test_training_is_counted_where_the_job_evaluates_for_longer_than_the_warm_up(counter):
+    """Many programs evaluate once before they train; the warm-up begins anew with training."""
+    counter.begin({**TRIAL, "warm_units": 2})
+    for kind, name in (*[("forward", "GPT")] * 5, ("optimizer_step", "AdamW")):
+        counter.step(SimpleNamespace(kind=kind, name=name))
+
+    assert (counter.unit, counter.done) == (("optimizer_step", "AdamW"), 1)
+    assert counter.warm_ns is None
+
+
+def test_once_warm_another_loop_of_training_changes_nothing(counter):
+    """Only what trains takes the place of what does not."""
+    counter.begin({**TRIAL, "warm_units": 2})
+    for kind, name in (FIT, FIT, ("fit", "other"), ("fit", "other"), ("fit", "other"), FIT):
+        counter.step(SimpleNamespace(kind=kind, name=name))
+
+    assert (counter.unit, counter.done) == (FIT, 3)
+
+
 def test_without_a_unit_the_loop_with_most_steps_is_counted(counter):
     """Among those of a kind that may train, with all of its steps."""
     init, train = ("session_run", "init"), ("session_run", "train")
