@@ -41,7 +41,7 @@ def found(
 ) -> Finding | None:
     """Return the finding of one rule for these loops or processes, with its own bound.
 
-    All else is from `judge`, which raises some bounds.
+    All else is from `judge`, which raises some bounds, and what is likely by measured rows.
     """
     chosen = tuple(each.process for each in loops) if processes is None else tuple(processes)
     run = RunAnalysis(chosen, loops)
@@ -49,13 +49,16 @@ def found(
     if finding is None:
         return None
     checked = next(each for each in RULES if each.name == rule).check(run, limits)
-    gains = [each.gain for each in checked if isinstance(each, Finding)]
-    own = [each for each in gains if isinstance(each, Gain) and _is_of(each, finding.gain)]
+    own = [each.gain for each in checked if isinstance(each, Finding) and _is_of(each, finding)]
     return replace(finding, gain=own[0]) if own else finding
 
 
-def _is_of(own: Gain, finding: Gain | Missing) -> bool:
-    return isinstance(finding, Gain) and (own.low_ns, own.of_ns) == (finding.low_ns, finding.of_ns)
+def _is_of(own: Finding, finding: Finding) -> bool:
+    """Return whether a finding of a rule became this one, whose gain was raised at most."""
+    if not (isinstance(own.gain, Gain) and isinstance(finding.gain, Gain)):
+        return False
+    is_raised = own.gain.low_ns <= finding.gain.low_ns and own.gain.high_ns <= finding.gain.high_ns
+    return own.gain.of_ns == finding.gain.of_ns and own.title == finding.title and is_raised
 
 
 def process(**changes: Any) -> ProcessAnalysis:

@@ -14,7 +14,7 @@ from tfprobe.findings.fixes import FIXES, JAX, KERAS, PYTORCH, applies
 from tfprobe.findings.framework_words import NOT_OF, in_words_of
 from tfprobe.findings.rule import TENSORFLOW, LoopAnalysis, ProcessAnalysis, Rule, RunAnalysis
 from tfprobe.findings.rules import RULES
-from tfprobe.findings.thresholds import DEFAULTS, Thresholds
+from tfprobe.findings.thresholds import DEFAULTS, Thresholds, calibrated
 from tfprobe.profile.graph import TracedLoop
 from tfprobe.profile.profile import Profile, titled
 
@@ -180,6 +180,8 @@ def _adjusted(
     if is_likely and finding.part in _SLOWS_THE_REST:
         rest_ns = _FASTER_REST_RATIO * gain.high_ratio * (gain.of_ns - gain.high_ns)
         gain = replace(gain, high_ns=gain.high_ns + round(rest_ns))
+    if is_likely:
+        gain = calibrated(rule.name, gain)
     is_single = rule.is_of_traces and isinstance(of, LoopAnalysis) and len(of.traced_steps) == 1
     if is_single:
         severity = min(severity, Severity.WARNING)

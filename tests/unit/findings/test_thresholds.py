@@ -8,8 +8,16 @@ import pytest
 
 from tests.architecture.source import ROOT
 from tfprobe.errors import UsageError
+from tfprobe.findings.finding import Gain
 from tfprobe.findings.rules import RULES
-from tfprobe.findings.thresholds import DEFAULTS, changed, parse, settings
+from tfprobe.findings.thresholds import (
+    CALIBRATIONS,
+    DEFAULTS,
+    calibrated,
+    changed,
+    parse,
+    settings,
+)
 
 
 @pytest.mark.parametrize(
@@ -78,3 +86,27 @@ def test_the_page_lists_every_rule() -> None:
     page = (ROOT / "docs" / "advice.md").read_text(encoding="utf-8")
 
     assert re.findall(r"^\| \*\*(\w+)\*\* \|", page, re.MULTILINE) == [each.name for each in RULES]
+
+
+def test_calibrated_rules_exist_and_are_of_one_class() -> None:
+    """A rule that was renamed would keep its own share without a word."""
+    calibrated_rules = [rule for each in CALIBRATIONS for rule in each.rules]
+
+    assert set(calibrated_rules) <= {rule.name for rule in RULES}
+    assert len(set(calibrated_rules)) == len(calibrated_rules)
+    assert all(0 < each.ratio < 1 for each in CALIBRATIONS)
+
+
+@pytest.mark.parametrize(
+    ("rule", "low", "likely"),
+    [
+        ("eager_loop", 40, 90),
+        ("input_bound", 40, 80),
+        ("input_bound", 95, 95),
+        ("input_bound", 0, 0),
+        ("xla_off", 40, 40),
+    ],
+)
+def test_a_likely_gain_is_raised_to_what_was_measured(rule, low, likely) -> None:
+    """Never lowered, and not where a rule says that nothing is likely, or nothing was measured."""
+    assert calibrated(rule, Gain(low, 100, 200)) == Gain(likely, 100, 200)

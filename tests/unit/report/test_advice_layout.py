@@ -35,7 +35,7 @@ def test_a_finding_says_what_how_much_where_and_what_to_do() -> None:
     text = render_advice(_advice(), "python train.py", width=100, colour=False)
 
     assert "\ncritical  Steps wait for their input  input_bound\n" in text
-    assert "fit model · at most 61.6 % (616 ms of 1.00 s), likely 20.0 %" in text
+    assert "fit model · at most 61.6 % (616 ms of 1.00 s), likely 49.3 %" in text
     flowing = " ".join(text.split())
     assert "Map per step: 3.00 ms (Iterator::Root::Prefetch::BatchV2::Map, d.py:9)" in flowing
     assert "step 23: 000023-fit-0.xplane.pb · tfprobe input" in text
