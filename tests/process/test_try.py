@@ -15,6 +15,7 @@ import pytest
 from tests.process.launching import PATIENCE_S, Ending, Launcher, environment
 
 FAILS = "open('new.txt', 'w').write('new'); raise SystemExit(3)"
+CACHES = "import os, sys; sys.exit(os.environ['TORCHINDUCTOR_CACHE_DIR'])"
 FORKS = "import os; os.fork(); print('twice')"
 
 
@@ -81,6 +82,15 @@ def test_modules_of_the_job_are_not_taken_for_ours(launcher) -> None:
     ended = tried(launcher, "--yes", "threads", *python("print('done')"))
 
     assert_said(ended.stderr.decode(), "counted no steps")
+
+
+def test_a_process_has_caches_of_compiled_programs_for_itself(launcher) -> None:
+    """Whatever the user has set: no arm is warm because another one was."""
+    shared = {"TORCHINDUCTOR_CACHE_DIR": "/shared"}
+
+    ended = launcher.tfprobe("try", "--yes", "threads", *python(CACHES), env=shared)
+
+    assert_said(ended.stderr.decode(), r"/tfprobe-try-[^/]*/001-base/inductor\b")
 
 
 def test_nothing_remains_of_a_trial(launcher, tmp_path) -> None:

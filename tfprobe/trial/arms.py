@@ -42,6 +42,10 @@ _OFFLINE = {
     "HF_HUB_DISABLE_TELEMETRY": "1",
 }
 
+# What PyTorch keeps of compiled programs, by default below the system's temporary directory, which
+# is not overlaid: each process begins without, so that no arm is warm because another one was.
+_COMPILE_CACHES = {"TORCHINDUCTOR_CACHE_DIR": "inductor", "TRITON_CACHE_DIR": "triton"}
+
 
 @dataclass(frozen=True, slots=True)
 class Arm:
@@ -192,6 +196,7 @@ class StartedArm:
             **job.environment,
             "PYTHONHASHSEED": str(job.seed),
             "MLFLOW_TRACKING_URI": tracking,
+            **{name: str(self._folder / folder) for name, folder in _COMPILE_CACHES.items()},
             **_OFFLINE,
             **arm.environment(),
         }
