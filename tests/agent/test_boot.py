@@ -123,14 +123,18 @@ session_module.BaseSession().run("loss")
 def test_tfprobe_disable_switches_everything_off(laboratory: Laboratory) -> None:
     """TFPROBE_DISABLE=1 leaves no finder, no module and no file."""
     laboratory.arm()
-    before = sorted(laboratory.run.rglob("*"))
+    before = _files(laboratory.run)
     job = "session.run('loss'); print([m for m in sys.modules if 'tfprobe' in m], sys.meta_path)"
 
     (line,) = laboratory.finish(job, env={"TFPROBE_DISABLE": "1"})
 
     assert line.startswith("[] [")
     assert "tfprobe" not in line
-    assert [p for p in sorted(laboratory.run.rglob("*")) if "__pycache__" not in p.parts] == before
+    assert _files(laboratory.run) == before
+
+
+def _files(run: Path) -> list[Path]:
+    return [path for path in sorted(run.rglob("*")) if "__pycache__" not in path.parts]
 
 
 @pytest.mark.parametrize("value", ["", "0"])
