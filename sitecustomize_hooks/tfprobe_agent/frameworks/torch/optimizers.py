@@ -145,8 +145,10 @@ def _end(optimizer):
             start_ns = max(start_ns, _calls_ended_ns(current, thread))
             thread.lone_calls = []
         thread.whole_steps = False
-        loop = thread.marked
-        if loop is None or loop.owner is None or loop.owner() is not optimizer:
+        latest = thread.marked
+        if latest is not None and latest.owner is not None and latest.owner() is optimizer:
+            loop = latest  # only now: an exception that comes before must find no loop of another optimizer
+        else:
             loop = current.loop_cache.get(id(optimizer)) or _new_loop(current, optimizer)
         window = thread.window
         if window is None:
