@@ -104,6 +104,8 @@ class Conductor:
         self._base_arm = Arm(BASE)
         self._unit: tuple[str, str] | None = None
         self._seconds = limits.seconds
+        # By how much processes that start at once may be warm one after the other.
+        self._apart_s = 0.0
         self._warm = WARM_UNITS
         self._started = 0
         self._running: list[StartedArm] = []
@@ -207,6 +209,7 @@ class Conductor:
             )
         if self._is_busy:
             # Compared are only processes that ran at the same time.
+            self._apart_s = min(_MOST_MEASURED_S, first.warm_up_s or 0.0)
             self._done[BASE].clear()
             self._done[_ALONE] = [first]
 
@@ -250,7 +253,7 @@ class Conductor:
     def _run(self, arms: Sequence[Arm]) -> list[ArmProcess]:
         """Run these arms at the same time; keep and return what became of them."""
         is_alone = len(arms) == 1
-        seconds = self._seconds * (1 if is_alone else _COMMON)
+        seconds = self._seconds if is_alone else _COMMON * self._seconds + self._apart_s
         most_units = _UNLIMITED_UNITS
         if self._limits.steps is not None and is_alone:
             # The first mark after the warm-up only begins the first step.

@@ -38,13 +38,15 @@ class Machine:
         self.at_once: list[int] = []
         self.ends_after: int | None = None
         self.now_ns = 0
+        self.start_s = 0.0
+        self.seconds: list[float] = []
         self._scatter = itertools.cycle((1.0, 1.01, 0.99))
 
     def left(self, arm: Any, order: int) -> ArmProcess:
         """Return what became of one process."""
         step_ns = self.step_ms.get(arm.name, 10.0) * MS * next(self._scatter)
         units = np.arange(1, self.units + 1, dtype=np.int64)
-        mono = self.now_ns + (units * step_ns).astype(np.int64)
+        mono = self.now_ns + round(self.start_s * 1e9) + (units * step_ns).astype(np.int64)
         notes = {
             one.fix.id: AppliedFix(0 if one.fix.id in self.not_applied else 3, {"too early": 1})
             for one in arm.fixes
@@ -69,11 +71,12 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> Iterator[Machine]:
     running: list[object] = []
 
     class FakeArm:
-        def __init__(self, _job, arm, order, _trial, _flags) -> None:
+        def __init__(self, _job, arm, order, trial, _flags) -> None:
             if found.ends_after is not None and len(found.order) >= found.ends_after:
                 raise KeyboardInterrupt
             self.arm, self.order = arm, order
             found.order.append(arm.name)
+            found.seconds.append(trial["seconds"])
             running.append(self)
             self.is_ended = False
 
@@ -213,6 +216,16 @@ def test_on_a_busy_machine_an_arm_runs_beside_two_bases(machine) -> None:
     assert machine.order[1:4] == [BASE, "prefetch", BASE]
     assert machine.at_once[:2] == [1, 3]
     assert found.order == SIDE_BY_SIDE
+
+
+def test_a_slow_start_gives_more_time_in_which_all_are_warm(machine) -> None:
+    """Processes that start at once are warm one after the other, most where CPUs are wanted."""
+    machine.start_s = 12.0
+
+    trial(machine, "prefetch", is_busy=True)
+
+    alone, *together = machine.seconds
+    assert all(seconds >= 2 * alone + machine.start_s for seconds in together)
 
 
 def test_what_won_is_tried_together(machine) -> None:
