@@ -15,7 +15,7 @@ from tfprobe_agent.core.recorder import current_recorder
 from tfprobe_agent.interruptions import let_through
 from tfprobe_agent.unpatched import UNPATCHED
 
-from . import losses, notes, weights
+from . import losses, notes, seeds, weights
 
 MARKS = "trial.jsonl"
 # Marks are at least this far apart, and written this often.
@@ -26,6 +26,8 @@ _TRAINING = frozenset(("fit", "train_on_batch", "eager", "optimizer_step"))
 # Steps of this loop end at their gradient, before the job updates the weights.
 _BY_HAND = "eager", "GradientTape"
 _OTHER = frozenset(("evaluate", "predict", "test_on_batch", "predict_on_batch", "forward"))
+# How many times as long as it is measured a job may evaluate before it trains, if it has an optimizer.
+EVALUATED = 8
 
 
 class Counter:
@@ -145,8 +147,14 @@ class Counter:
     def _stop_if_due(self, now_ns):
         if self.done >= self.limits["units"]:
             self._stop("units", now_ns)
-        elif self.warm_ns is not None and now_ns - self.warm_ns >= self.limits["seconds"] * 1e9:
+        elif self.warm_ns is not None and now_ns - self.warm_ns >= self._seconds() * 1e9:
             self._stop("seconds", now_ns)
+
+    def _seconds(self):
+        """Return how long units are counted after the warm-up; longer where training is still to come."""
+        seconds = self.limits["seconds"]
+        is_waiting = not self.is_given and _rank(self.unit[0]) == 0 and seeds.load("torch").has_optimizer()
+        return seconds * EVALUATED if is_waiting else seconds
 
     def _stop(self, why, now_ns):
         """End the process as a normal exit would have it recorded, without any exit hook or `finally` of the job."""

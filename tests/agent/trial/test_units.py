@@ -93,6 +93,26 @@ def test_training_is_counted_where_the_job_evaluates_for_longer_than_the_warm_up
     assert counter.warm_ns is None
 
 
+@pytest.mark.parametrize(("has_optimizer", "stopped"), [(True, []), (False, ["seconds"])])
+def test_a_job_with_an_optimizer_is_not_measured_by_its_evaluation(
+    counter, monkeypatch, has_optimizer, stopped
+):
+    """It will train; a job without one may do nothing but evaluate."""
+    ended: list[str] = []
+    monkeypatch.setattr(counter, "_stop", lambda why, _now_ns: ended.append(why))
+    monkeypatch.setattr(load("trial.frameworks.torch"), "has_optimizer", lambda: has_optimizer)
+    counter.begin({**TRIAL, "warm_units": 2, "seconds": 10})
+    now = iter((0, 1, 20))
+    monkeypatch.setattr(
+        load("trial.units"), "UNPATCHED", SimpleNamespace(monotonic_ns=lambda: next(now) * 10**9)
+    )
+    monkeypatch.setattr(counter, "_mark", lambda _now_ns: None)
+    for _ in range(3):
+        counter.step(SimpleNamespace(kind="forward", name="GPT"))
+
+    assert ended == stopped
+
+
 def test_once_warm_another_loop_of_training_changes_nothing(counter):
     """Only what trains takes the place of what does not."""
     counter.begin({**TRIAL, "warm_units": 2})

@@ -22,6 +22,11 @@ def _note(optimizer):
     _OPTIMIZERS.append(weakref.ref(optimizer))
 
 
+def has_optimizer():
+    """Return whether the job has an optimizer: it is about to train, whatever it does first."""
+    return any(reference() is not None for reference in _OPTIMIZERS)
+
+
 def arrays():
     """Return the parameters by optimizer, group and place in it; why there are none, if so."""
     torch = sys.modules.get("torch")
