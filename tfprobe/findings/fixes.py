@@ -11,7 +11,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
-from tfprobe.errors import UsageError
+from tfprobe.errors import Missing, UsageError
+from tfprobe.findings.finding import Finding
 
 TENSORFLOW, KERAS, JAX, PYTORCH = "tensorflow", "keras", "jax", "torch"
 # The kinds of step that Keras runs, on whatever backend.
@@ -75,6 +76,9 @@ def _cpus() -> int:
 _ID, _RO, _SE = ResultsClass.IDENTICAL, ResultsClass.ROUNDING, ResultsClass.SEMANTICS
 _TF = (TENSORFLOW, KERAS)
 _OPTIMIZERS = "Adam|AdamW|SGD|RMSprop|Adagrad|NAdam|RAdam|Adadelta|Adamax"
+
+# Of a step, at most: less is lost among the processes of a trial, also on a quiet machine.
+_LEAST_RATIO = 0.01
 
 FIXES: tuple[Fix, ...] = (
     Fix(
@@ -444,15 +448,22 @@ def chosen(word: str) -> ChosenFix:
     return ChosenFix(fix, text)
 
 
-def unasked(ids: Iterable[str]) -> tuple[ChosenFix, ...]:
-    """Return the fixes with these ids that are tried without being named, each once, in order.
+def unasked(findings: Iterable[Finding]) -> tuple[ChosenFix, ...]:
+    """Return the fixes of findings that are tried without being named, each once, in order.
 
-    What changes what the job does is left out.
+    What changes what the job does is left out, and so is what promises less than a trial can see.
     """
-    fixes = (BY_ID[name] for name in dict.fromkeys(ids))
+    promising = (finding for finding in findings if _may_be_seen(finding))
+    ids = dict.fromkeys(name for finding in promising for name in finding.fixes)
     return tuple(
-        ChosenFix(fix, fix.value) for fix in fixes if fix.results is not ResultsClass.SEMANTICS
+        ChosenFix(fix, fix.value)
+        for fix in map(BY_ID.__getitem__, ids)
+        if fix.results is not ResultsClass.SEMANTICS
     )
+
+
+def _may_be_seen(finding: Finding) -> bool:
+    return isinstance(finding.gain, Missing) or finding.gain.high_ratio >= _LEAST_RATIO
 
 
 def applies(fix: Fix, frameworks: tuple[str, ...]) -> bool:

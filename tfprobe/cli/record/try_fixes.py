@@ -237,7 +237,7 @@ class _Found:
         )
         self.unit = (loops[0].kind, loops[0].name) if loops else None
         findings = answer.advice.findings
-        self.fixes = unasked(fix for finding in findings for fix in finding.fixes)
+        self.fixes = unasked(findings)
         self.predictions: dict[str, Prediction] = {}
         for finding in findings:
             gain = finding.gain
