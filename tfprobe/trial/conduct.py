@@ -203,6 +203,12 @@ class Conductor:
         self._clock.process_s = time.monotonic() - began
         times = first.times
         if isinstance(times, Missing):
+            if not self._clock.left_s:
+                raise BaseFailed(
+                    f"The budget of {self._limits.budget_s:.0f} s ended before the job without a "
+                    f"fix had run long enough: {times.reason}.",
+                    hint="Give it more time, for example --budget 20m.",
+                )
             raise BaseFailed(
                 f"The job is too short for a trial: {times.reason}.",
                 hint="Give it more steps, for example more epochs.",

@@ -199,6 +199,16 @@ def test_a_job_that_fails_without_a_fix_gets_no_trial(machine) -> None:
     assert machine.order == [BASE]
 
 
+def test_a_budget_that_ends_before_the_base_is_warm_is_told_as_such(machine) -> None:
+    """More steps of the job would not help."""
+    machine.units = 20
+
+    with pytest.raises(BaseFailed, match="budget of 0 s ended") as failed:
+        trial(machine, "prefetch", budget_s=0)
+
+    assert "--budget" in str(failed.value.hint)
+
+
 def test_a_job_of_few_steps_is_too_short(machine) -> None:
     """16 for the warm-up, and 16 that are measured."""
     machine.units = 20
