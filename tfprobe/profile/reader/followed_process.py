@@ -63,6 +63,14 @@ class FollowedProcess:
         known = isinstance(manifest, ProcessManifest) and manifest.rank
         return known.index if known else None
 
+    @property
+    def is_on_cpus(self) -> bool:
+        """Say whether the process is known to have no accelerator."""
+        manifest = self.entry.manifest
+        if isinstance(manifest, Missing) or isinstance(manifest.devices, Missing):
+            return False
+        return all(device.get("type") == "CPU" for device in manifest.devices)
+
     def read(self) -> None:
         """Reread the state and the steps of the process."""
         self.entry, self._steps = self._reader.read()

@@ -191,7 +191,10 @@ class RunReader:
     def _keep_timed(self, chosen: Sequence[FollowedProcess]) -> int:
         """Admit what tells when devices have run the steps of PyTorch; return how many wait."""
         return sum(
-            process.keep_captures(newest_of_pytorch(process.capture_files())) for process in chosen
+            process.keep_captures(
+                frozenset() if process.is_on_cpus else newest_of_pytorch(process.capture_files())
+            )
+            for process in chosen
         )
 
     def _fit(self, chosen: Sequence[FollowedProcess], most_rows: int) -> int:

@@ -120,3 +120,26 @@ def test_views_of_a_run_show_a_recorded_step_of_pytorch(tmp_path, capsys, monkey
 def is_in(event, mark) -> bool:
     """Return whether an event is in a marked step, or names a thread or process."""
     return event["ph"] == "M" or 0 <= event["ts"] - mark["ts"] <= mark["dur"]
+
+
+@pytest.mark.parametrize(("devices", "read"), [(["CPU"], 0), (["CPU", "GPU"], 3)])
+def test_without_traces_only_those_of_accelerators_are_read(tmp_path, devices, read):
+    """The newest three tell when devices have run the steps; a CPU is done when calls return."""
+    names = [f"{number:06d}-fit-0.kineto.json" for number in range(5)]
+    listed = [{"name": f"/device:{each}:0", "type": each} for each in devices]
+    process = WrittenProcess(
+        loops=[WrittenLoop(kind="fit", name="net", steps=[(MONO_NS, MONO_NS + STEP_NS)] * 5)],
+        events=[sample(name) for name in names],
+        captures=dict.fromkeys(names, step()),
+        manifest={"devices": listed},
+    )
+    folder = RunFolder(write_run(tmp_path / "r1", [process]))
+    seen: list[int] = []
+
+    profile = load(
+        folder, ELSEWHERE, with_captures=False, watch=lambda done, _all: seen.append(done)
+    )
+
+    assert len(seen) == read
+    assert profile.captures == ()
+    assert len(profile.executions) == 0
