@@ -104,6 +104,21 @@ TRIAL = Trial(
     written=("logs/events.1", "logs/events.2"),
     not_tried=(("cache", "the budget was spent"),),
 )
+CRITICAL = DelayOutcome(
+    part="input",
+    summary="make the Python code that makes the input take 25 to 50 % longer",
+    verdict=Criticality.CRITICAL,
+    slope=DelaySlope(
+        Criticality.CRITICAL,
+        Interval(0.98, 0.9, 1.06),
+        0.4,
+        Interval(0.392, 0.36, 0.424),
+        0.01,
+        (DelayLevel(0.0, 0.0, 10_000_000, 2), DelayLevel(0.5, 2_000_000, 12_000_000, 2)),
+    ),
+    results=ResultsComparison(SameResults.IDENTICAL, 0.0),
+    processes=4,
+)
 # Of another command: parts of it were slowed down.
 DELAYED = replace(
     TRIAL,
@@ -111,21 +126,7 @@ DELAYED = replace(
     fixes=(),
     combined=None,
     delays=(
-        DelayOutcome(
-            part="input",
-            summary="make the Python code that makes the input take 25 to 50 % longer",
-            verdict=Criticality.CRITICAL,
-            slope=DelaySlope(
-                Criticality.CRITICAL,
-                Interval(0.98, 0.9, 1.06),
-                0.4,
-                Interval(0.392, 0.36, 0.424),
-                0.01,
-                (DelayLevel(0.0, 0.0, 10_000_000, 2), DelayLevel(0.5, 2_000_000, 12_000_000, 2)),
-            ),
-            results=ResultsComparison(SameResults.IDENTICAL, 0.0),
-            processes=4,
-        ),
+        CRITICAL,
         DelayOutcome(
             part="between",
             summary="make what the program does between steps take 25 to 50 % longer",

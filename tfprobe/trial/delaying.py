@@ -6,19 +6,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from tfprobe.analysis.compare.delays import Criticality, DelayedProcess, DelaySlope, delay_slope
-from tfprobe.analysis.compare.trials import (
-    ProcessTimes,
-    base_error,
-    compare_losses,
-    compare_results,
-)
+from tfprobe.analysis.compare.trials import ProcessTimes, base_error
 from tfprobe.errors import Missing
 from tfprobe.findings.fixes import DELAYS, ChosenFix
 from tfprobe.findings.trials import DelayOutcome, Trial
 from tfprobe.trial.arm_files import ArmFiles
 from tfprobe.trial.arms import BASE, Arm, ArmProcess, order_of
 from tfprobe.trial.conduct import MOST_ROUNDS, Conductor
-from tfprobe.trial.judging import failure_of
+from tfprobe.trial.judging import failure_of, same_losses, same_weights
 
 # How much longer a part is made to take, in percent; the base is timed, too, with 0.
 LEVELS = (25, 50)
@@ -129,12 +124,8 @@ class DelayConductor(Conductor):
             summary=DELAYS[part].summary.format(value=" to ".join(map(str, LEVELS))),
             verdict=Criticality.UNKNOWN,
             slope=Missing("not enough was measured"),
-            results=compare_results(
-                [process.weights for process in bases], [process.weights for process in slowed]
-            ),
-            losses=compare_losses(
-                [process.losses for process in bases], [process.losses for process in slowed]
-            ),
+            results=same_weights(bases, slowed),
+            losses=same_losses(bases, slowed),
             skipped=_skipped(part, [*self._all_bases(), *slowed]),
             processes=len(slowed),
         )

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from tfprobe.analysis.compare.trials import (
     ProcessTimes,
+    ResultsComparison,
     TrialGain,
     Verdict,
     base_error,
@@ -40,6 +41,24 @@ def checked(process: ArmProcess) -> ArmFiles:
     return process.files
 
 
+def same_weights(
+    bases: Sequence[ArmProcess], done: Sequence[ArmProcess]
+) -> ResultsComparison | Missing:
+    """Compare the weights of processes with those of the bases."""
+    return compare_results(
+        [process.weights for process in bases], [process.weights for process in done]
+    )
+
+
+def same_losses(
+    bases: Sequence[ArmProcess], done: Sequence[ArmProcess]
+) -> ResultsComparison | Missing:
+    """Compare the losses of processes with those of the bases."""
+    return compare_losses(
+        [process.losses for process in bases], [process.losses for process in done]
+    )
+
+
 def judge(
     arm: Arm,
     bases: Sequence[ArmProcess],
@@ -53,12 +72,8 @@ def judge(
         fixes=arm.fixes,
         verdict=Verdict.UNKNOWN,
         gain=Missing("not enough was measured"),
-        results=compare_results(
-            [process.weights for process in bases], [process.weights for process in done]
-        ),
-        losses=compare_losses(
-            [process.losses for process in bases], [process.losses for process in done]
-        ),
+        results=same_weights(bases, done),
+        losses=same_losses(bases, done),
         applied=_applied(done),
         processes=len(done),
     )

@@ -8,7 +8,8 @@ from dataclasses import replace
 
 import pytest
 
-from tfprobe.analysis.compare.delays import Criticality, DelayLevel, DelaySlope
+from tests.support.trials import CRITICAL
+from tfprobe.analysis.compare.delays import Criticality
 from tfprobe.analysis.compare.trials import (
     Interval,
     ResultsComparison,
@@ -23,7 +24,6 @@ from tfprobe.findings.fixes import chosen
 from tfprobe.findings.trials import (
     AppliedFix,
     BaseOutcome,
-    DelayOutcome,
     FixOutcome,
     Prediction,
     Trial,
@@ -215,23 +215,6 @@ def test_losses_are_told_beside_the_weights() -> None:
     assert (document["losses"], document["losses_distance_ratio"]) == ("rounding", 2e-7)
     (without,) = trial_document(TRIAL)["fixes"]
     assert (without["losses"], without["missing"]["losses"]) == (None, "nothing was compared")
-
-
-CRITICAL = DelayOutcome(
-    part="input",
-    summary="make the Python code that makes the input take 25 to 50 % longer",
-    verdict=Criticality.CRITICAL,
-    slope=DelaySlope(
-        Criticality.CRITICAL,
-        Interval(0.98, 0.9, 1.06),
-        0.4,
-        Interval(0.392, 0.36, 0.424),
-        0.01,
-        (DelayLevel(0.0, 0.0, 10e6, 2), DelayLevel(0.5, 2e6, 12e6, 2)),
-    ),
-    results=ResultsComparison(SameResults.IDENTICAL, 0.0),
-    processes=4,
-)
 
 
 def test_a_part_that_a_step_waits_for_has_a_bound_that_was_measured() -> None:
