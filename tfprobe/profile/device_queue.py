@@ -8,7 +8,7 @@ two such steps is spread over the steps in it, which took the device equally lon
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -44,15 +44,15 @@ def with_device_times(
     captures: Sequence[Capture],
     rows: Executions,
     *,
-    is_of_pytorch: Callable[[Capture], bool],
+    of_pytorch: Sequence[Capture],
 ) -> tuple[tuple[Loop, ...], tuple[Capture, ...]]:
     """Return loops whose steps end when the device has run them, and their traced steps.
 
     Of these, `plain_ns` is then the usual time from one step to the next. Loops without a traced
-    step of PyTorch that ran kernels remain as they are, as do those whose steps are over when calls
-    return. Loops that one thread runs in turn share the queue.
+    step `of_pytorch` that ran kernels remain as they are, as do those whose steps are over when
+    calls return. Loops that one thread runs in turn share the queue.
     """
-    busy_ns = busy_times_ns([each for each in captures if is_of_pytorch(each)], rows)
+    busy_ns = busy_times_ns(of_pytorch, rows)
     timed = list(loops)
     usual_ns: dict[LoopKey, int] = {}
     for group in _groups(loops, busy_ns):

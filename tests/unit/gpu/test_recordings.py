@@ -18,7 +18,10 @@ from tfprobe.errors import Missing
 from tfprobe.findings.engine import Advice, advise
 from tfprobe.findings.finding import Finding, Severity
 from tfprobe.profile.profile import Loop, Profile
+from tfprobe.profile.reader.run_reader import RunReader
 from tfprobe.recording import open_run
+from tfprobe.runs.layout import RunFolder
+from tfprobe.runs.liveness import this_machine
 
 RECORDINGS = Path(__file__).parent / "recordings"
 QUEUED = ("training", "asynchronous", "kernel_bound")
@@ -184,3 +187,13 @@ def test_commands_with_and_without_traces_agree(recorded):
     assert loop.times.sum_ns == found.loop.times.sum_ns
     assert loop.recent.end_ns.tolist() == found.loop.recent.end_ns.tolist()
     assert loop.queue == found.loop.queue
+
+
+def test_what_has_not_changed_is_not_read_as_news(recorded):
+    """Neither a followed run nor a page computes anything again."""
+    reader = RunReader(RunFolder(recorded("training").recording.directory), this_machine())
+
+    first = reader.refresh()
+
+    assert any(loop.queue is not None for loop in first.loops)
+    assert reader.refresh() is first

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import pytest
@@ -61,13 +61,9 @@ class Program:
         busy_us = (busy_ns or self.device_ns) // 1000
         seen = traced(busy_us)
         ((loop,), _) = with_device_times(
-            (self.loop(**changes),), seen.captures, seen.executions, is_of_pytorch=always
+            (self.loop(**changes),), seen.captures, seen.executions, of_pytorch=seen.captures
         )
         return loop
-
-
-def always(_capture: object) -> bool:
-    return True
 
 
 def traced(*busy_us: int) -> Profile:
@@ -225,7 +221,9 @@ def test_of_forgotten_steps_the_sums_remain() -> None:
     )
     seen = traced(4000)
 
-    ((loop,), _) = with_device_times((long,), seen.captures, seen.executions, is_of_pytorch=always)
+    ((loop,), _) = with_device_times(
+        (long,), seen.captures, seen.executions, of_pytorch=seen.captures
+    )
 
     assert loop.times.count == 1000
     assert loop.times.sum_ns == pytest.approx(4000 * MS, rel=1e-5)
@@ -238,10 +236,10 @@ def test_without_a_device_nothing_changes(why: str) -> None:
     """A CPU is done when the call returns."""
     recorded = Program(call_ns=1 * MS, device_ns=4 * MS, waits=range(9, 100, 10)).loop()
     seen = traced() if why == "no traced step" else traced(0 if why == "no kernel" else 4000)
-    is_of_pytorch: Callable[[object], bool] = lambda _: why != "another framework"  # noqa: E731
+    of_pytorch = () if why == "another framework" else seen.captures
 
     loops, captures = with_device_times(
-        (recorded,), seen.captures, seen.executions, is_of_pytorch=is_of_pytorch
+        (recorded,), seen.captures, seen.executions, of_pytorch=of_pytorch
     )
 
     assert loops[0] is recorded
@@ -255,7 +253,7 @@ def test_kernels_of_several_streams_are_busy_once() -> None:
     program = Program(call_ns=1 * MS, device_ns=4 * MS, waits=range(9, 100, 10))
 
     ((loop,), _) = with_device_times(
-        (program.loop(),), seen.captures, seen.executions, is_of_pytorch=always
+        (program.loop(),), seen.captures, seen.executions, of_pytorch=seen.captures
     )
 
     assert lengths_ms(loop) == pytest.approx([4.0] * 100, abs=0.001)
@@ -267,7 +265,7 @@ def test_the_newest_traced_steps_count() -> None:
     program = Program(call_ns=1 * MS, device_ns=4 * MS, waits=range(9, 100, 10))
 
     ((loop,), _) = with_device_times(
-        (program.loop(),), seen.captures, seen.executions, is_of_pytorch=always
+        (program.loop(),), seen.captures, seen.executions, of_pytorch=seen.captures
     )
 
     assert lengths_ms(loop) == pytest.approx([4.0] * 100, abs=0.001)
@@ -279,7 +277,7 @@ def test_a_traced_step_is_compared_with_the_usual_cycle() -> None:
     program = Program(call_ns=1 * MS, device_ns=4 * MS, waits=range(9, 100, 10))
 
     loops, (capture,) = with_device_times(
-        (program.loop(),), seen.captures, seen.executions, is_of_pytorch=always
+        (program.loop(),), seen.captures, seen.executions, of_pytorch=seen.captures
     )
 
     assert capture.plain_ns == pytest.approx(4 * MS, abs=1000)
@@ -305,7 +303,7 @@ def test_damaged_times_do_no_harm() -> None:
     seen = traced(4000)
 
     ((loop,), _) = with_device_times(
-        (broken,), seen.captures, seen.executions, is_of_pytorch=always
+        (broken,), seen.captures, seen.executions, of_pytorch=seen.captures
     )
 
     assert loop.times.count + (loop.queue.unfinished if loop.queue else 0) == 100
@@ -345,7 +343,7 @@ def told_of(loops: Sequence[Loop], *busy_us: int) -> tuple[Loop, ...]:
         for at, each in enumerate(busy_us)
     ]
     seen = profile(steps)
-    told, _ = with_device_times(loops, seen.captures, seen.executions, is_of_pytorch=always)
+    told, _ = with_device_times(loops, seen.captures, seen.executions, of_pytorch=seen.captures)
     return told
 
 

@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tfprobe.profile.device_queue import MOST_TRACED
-from tfprobe.profile.profile import Capture, Problem
+from tfprobe.profile.capture_tables import Executions
+from tfprobe.profile.device_queue import MOST_TRACED, with_device_times, with_usual_times
+from tfprobe.profile.profile import Capture, Loop, Problem
 from tfprobe.profile.reader.captures import (
     CaptureKey,
     Decoded,
@@ -260,9 +261,19 @@ def left_out(files: Places, chosen: Sequence[frozenset[str]]) -> LeftOut | None:
     return LeftOut(of - read, of, none) if read < of else None
 
 
-def is_of_pytorch(capture: Capture) -> bool:
-    """Say whether a capture is of PyTorch, whose calls only queue what an accelerator runs."""
-    return capture.file.endswith(KINETO_SUFFIXES)
+def with_queued_steps(
+    loops: tuple[Loop, ...], captures: tuple[Capture, ...], rows: Executions
+) -> tuple[tuple[Loop, ...], tuple[Capture, ...]]:
+    """Return loops and captures with the times of steps that calls only queue, where traces tell.
+
+    Where no step is queued, these are returned as they are.
+    """
+    of_pytorch = [each for each in captures if each.file.endswith(KINETO_SUFFIXES)]
+    if of_pytorch:
+        loops, captures = with_device_times(loops, captures, rows, of_pytorch=of_pytorch)
+    if any(loop.queue is not None for loop in loops):
+        captures = with_usual_times(loops, captures)
+    return loops, captures
 
 
 def newest_of_pytorch(files: Sequence[CaptureFile]) -> frozenset[str]:

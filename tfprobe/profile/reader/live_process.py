@@ -7,10 +7,9 @@ from pathlib import Path
 
 from tfprobe.errors import Missing, UnreadableInput
 from tfprobe.profile.capture_tables import Executions
-from tfprobe.profile.device_queue import with_device_times
 from tfprobe.profile.profile import Problem, Process, Profile, Run
 from tfprobe.profile.reader.captures import Decoder, Gathered, window_of
-from tfprobe.profile.reader.followed_captures import is_of_pytorch
+from tfprobe.profile.reader.followed_captures import with_queued_steps
 from tfprobe.profile.reader.process_notes import exposed_gaps
 from tfprobe.profile.reader.processes import process_of, with_launch
 from tfprobe.profile.tables import empty
@@ -84,11 +83,7 @@ def _profile(
 ) -> Profile:
     executions, spans, allocations = gathered.tables()
     indices = {(folder.host, folder.name): 0}
-    loops, captures = steps.loops, gathered.captures(indices)
-    if any(map(is_of_pytorch, captures)):
-        loops, captures = with_device_times(
-            loops, captures, executions, is_of_pytorch=is_of_pytorch
-        )
+    loops, captures = with_queued_steps(steps.loops, gathered.captures(indices), executions)
     run = folder.root.parents[1]
     shift_ns = steps.header.unix_ns(0)
     log = read_latest_activities(folder.activities, last_bytes=_LAST_BYTES, shift_ns=shift_ns)

@@ -9,18 +9,18 @@ from typing import TypeVar
 
 from tfprobe.errors import Missing, UnreadableInput
 from tfprobe.profile.activities import Activity
-from tfprobe.profile.device_queue import with_device_times, with_usual_times
-from tfprobe.profile.profile import Interpreter, Loop, Problem, Profile
+from tfprobe.profile.capture_tables import Executions
+from tfprobe.profile.profile import Capture, Interpreter, Loop, Problem, Profile
 from tfprobe.profile.reader.captures import Gathered, ProcessKey
 from tfprobe.profile.reader.followed_captures import (
     LeftOut,
     Places,
-    is_of_pytorch,
     left_out,
     may_exceed,
     newest_of_pytorch,
     newest_within,
     typical,
+    with_queued_steps,
 )
 from tfprobe.profile.reader.followed_process import FollowedProcess, FollowedService
 from tfprobe.profile.reader.process_notes import MachineNotes, exposed_gaps, with_all_traces
@@ -105,6 +105,8 @@ class RunReader:
         self._interpreters = Reread(folder.interpreters, read_interpreters)
         self._loops_from: tuple[object, ...] = ()
         self._loops: tuple[Loop, ...] = ()
+        self._queued_from: tuple[object, ...] = (None,)
+        self._queued: tuple[tuple[Loop, ...], tuple[Capture, ...]] = ((), ())
         self._last: Profile | None = None
         self.has_ended = False
 
@@ -229,14 +231,11 @@ class RunReader:
         ]
         indices = {each.key: at for at, each in enumerate(chosen)}
         recorded = _joined(process.loops(index) for index, process in enumerate(chosen))
-        loops = self._with_all_traces(recorded, activities)
-        captures = self._gathered.captures(indices)
-        if any(map(is_of_pytorch, captures)):
-            loops, captures = with_device_times(
-                loops, captures, executions, is_of_pytorch=is_of_pytorch
-            )
-        elif any(loop.queue is not None for loop in loops):
-            captures = with_usual_times(loops, captures)
+        loops, captures = self._with_queued_steps(
+            self._with_all_traces(recorded, activities),
+            self._gathered.captures(indices),
+            executions,
+        )
         if not self._with_captures:
             captures = ()
             executions, spans, allocations = self._nothing.tables()
@@ -283,6 +282,15 @@ class RunReader:
         if not _are_the_same(sources, self._loops_from):
             self._loops_from, self._loops = sources, with_all_traces(loops, activities)
         return self._loops
+
+    def _with_queued_steps(
+        self, loops: tuple[Loop, ...], captures: tuple[Capture, ...], rows: Executions
+    ) -> tuple[tuple[Loop, ...], tuple[Capture, ...]]:
+        sources = (*loops, *captures, rows)
+        if not _are_the_same(sources, self._queued_from):
+            self._queued_from = sources
+            self._queued = with_queued_steps(loops, captures, rows)
+        return self._queued
 
     def _machine(self, host: str) -> MachineNotes:
         if host not in self._machines:
