@@ -17,6 +17,7 @@ import numpy.typing as npt
 from tfprobe.profile.tables import Flags, Int64s
 
 _VARINT = 0
+_FIXED64 = 1
 _LENGTH = 2
 # With fewer messages at once, the rest of a repeated field is read faster one by one.
 _FEW = 48
@@ -101,6 +102,15 @@ class Fields:
             (rows,) = there.nonzero()
             if len(rows):
                 self._at[rows] = self._after(at[rows], are_long=are_long)
+
+    def fixed64(self, field: int) -> UInt64s:
+        """Return the bits of a field of 8 bytes, such as a double, 0 where a message has none."""
+        there, at = self._is_next(field, _FIXED64)
+        rows = np.arange(len(at)) if there is None else there.nonzero()[0]
+        found = np.zeros(len(at), dtype=np.uint64)
+        found[rows] = self._buffer.words[at[rows]]
+        self._at[rows] = at[rows] + 8
+        return found
 
     def extents(self, field: int) -> Extents:
         """Return the extents of a text or a message; empty where a message has none."""
@@ -260,6 +270,10 @@ class Buffer:
         self.words: UInt64s = np.ndarray(
             (len(self.content) - 7,), dtype="<u8", buffer=self.content, strides=(1,)
         )
+
+    def __len__(self) -> int:
+        """Return the size of the parts in bytes."""
+        return len(self.content) - _PADDING
 
     def varints(self, at: Int64s) -> tuple[UInt64s, Int64s]:
         """Return the varints at these positions, and the positions after them.

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from tfprobe.formats.node_attributes import data_type, named_data_type
-from tfprobe.formats.xspace.plane import HOST, Plane, number, stat_values, times_ns
+from tfprobe.formats.xspace.plane import HOST, Plane, number
 from tfprobe.profile.capture_tables import Allocations
 from tfprobe.profile.tables import Columns, Interner, int64s
 
@@ -35,14 +35,12 @@ def add_allocations(
 
     `op_types_of_rows` returns the ops of nodes by name.
     """
-    named = zip(plane.names.items(), plane.numbers.tolist(), strict=True)
-    signs = {at: (_SIGNS[name], number) for (at, name), number in named if name in _SIGNS}
-    numbers = {number for _, number in signs.values()}
-    op_types = op_types_of_rows() if signs else {}
-    for number_of_line, line in enumerate(plane.lines if signs else ()):
-        found = plane.events(number_of_line, numbers)
-        start_ns, _ = times_ns(line, found)
-        pieces = [_piece(stat_values(plane.message, each.stats), op_types) for each in found]
+    op_types: Mapping[str, str] | None = None
+    for line, found in plane.named(_SIGNS.__contains__):
+        op_types = op_types_of_rows() if op_types is None else op_types
+        start_ns, _ = plane.times_ns(line, found)
+        pieces = [_piece(stats, op_types) for stats in plane.stats(line, found)]
+        signs = [_SIGNS[name] for name in plane.names_at(line, found)]
         position = interner.position
         columns.add(
             len(found),
@@ -52,10 +50,7 @@ def add_allocations(
             op_type=[position(piece.op_type) for piece in pieces],
             shape=[position(piece.shape) for piece in pieces],
             at_ns=start_ns,
-            bytes=int64s(
-                signs[event.metadata_id][0] * piece.bytes
-                for event, piece in zip(found, pieces, strict=True)
-            ),
+            bytes=int64s(sign * piece.bytes for sign, piece in zip(signs, pieces, strict=True)),
             address=int64s(piece.address for piece in pieces),
             in_use_bytes=int64s(piece.in_use_bytes for piece in pieces),
             free_bytes=int64s(piece.free_bytes for piece in pieces),

@@ -12,7 +12,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from tfprobe.formats.xspace.plane import DRIVER, HOST, number, stat_values
+import numpy as np
+
+from tfprobe.formats.xspace.events import EventPlane
+from tfprobe.formats.xspace.plane import DRIVER, HOST, number
 
 NODE_MAP = "CudaGraphNodeMap"
 _GRAPH, _NODE = "cuda_graph_id", "cuda_graph_node_id"
@@ -30,8 +33,8 @@ _Place = tuple[int, int]
 class CudaGraphs:
     """What the calls of the driver say of the nodes of graphs."""
 
-    def __init__(self, planes: Iterable[Any]) -> None:
-        """Read them from the planes of a capture. Any: XPlanes."""
+    def __init__(self, planes: Iterable[EventPlane]) -> None:
+        """Read them from the planes of a capture."""
         self._added: dict[_Place, Mapping[str, Any]] = {}
         self._copied: dict[_Place, _Place] = {}
         for plane in planes:
@@ -49,19 +52,15 @@ class CudaGraphs:
             place = self._copied[place]
         return None
 
-    def _read(self, plane: Any) -> None:
-        ids = {at for at, stat in plane.stat_metadata.items() if stat.name == _NODE}
-        if not ids:
-            return
-        for line in plane.lines:
-            for event in line.events:
-                if not any(stat.metadata_id in ids for stat in event.stats):
-                    continue
-                stats = stat_values(plane, event.stats)
+    def _read(self, plane: EventPlane) -> None:
+        ids = plane.stat_ids(_NODE)
+        for line in plane.lines if ids else ():
+            events = np.flatnonzero(line.have(ids, line.every()))
+            for at, stats in zip(line.ids[events].tolist(), line.stats(events), strict=True):
                 place = _place(stats, _GRAPH, _NODE)
                 if _INSTRUCTION in stats:
                     self._added.setdefault(place, stats)
-                elif plane.event_metadata[event.metadata_id].name.startswith(NODE_MAP):
+                elif plane.event_name(at).startswith(NODE_MAP):
                     self._copied.setdefault(place, _place(stats, _COPIED_GRAPH, _COPIED_NODE))
 
 

@@ -18,7 +18,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -124,7 +124,7 @@ class DatasetRuns:
         if not runs:
             return  # this capture does not record calls
         called = self._paths.keys() | {event.number for event in runs} | {_OF_GRAPPLER}
-        has_groups = any(self._has_group(event.message) for event in runs)
+        has_groups = any(event.has_group for event in runs)
         path = next(iter(paths)) if len(paths) == 1 else ""
         if has_groups:
             self._of_iterators |= self._ops_of_iterators(loop, called)
@@ -176,23 +176,19 @@ class DatasetRuns:
         """Return which of the candidates have no group and ran for iterators before."""
         names = self._plane.numbers_at(line, places)
         chosen = candidates & np.isin(names, list(self._of_iterators))
-        (rows,) = chosen.nonzero()
-        events = self._plane.events_at(line, places[rows])
-        chosen[rows] = [not self._has_group(event) for event in events]
-        return chosen
+        return chosen & ~self._have_groups(line, places)
 
-    def _has_group(self, event: Any) -> bool:
-        ids = self._plane.stat_ids("group_id")
-        return bool(ids) and any(stat.metadata_id in ids for stat in event.stats)
+    def _have_groups(self, line: int, places: Int64s) -> Flags:
+        return self._plane.lines[line].have(self._plane.stat_ids("group_id"), places)
 
     def _go_into(self, around: list[_Around], event: _Event) -> None:
         if event.role is _Role.PRODUCE:
             around.append(_Around(event.end_ns, 0, ""))
             return
-        path = self._plane.name_of(event.message)
+        path = event.name
         if around and not around[-1].path:
             # The first GetNext in a ...Produce is that of the input: its parent produces.
-            around[-1].owner = self._plane.integer(event.message, "parent_id")
+            around[-1].owner = event.parent
             around[-1].path = _ELEMENT.sub("", path.rpartition("::")[0])
         around.append(_Around(event.end_ns, event.number, path))
 
@@ -200,13 +196,17 @@ class DatasetRuns:
         """Return the events of these roles, by start, outer events before inner ones."""
         places = self._plane.places(line, self._wanted[wanted])
         start_ns, duration_ns = self._plane.times_ns(line, places)
-        found = self._plane.events_at(line, places)
         roles = self._roles[self._plane.numbers_at(line, places)]
-        columns = (start_ns.tolist(), (start_ns + duration_ns).tolist(), roles.tolist(), found)
-        events = [
-            _Event(start, end, _ROLES[role], self._plane.integer(each, "id"), each)
-            for start, end, role, each in zip(*columns, strict=True)
-        ]
+        columns = (
+            start_ns.tolist(),
+            (start_ns + duration_ns).tolist(),
+            [_ROLES[role] for role in roles.tolist()],
+            self._plane.names_at(line, places),
+            self._plane.integers(line, places, "id").tolist(),
+            self._plane.integers(line, places, "parent_id").tolist(),
+            self._have_groups(line, places).tolist(),
+        )
+        events = [_Event(*event) for event in zip(*columns, strict=True)]
         return sorted(events, key=lambda event: (event.start_ns, -event.end_ns))
 
     def _ends_ns(self, loop: list[list[_Event]]) -> dict[int, int]:
@@ -262,13 +262,15 @@ _LOOP = ("ExecutorState::Process", _DONE)
 
 
 class _Event(NamedTuple):
-    """An event with the number it carries; `message` is the XEvent."""
+    """An event with the number it carries and that of its parent, 0 for none."""
 
     start_ns: int
     end_ns: int
     role: _Role
+    name: str
     number: int
-    message: Any
+    parent: int
+    has_group: bool
 
 
 @dataclass(slots=True)

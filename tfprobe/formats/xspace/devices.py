@@ -10,10 +10,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from tfprobe.formats.xspace.cuda_graphs import NODE_MAP, OF_GRAPH, CudaGraphs, is_in_graph
+from tfprobe.formats.xspace.events import EventPlane
 from tfprobe.formats.xspace.op_names import jax_op
 from tfprobe.formats.xspace.plane import (
-    PS_PER_NS,
     copy_bytes,
     is_stream,
     line_name,
@@ -23,9 +25,8 @@ from tfprobe.formats.xspace.plane import (
     stat_values,
 )
 from tfprobe.formats.xspace.programs import Programs
-from tfprobe.formats.xspace.stat_layouts import Key, StatReader
 from tfprobe.profile.capture_tables import Executions, Place
-from tfprobe.profile.tables import Columns, Interner, int64s
+from tfprobe.profile.tables import Columns, Interner
 
 _COPY_DETAILS = ("memcpy_details", "memset_details")
 # Driver allocations have events on streams too; no kernel ran for them.
@@ -35,42 +36,40 @@ _MEMORY_DETAILS = ("memalloc_details", "memfree_details", "memory_residency_deta
 def add_kernels(
     columns: Columns[Executions],
     interner: Interner,
-    plane: Any,
+    plane: EventPlane,
     programs: Programs,
     graphs: CudaGraphs,
 ) -> None:
-    """Add a row for each kernel and copy of a GPU's plane. Any: an XPlane."""
+    """Add a row for each kernel and copy of a GPU's plane."""
     position = interner.position
-    reader = StatReader(plane, _OF_KERNEL, ("correlation_id",))
-    known: dict[Key, _Kernel | None] = {}
+    of_kernel = [ids for ids in map(plane.stat_ids, _OF_KERNEL) if ids]
     for line in plane.lines:
         name = line_name(line)
-        if not is_stream(name):
+        if not is_stream(name) or not len(line):
             continue
-        found: list[_Kernel] = []
-        starts_ns, durations_ns, correlations = [], [], []
-        for event in line.events:
-            key, (correlation,) = reader.read(event)
-            if key not in known:
-                known[key] = _kernel(plane, event, interner, programs, graphs)
-            kernel = known[key]
-            if kernel is not None:
-                found.append(kernel)
-                starts_ns.append(event.offset_ps)
-                durations_ns.append(event.duration_ps)
-                correlations.append(correlation)
+        kinds, examples = line.alike(of_kernel, line.every())
+        ids = line.ids[examples].tolist()
+        kernels = [
+            _kernel(plane, at, stats, interner, programs, graphs)
+            for at, stats in zip(ids, line.stats(examples), strict=True)
+        ]
+        is_work = np.array([kernel is not None for kernel in kernels])
+        facts = np.array([kernel or _NO_KERNEL for kernel in kernels], dtype=np.int64)
+        events = np.flatnonzero(is_work[kinds])
+        start_ns, duration_ns = line.times_ns(events)
+        names, op_types, places, sizes, details = facts[kinds[events]].T
         columns.add(
-            len(found),
+            len(events),
             device=position(plane.name),
             lane=position(name),
-            name=[kernel.name for kernel in found],
-            op_type=[kernel.op_type for kernel in found],
-            place=[kernel.place for kernel in found],
-            start_ns=line.timestamp_ns + int64s(starts_ns) // PS_PER_NS,
-            duration_ns=int64s(durations_ns) // PS_PER_NS,
-            bytes=int64s(kernel.bytes for kernel in found),
-            detail=[kernel.detail for kernel in found],
-            correlation=int64s(correlations),
+            name=names,
+            op_type=op_types,
+            place=places,
+            start_ns=start_ns,
+            duration_ns=duration_ns,
+            bytes=sizes,
+            detail=details,
+            correlation=line.integers(plane.stat_ids("correlation_id"), events),
         )
 
 
@@ -97,6 +96,9 @@ class _Kernel(NamedTuple):
     detail: int
 
 
+_NO_KERNEL = _Kernel(0, 0, Place.ACCELERATOR, 0, 0)
+
+
 class KernelFacts(NamedTuple):
     """The contents of a stream's event."""
 
@@ -115,11 +117,16 @@ def kernel_facts(kernel: str, stats: Mapping[str, Any]) -> KernelFacts:
 
 
 def _kernel(
-    plane: Any, event: Any, interner: Interner, programs: Programs, graphs: CudaGraphs
+    plane: EventPlane,
+    at: int,
+    own: Mapping[str, Any],
+    interner: Interner,
+    programs: Programs,
+    graphs: CudaGraphs,
 ) -> _Kernel | None:
-    """Return what an event is, None if no work of the device. Any: an XPlane and an XEvent."""
-    metadata = plane.event_metadata[event.metadata_id]
-    stats = stat_values(plane, metadata.stats) | stat_values(plane, event.stats)
+    """Return what an event is, by its id and stats, None if no work of the device. Any: values."""
+    metadata = plane.message.event_metadata[at]
+    stats = {**stat_values(plane.message, metadata.stats), **own}
     is_no_work = metadata.name.startswith(NODE_MAP)
     if is_no_work or any(key in stats for key in _MEMORY_DETAILS):
         return None

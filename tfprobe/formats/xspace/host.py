@@ -11,7 +11,7 @@ from __future__ import annotations
 import functools
 import re
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import IntEnum
 from typing import Any, NamedTuple
 
@@ -26,7 +26,6 @@ from tfprobe.formats.xspace.plane import (
     Plane,
     is_background,
     op_of,
-    stat_values,
 )
 from tfprobe.profile.capture_tables import Executions, Place
 from tfprobe.profile.tables import Columns, Flags, Int32s, Int64s, Interner
@@ -60,7 +59,7 @@ class HostReader:
         kinds = _Kinds(*self._facts.columns())
         if not has_programs:
             kinds = kinds.without(_Role.PROGRAM)
-        waits = _AsyncOps(plane)
+        waits = _AsyncOps()
         parts = [
             self._line(
                 plane, at, kinds, waits, functools.partial(runs.paths_at, at) if runs else None
@@ -120,9 +119,10 @@ class HostReader:
         role, lane = kinds.role[kind], plane.lines[line].name
         program_ns = np.sort(start_ns[role == _Role.PROGRAM])
         runs_program = _hold_any(start_ns, duration_ns, program_ns)
-        for at in np.flatnonzero((role >= _Role.ASYNC_START) & ~runs_program).tolist():
-            event = plane.lines[line].events[int(places[at])]
-            waits.note(event, _Role(role[at]), int(start_ns[at]), int(duration_ns[at]))
+        noted = np.flatnonzero((role >= _Role.ASYNC_START) & ~runs_program)
+        waits.note(
+            role[noted], start_ns[noted], duration_ns[noted], plane.stats(line, places[noted])
+        )
         inner_ns = np.sort(start_ns[(role == _Role.OP) | (role == _Role.FUNCTION)])
         is_op = (role == _Role.OP) & ~runs_program
         eager = np.flatnonzero(role == _Role.EAGER)
@@ -221,22 +221,28 @@ def _hold_any(start_ns: Int64s, duration_ns: Int64s, moments_ns: Int64s) -> Flag
 class _AsyncOps:
     """Joins the start and completion of asynchronous ops, which are on different threads."""
 
-    def __init__(self, plane: Plane) -> None:
-        self._plane = plane.message
+    def __init__(self) -> None:
         self._starts: dict[object, tuple[str, str, int]] = {}
         self._ends_ns: dict[object, int] = {}
         self._loop_ends_ns: list[int] = []
 
-    def note(self, event: Any, role: _Role, start_ns: int, duration_ns: int) -> None:
-        if role is _Role.GET_NEXT:
-            self._loop_ends_ns.append(start_ns + duration_ns)
-            return
-        stats = stat_values(self._plane, event.stats)
-        if role is _Role.ASYNC_DONE:
-            self._ends_ns[stats.get("_c")] = start_ns
-            return
-        name, op_type = str(stats.get("name", "")), str(stats.get("kernel_type", ""))
-        self._starts[stats.get("_p")] = (name, op_type, start_ns)
+    def note(
+        self,
+        roles: Int32s,
+        starts_ns: Int64s,
+        durations_ns: Int64s,
+        stats_of_events: Sequence[Mapping[str, Any]],
+    ) -> None:
+        """Record the events of one thread. Any: values of stats."""
+        columns = (roles.tolist(), starts_ns.tolist(), durations_ns.tolist(), stats_of_events)
+        for role, start_ns, duration_ns, stats in zip(*columns, strict=True):
+            if role == _Role.GET_NEXT:
+                self._loop_ends_ns.append(start_ns + duration_ns)
+            elif role == _Role.ASYNC_DONE:
+                self._ends_ns[stats.get("_c")] = start_ns
+            else:
+                name, op_type = str(stats.get("name", "")), str(stats.get("kernel_type", ""))
+                self._starts[stats.get("_p")] = (name, op_type, start_ns)
 
     def completed(self, is_get_next: Flags, start_ns: Int64s, duration_ns: Int64s) -> Int64s:
         """Return row durations by start; a launched IteratorGetNext lasts until its end."""

@@ -4,103 +4,76 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable, Collection, Iterable, Sequence
-from operator import attrgetter
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
 
+from tfprobe.formats.xspace.events import EventLine, EventPlane
 from tfprobe.profile.capture_tables import Place
-from tfprobe.profile.tables import Flags, Int32s, Int64s, int64s, signed
+from tfprobe.profile.tables import Flags, Int32s, Int64s, signed
 
 
 class Plane:
-    """One XPlane whose names and events were read once into columns: message access is slow.
+    """A plane of the host: its lines, and numbers for the names of its events.
 
-    `names` are the names of events by id, as in `metadata_id`, and `numbers` the numbers of these
-    names. Any: XPlane, XLine, XEvent.
+    `numbers` are the numbers of all names of the plane.
     """
 
-    def __init__(self, message: Any, names: EventNames) -> None:
-        """Read names and ids; the clock of its lines has been set."""
-        self.message = message
-        self.lines: tuple[Any, ...] = tuple(message.lines)
-        self.names: dict[int, str] = {at: each.name for at, each in message.event_metadata.items()}
-        self.numbers = names.numbers(list(self.names.values()))
-        ids = np.fromiter(self.names, dtype=np.int64, count=len(self.names))
+    def __init__(self, plane: EventPlane, names: EventNames) -> None:
+        """Number the names; the clock of the lines has been set."""
+        self.name = plane.name
+        self.lines = plane.lines
+        self._plane = plane
+        known = plane.message.event_metadata
+        self.numbers = names.numbers([each.name for each in known.values()])
+        ids = np.fromiter(known, dtype=np.int64, count=len(known))
         order = np.argsort(ids)
         self._known = ids[order], self.numbers[order]
+        self._texts = names.texts
         self._numbers = [self._numbers_of(line) for line in self.lines]
-        self._times: dict[int, tuple[Int64s, Int64s]] = {}
-        self._stats: dict[str, set[int]] = {}
-
-    def name_of(self, event: Any) -> str:
-        """Return the name of an event, "" if the plane does not have it."""
-        return self.names.get(event.metadata_id, "")
-
-    def events(self, line: int, numbers: Collection[int]) -> list[Any]:
-        """Return the events of a line, by its index, whose names have these numbers."""
-        if not numbers:
-            return []
-        wanted = np.fromiter(numbers, dtype=np.int32, count=len(numbers))
-        return self.events_at(line, np.flatnonzero(np.isin(self._numbers[line], wanted)))
-
-    def events_at(self, line: int, places: Int64s) -> list[Any]:
-        """Return the events of a line at these indices."""
-        events = self.lines[line].events
-        return [events[at] for at in places.tolist()]
 
     def places(self, line: int, is_wanted: Flags) -> Int64s:
         """Return the indices of the events whose names' numbers are wanted."""
         return np.flatnonzero(is_wanted[self._numbers[line]])
 
+    def named(self, is_wanted: Callable[[str], bool]) -> Iterator[tuple[int, Int64s]]:
+        """Yield the lines, by their numbers, and the indices of their events with such names."""
+        found = {at for at in self.numbers.tolist() if is_wanted(self._texts[at])}
+        wanted = np.fromiter(found, dtype=np.int32, count=len(found))
+        for at, numbers in enumerate(self._numbers if found else ()):
+            yield at, np.flatnonzero(np.isin(numbers, wanted))
+
     def numbers_at(self, line: int, places: Int64s) -> Int32s:
         """Return the numbers of the names of events."""
         return self._numbers[line][places]
 
+    def names_at(self, line: int, places: Int64s) -> list[str]:
+        """Return the names of events, "" where the plane does not have it."""
+        return [self._texts[at] for at in self._numbers[line][places].tolist()]
+
     def times_ns(self, line: int, places: Int64s) -> tuple[Int64s, Int64s]:
-        """Return starts and durations of events of a line by their indices.
+        """Return starts and durations of events of a line by their indices."""
+        return self.lines[line].times_ns(places)
 
-        Events are not kept: a million of them take more memory than all their columns.
-        """
-        if not len(places):
-            return places, places
-        if line not in self._times:
-            message = self.lines[line]
-            start_ns = message.timestamp_ns + _column(message, "offset_ps") // PS_PER_NS
-            self._times[line] = start_ns, _column(message, "duration_ps") // PS_PER_NS
-        start_ns, duration_ns = self._times[line]
-        return start_ns[places], duration_ns[places]
+    def stat_ids(self, *names: str) -> set[int]:
+        """Return the ids of the stats with one of these names."""
+        return self._plane.stat_ids(*names)
 
-    def stat_ids(self, name: str) -> set[int]:
-        """Return the ids of the stats with this name."""
-        if name not in self._stats:
-            known = self.message.stat_metadata.items()
-            self._stats[name] = {at for at, each in known if each.name == name}
-        return self._stats[name]
+    def integers(self, line: int, places: Int64s, name: str) -> Int64s:
+        """Return a stat of events as `number` does, 0 where they have none."""
+        return self.lines[line].integers(self.stat_ids(name), places)
 
-    def integer(self, event: Any, name: str) -> int:
-        """Return a stat of an event as `stats.number` does, 0 if it has none."""
-        ids = self.stat_ids(name)
-        for stat in event.stats if ids else ():
-            if stat.metadata_id in ids:
-                # At most one of them is set; the others are 0, and so are non-numbers.
-                return stat.int64_value or signed(stat.uint64_value or stat.ref_value)
-        return 0
+    def stats(self, line: int, places: Int64s) -> list[dict[str, Any]]:
+        """Return the stats of events by name, with references resolved. Any: their values."""
+        return self.lines[line].stats(places)
 
-    def _numbers_of(self, line: Any) -> Int32s:
+    def _numbers_of(self, line: EventLine) -> Int32s:
         ids, numbers = self._known
-        wanted = _column(line, "metadata_id")
         if not len(ids):
-            return np.zeros(len(wanted), dtype=np.int32)
-        at = np.minimum(np.searchsorted(ids, wanted), len(ids) - 1)
-        return np.where(ids[at] == wanted, numbers[at], np.int32(0))
-
-
-def _column(line: Any, name: str) -> Int64s:
-    """Return one field of all events of a line. Any: an XLine."""
-    events = line.events
-    return np.fromiter(map(attrgetter(name), events), dtype=np.int64, count=len(events))
+            return np.zeros(len(line), dtype=np.int32)
+        at = np.minimum(np.searchsorted(ids, line.ids), len(ids) - 1)
+        return np.where(ids[at] == line.ids, numbers[at], np.int32(0))
 
 
 HOST = "/host:CPU"
@@ -138,9 +111,9 @@ def is_gpu(plane: str) -> bool:
     return _GPU_PLANE.match(plane) is not None
 
 
-def line_name(line: Any) -> str:
-    """Return the name of a line. Any: an XLine, whose class is made at run time."""
-    return str(line.display_name or line.name)
+def line_name(line: EventLine) -> str:
+    """Return the name of a line."""
+    return line.display_name or line.name
 
 
 def is_derived(line: str) -> bool:
@@ -227,9 +200,6 @@ class EventFacts:
         return tuple(self._rows.T)
 
 
-PS_PER_NS = 1000
-
-
 def stat_values(plane: Any, stats: Any) -> dict[str, Any]:
     """Return stats by name, with references resolved. Any: XStats and their values."""
     values: dict[str, Any] = {}
@@ -247,10 +217,3 @@ def stat_values(plane: Any, stats: Any) -> dict[str, Any]:
 def number(value: object) -> int:
     """Return a stat as a signed number, 0 if it is not a number."""
     return signed(value) if isinstance(value, int) else 0
-
-
-def times_ns(line: Any, events: Sequence[Any]) -> tuple[Int64s, Int64s]:
-    """Return starts and durations of events of a line."""
-    # Lists, because a generator takes a third longer.
-    start_ns = line.timestamp_ns + int64s([event.offset_ps for event in events]) // PS_PER_NS
-    return start_ns, int64s([event.duration_ps for event in events]) // PS_PER_NS

@@ -8,7 +8,7 @@ instruction; what an instruction computes is in `hlo_module`.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,8 +17,7 @@ from tfprobe.errors import UnreadableInput
 from tfprobe.formats.schema import parse
 from tfprobe.formats.wire import delimited
 from tfprobe.formats.xspace.hlo_program import CONTAINERS, HloProgram, Instruction, read_hlo
-from tfprobe.formats.xspace.plane import HOST, Plane, number, stat_values, times_ns
-from tfprobe.formats.xspace.stat_layouts import Key, StatReader
+from tfprobe.formats.xspace.plane import HOST, Plane, number, stat_values
 from tfprobe.profile.capture_tables import Executions, Place
 from tfprobe.profile.graph import Node
 from tfprobe.profile.tables import Columns, Flags, Int64s, Interner, int64s
@@ -216,7 +215,7 @@ def add_hlo_ops(
     device, name, op_type = np.array(positions, dtype=np.int32).reshape(-1, 3).T
     for line in every:
         called_ns = line.start_ns + line.duration_ns
-        until_ns = _until_ns(called_ns, line.ends, starts_ns)
+        until_ns = _until_ns(line, called_ns, starts_ns)
         columns.add(
             len(line.kinds),
             device=device[line.kinds],
@@ -230,16 +229,6 @@ def add_hlo_ops(
     return bool(every)
 
 
-class _End(NamedTuple):
-    """The end of an asynchronous instruction: when, and the line of the thread that tells it."""
-
-    line: int
-    at_ns: int
-
-
-_NO_END = _End(-1, 0)
-
-
 class _Kind(NamedTuple):
     """What events of one kind execute, and the number of the device of the process."""
 
@@ -250,12 +239,14 @@ class _Kind(NamedTuple):
 class _Line(NamedTuple):
     """The instructions of a thread: their kinds, by number, and where each ended.
 
-    `duration_ns` is that of the calls.
+    `duration_ns` is that of the calls. An end is the line of the thread that tells it and when, -1
+    and 0 if nothing does.
     """
 
     number: int
     kinds: Int64s
-    ends: list[_End]
+    end_line: Int64s
+    end_ns: Int64s
     start_ns: Int64s
     duration_ns: Int64s
 
@@ -274,56 +265,51 @@ def _are_rows(ops: Sequence[HloOp]) -> Flags:
 
 def _only(line: _Line, is_row: Flags) -> _Line:
     kept = is_row[line.kinds]
-    if kept.all():
-        return line
-    return _Line(
-        line.number,
-        line.kinds[kept],
-        [end for end, is_kept in zip(line.ends, kept.tolist(), strict=True) if is_kept],
-        line.start_ns[kept],
-        line.duration_ns[kept],
-    )
+    return _Line(line.number, *(column[kept] for column in line[1:]))
 
 
 def _lines(plane: Plane, programs: Programs) -> tuple[list[_Kind], list[_Line]]:
     """Return the kinds of events that are instructions, and the threads that ran them."""
-    ended = _ends(plane)
-    reader = StatReader(plane.message, _OF_INSTRUCTION, _BEGUN if ended else ())
+    ends = _Ends(plane)
+    ids = plane.stat_ids(_INSTRUCTION)
+    of_instruction = [each for each in map(plane.stat_ids, _OF_INSTRUCTION) if each]
     kinds: list[_Kind] = []
-    known: dict[Key, int | None] = {}
     lines = []
-    for number_of_line in range(len(plane.lines)):
-        places = _places(plane, number_of_line)
-        rows, numbers, ends = [], [], []
-        for at, event in enumerate(plane.events_at(number_of_line, places)):
-            key, connection = reader.read(event)
-            if key not in known:
-                op = _op(plane, event, programs)
-                known[key] = None if op is None else len(kinds)
-                if op is not None:
-                    kinds.append(_Kind(op, plane.integer(event, _ORDINAL)))
-            number_of_kind = known[key]
-            if number_of_kind is not None:
-                rows.append(at)
-                numbers.append(number_of_kind)
-                ends.append(ended.get(connection, _NO_END))
-        times = plane.times_ns(number_of_line, places[rows])
-        lines.append(_Line(number_of_line, int64s(numbers), ends, *times))
+    for number_of_line, line in enumerate(plane.lines):
+        places = np.flatnonzero(line.have(ids, line.every()))
+        alike, examples = line.alike(of_instruction, places)
+        ordinals = plane.integers(number_of_line, examples, _ORDINAL).tolist()
+        numbers = np.full(len(examples), -1)
+        for at, stats in enumerate(line.stats(examples)):
+            op = _op(stats, programs)
+            if op is not None:
+                numbers[at] = len(kinds)
+                kinds.append(_Kind(op, ordinals[at]))
+        is_row = numbers[alike] >= 0
+        places = places[is_row]
+        lines.append(
+            _Line(
+                number_of_line,
+                numbers[alike[is_row]],
+                *ends.of(number_of_line, places),
+                *line.times_ns(places),
+            )
+        )
     return kinds, lines
 
 
-def _until_ns(called_ns: Int64s, ends: Sequence[_End], starts_ns: Mapping[int, Int64s]) -> Int64s:
+def _until_ns(line: _Line, called_ns: Int64s, starts_ns: Mapping[int, Int64s]) -> Int64s:
     """Return until when instructions lasted, 0 if nothing tells; `called_ns` is when they returned.
 
     What waits for an instruction runs on the thread that ended it, and only then does that thread
     write that it ended.
     """
-    lines, until_ns = int64s(end.line for end in ends), int64s(end.at_ns for end in ends)
-    for line in np.unique(lines[until_ns > called_ns]).tolist():
-        begun_ns = starts_ns.get(line)
+    lines, until_ns = line.end_line, line.end_ns
+    for each in np.unique(lines[until_ns > called_ns]).tolist():
+        begun_ns = starts_ns.get(each)
         if begun_ns is None:
             continue
-        mine = np.flatnonzero((lines == line) & (until_ns > called_ns))
+        mine = np.flatnonzero((lines == each) & (until_ns > called_ns))
         following = np.searchsorted(begun_ns, called_ns[mine], side="right")
         has_next = following < len(begun_ns)
         next_ns = begun_ns[np.minimum(following, len(begun_ns) - 1)]
@@ -340,41 +326,44 @@ _END = "end: "
 _BEGUN, _ENDED = ("_p", "_pt"), ("_c", "_ct")
 
 
-def _ends(plane: Plane) -> dict[tuple[int, ...], _End]:
-    """Return when asynchronous instructions ended, by what joins them with their begin."""
-    named = zip(plane.names.values(), plane.numbers.tolist(), strict=True)
-    wanted = {at for name, at in named if name.startswith(_END)}
-    found: dict[tuple[int, ...], _End] = {}
-    for number_of_line, line in enumerate(plane.lines if wanted else ()):
-        events = plane.events(number_of_line, wanted)
-        starts_ns, _ = times_ns(line, events)
-        for event, start_ns in zip(events, starts_ns.tolist(), strict=True):
-            found[_connection(plane, event, _ENDED)] = _End(number_of_line, start_ns)
-    found.pop(_UNCONNECTED, None)
-    return found
+class _Ends:
+    """When asynchronous instructions ended, by what joins them with their begin."""
+
+    def __init__(self, plane: Plane) -> None:
+        """Find the events that tell it."""
+        self._plane = plane
+        # The rows of the columns, of which row 0 is no end.
+        self._rows: dict[tuple[int, int], int] = {}
+        lines, ends_ns = [-1], [0]
+        for line, places in plane.named(lambda name: name.startswith(_END)):
+            starts_ns, _ = plane.times_ns(line, places)
+            for row, joint in enumerate(self._joints(line, places, _ENDED), len(lines)):
+                self._rows[joint] = row
+            lines += [line] * len(places)
+            ends_ns += starts_ns.tolist()
+        self._rows.pop(_UNCONNECTED, None)
+        self._columns = int64s(lines), int64s(ends_ns)
+
+    def of(self, line: int, places: Int64s) -> tuple[Int64s, Int64s]:
+        """Return the line and the time of the ends of instructions, -1 and 0 where unknown."""
+        joints = self._joints(line, places, _BEGUN) if self._rows else ()
+        found = [self._rows.get(joint, 0) for joint in joints]
+        rows = int64s(found) if found else np.zeros(len(places), dtype=np.int64)
+        lines, ends_ns = self._columns
+        return lines[rows], ends_ns[rows]
+
+    def _joints(
+        self, line: int, places: Int64s, names: tuple[str, str]
+    ) -> Iterator[tuple[int, int]]:
+        values, kinds = (self._plane.integers(line, places, name).tolist() for name in names)
+        return zip(values, kinds, strict=True)
 
 
 _UNCONNECTED = (0, 0)
 
 
-def _connection(plane: Plane, event: Any, names: tuple[str, str]) -> tuple[int, int]:
-    value, kind = (plane.integer(event, name) for name in names)
-    return value, kind
-
-
-def _places(plane: Plane, line: int) -> Int64s:
-    """Return the indices of a line's events that may be instructions, judged by the first ones."""
-    ids = plane.stat_ids(_INSTRUCTION)
-    everywhere = np.arange(len(plane.lines[line].events) if ids else 0)
-    numbers = plane.numbers_at(line, everywhere)
-    known, first = np.unique(numbers, return_index=True)
-    events = plane.events_at(line, first)
-    wanted = [any(stat.metadata_id in ids for stat in event.stats) for event in events]
-    return np.flatnonzero(np.isin(numbers, known[np.array(wanted, dtype=np.bool_)]))
-
-
-def _op(plane: Plane, event: Any, programs: Programs) -> HloOp | None:
-    stats = stat_values(plane.message, event.stats)
+def _op(stats: Mapping[str, Any], programs: Programs) -> HloOp | None:
+    """Return the op of an event with these stats, None if it is no instruction. Any: values."""
     instruction = str(stats.get(_INSTRUCTION) or "")
     if not instruction:
         return None

@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
 from tfprobe.errors import UnreadableInput
-from tfprobe.formats.schema import parse
 from tfprobe.formats.trace import Marker, Trace
 from tfprobe.formats.xspace.allocations import add_allocations
 from tfprobe.formats.xspace.cuda_graphs import CudaGraphs
 from tfprobe.formats.xspace.datasets import DatasetRuns, dataset_facts
 from tfprobe.formats.xspace.devices import add_kernels
+from tfprobe.formats.xspace.events import EventPlane, read_planes
 from tfprobe.formats.xspace.hlo_program import HloProgram
 from tfprobe.formats.xspace.host import HostReader
-from tfprobe.formats.xspace.plane import DRIVER, HOST, EventNames, Plane, is_gpu, times_ns
+from tfprobe.formats.xspace.plane import DRIVER, HOST, EventNames, Plane, is_gpu
 from tfprobe.formats.xspace.programs import ProgramKey, Programs, add_hlo_ops
 from tfprobe.formats.xspace.spans import SpanReader, has_calls
 from tfprobe.profile.capture_tables import Allocations, Executions, Spans
-from tfprobe.profile.tables import Columns, Interner
+from tfprobe.profile.tables import Columns, Int64s, Interner
 
 # The planes of accelerators, also of those that nothing is read of, such as TPUs.
 _DEVICE = "/device:"
@@ -62,22 +61,22 @@ class XSpaceReader:
 
         Raises UnreadableInput if the bytes are not an XSpace or contain no plane.
         """
-        space = parse(content, "tfprobe.xplane.XSpace")
-        if not space.planes:
+        planes = read_planes(content)
+        if not planes:
             raise UnreadableInput("an XSpace without planes")
-        is_unix = _set_clock(space)
+        is_unix = _set_clock(planes)
         rows, spans = Columns(Executions), Columns(Spans)
-        threads = _threads(space.planes)
-        programs = Programs(space.planes, self._programs)
-        graphs = functools.cache(lambda: CudaGraphs(space.planes))
+        threads = _threads(planes)
+        programs = Programs((plane.message for plane in planes), self._programs)
+        graphs = functools.cache(lambda: CudaGraphs(planes))
         hosts: list[Plane] = []
-        for message in space.planes:
-            if is_gpu(message.name):
-                add_kernels(rows, self._interner, message, programs, graphs())
-            elif message.name in (HOST, DRIVER):
-                plane = Plane(message, self._names)
+        for each in planes:
+            if is_gpu(each.name):
+                add_kernels(rows, self._interner, each, programs, graphs())
+            elif each.name in (HOST, DRIVER):
+                plane = Plane(each, self._names)
                 self._add_host(rows, spans, plane, programs, threads)
-                hosts += [plane] if message.name == HOST else []
+                hosts += [plane] if each.name == HOST else []
         table = rows.rows(self._interner)
         return Trace(
             rows=table,
@@ -85,11 +84,11 @@ class XSpaceReader:
             allocations=self._allocations(hosts if self._with_spans else (), table).by("at_ns"),
             is_unix=is_unix,
             markers=tuple(marker for plane in hosts for marker in markers(plane)),
-            has_calls=not len(table) and has_calls(space.planes),
+            has_calls=not len(table) and has_calls(planes),
             programs=programs.ran(),
             has_untraced_programs=not len(table)
             and bool(programs.modules())
-            and not any(plane.name.startswith(_DEVICE) for plane in space.planes),
+            and not any(plane.name.startswith(_DEVICE) for plane in planes),
         )
 
     def _allocations(self, hosts: Sequence[Plane], rows: Executions) -> Allocations:
@@ -109,13 +108,11 @@ class XSpaceReader:
         runs = None
         if self._with_spans:
             runs = DatasetRuns(plane, self._interner, self._dataset_facts, self._of_iterators)
-        if plane.message.name == HOST:
+        if plane.name == HOST:
             has_programs = add_hlo_ops(rows, self._interner, plane, programs)
             self._host.add_ops(rows, plane, runs, has_programs=has_programs)
         if runs is not None:
-            self._spans.add_spans(
-                spans, plane, runs, threads if plane.message.name == DRIVER else {}
-            )
+            self._spans.add_spans(spans, plane, runs, threads if plane.name == DRIVER else {})
 
 
 def _op_types(rows: Executions) -> dict[str, str]:
@@ -125,13 +122,13 @@ def _op_types(rows: Executions) -> dict[str, str]:
     return {texts[name]: texts[op_type] for name, op_type in pairs}
 
 
-def _set_clock(space: Any) -> bool:
+def _set_clock(planes: Sequence[EventPlane]) -> bool:
     """Convert line timestamps to wall time if the trace records its start; return whether it does.
 
     Raises UnreadableInput if a time does not fit.
     """
-    profile_start_ns = _profile_start_ns(space)
-    lines = [line for plane in space.planes for line in plane.lines if line.events]
+    profile_start_ns = _profile_start_ns(planes)
+    lines = [line for plane in planes for line in plane.lines if len(line)]
     moments_ns = [line.timestamp_ns for line in lines] or [0]
     first_ns = min(moments_ns)
     if max(*moments_ns, profile_start_ns) > _LATEST_NS or first_ns < 0:
@@ -144,15 +141,16 @@ def _set_clock(space: Any) -> bool:
     return bool(first_ns + profile_start_ns >= _SMALLEST_UNIX_NS)
 
 
-def _profile_start_ns(space: Any) -> int:
-    for plane in space.planes:
-        for stat in plane.stats:
-            if plane.stat_metadata[stat.metadata_id].name == "profile_start_time":
+def _profile_start_ns(planes: Sequence[EventPlane]) -> int:
+    for plane in planes:
+        ids = plane.stat_ids("profile_start_time")
+        for stat in plane.message.stats:
+            if stat.metadata_id in ids:
                 return int(stat.uint64_value or stat.int64_value)
     return 0
 
 
-def _threads(planes: Sequence[Any]) -> dict[int, str]:
+def _threads(planes: Sequence[EventPlane]) -> dict[int, str]:
     """Return the names of the host's threads; the driver's plane has only their numbers."""
     return {line.id: line.name for plane in planes if plane.name == HOST for line in plane.lines}
 
@@ -164,34 +162,28 @@ _RUN = "SessionRun"
 def markers(plane: Plane) -> tuple[Marker, ...]:
     """Return the marked steps of the host's plane, by start."""
     keys = plane.stat_ids(_STEP)
-    marked = _marked(plane, keys) if keys else []
+    marked = list(_marked(plane, keys)) if keys else []
     return tuple(sorted(marked or _runs(plane), key=lambda marker: marker.start_ns))
 
 
-def _marked(plane: Plane, keys: set[int]) -> list[Marker]:
-    found = []
-    for line in plane.lines:
-        events = [
-            event for event in line.events if any(stat.metadata_id in keys for stat in event.stats)
-        ]
-        numbers = [plane.integer(event, _STEP) for event in events]
-        found += _with_times(plane, line, events, numbers)
-    return found
+def _marked(plane: Plane, keys: set[int]) -> Iterator[Marker]:
+    for at, line in enumerate(plane.lines):
+        places = np.flatnonzero(line.have(keys, line.every()))
+        yield from _with_times(plane, at, places, line.integers(keys, places).tolist())
 
 
 def _runs(plane: Plane) -> list[Marker]:
     """Return the runs of Sessions on the thread that has the most of them."""
-    named = zip(plane.names.values(), plane.numbers.tolist(), strict=True)
-    names = {number for name, number in named if name == _RUN}
-    lines = enumerate(plane.lines if names else ())
-    by_line = [(line, plane.events(at, names)) for at, line in lines]
-    line, events = max(by_line, key=lambda each: len(each[1]), default=(None, []))
-    return _with_times(plane, line, events, list(range(len(events)))) if events else []
+    by_line = list(plane.named(_RUN.__eq__))
+    if not by_line:
+        return []
+    line, places = max(by_line, key=lambda each: len(each[1]))
+    return _with_times(plane, line, places, range(len(places)))
 
 
-def _with_times(plane: Plane, line: Any, events: list[Any], numbers: list[int]) -> list[Marker]:
-    start_ns, duration_ns = times_ns(line, events)
+def _with_times(plane: Plane, line: int, places: Int64s, numbers: Iterable[int]) -> list[Marker]:
+    start_ns, duration_ns = plane.times_ns(line, places)
     ends_ns = (start_ns + duration_ns).tolist()
-    names = [plane.name_of(event) for event in events]
+    names = plane.names_at(line, places)
     columns = zip(numbers, start_ns.tolist(), ends_ns, names, strict=True)
     return [Marker(*column) for column in columns]

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tfprobe.formats.xspace.datasets import DatasetRuns
+from tfprobe.formats.xspace.events import EventPlane
 from tfprobe.formats.xspace.plane import (
     ITERATOR,
     EventFacts,
@@ -26,7 +27,6 @@ from tfprobe.formats.xspace.plane import (
     is_background,
     number,
     op_of,
-    stat_values,
 )
 from tfprobe.profile.capture_tables import SpanKind, Spans
 from tfprobe.profile.tables import Columns, Flags, Int32s, Int64s, Interner, int64s
@@ -107,8 +107,12 @@ class SpanReader:
     ) -> None:
         start_ns, duration_ns = plane.times_ns(line, places)
         kind = self._kinds[plane.numbers_at(line, places)]
-        found = zip(plane.events_at(line, places), kind.tolist(), strict=True)
-        facts = [self._facts(plane, event, SpanKind(kind)) for event, kind in found]
+        found = zip(
+            plane.names_at(line, places), kind.tolist(), plane.stats(line, places), strict=True
+        )
+        facts = [
+            span_facts(name, SpanKind(each), stats, self._interner) for name, each, stats in found
+        ]
         paths = np.where(kind == SpanKind.PYTHON, paths_at(start_ns), 0)
         columns.add(
             len(facts),
@@ -131,15 +135,10 @@ class SpanReader:
         self._kinds = np.concatenate((self._kinds, grown)) if len(grown) else self._kinds
         places = plane.places(line, self._kinds == _UNKNOWN)
         new, first = np.unique(plane.numbers_at(line, places), return_index=True)
-        for at, event in zip(new.tolist(), plane.events_at(line, places[first]), strict=True):
-            stats = stat_values(plane.message, event.stats)
+        for at, stats in zip(new.tolist(), plane.stats(line, places[first]), strict=True):
             kind = kind_of(self._names.texts[at], stats)
             self._kinds[at] = _NO_KIND if kind is None else kind
         return self._kinds
-
-    def _facts(self, plane: Plane, event: Any, kind: SpanKind) -> SpanFacts:
-        stats = stat_values(plane.message, event.stats)
-        return span_facts(plane.name_of(event), kind, stats, self._interner)
 
     def _call(self, name: str) -> tuple[int]:
         """Return the number of the function that Python calls, 0 for a run, below 0 for neither."""
@@ -219,9 +218,9 @@ def kind_of(name: str, stats: Mapping[str, Any]) -> SpanKind | None:
     return driver_call_kind(name) if "correlation_id" in stats else None
 
 
-def has_calls(planes: Iterable[Any]) -> bool:
-    """Return whether any event is the call of a tf.function. Any: XPlanes."""
-    return any(stat.name == _CALL for plane in planes for stat in plane.stat_metadata.values())
+def has_calls(planes: Iterable[EventPlane]) -> bool:
+    """Return whether any event is the call of a tf.function."""
+    return any(plane.stat_ids(_CALL) for plane in planes)
 
 
 def _shown(name: str, kind: SpanKind) -> str:

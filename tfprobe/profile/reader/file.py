@@ -331,7 +331,7 @@ def _kind(path: Path, content: bytes) -> FileKind:
         raise UnreadableInput("the file is empty")
     if _is_json(content):
         return FileKind.KINETO if kineto.is_kineto(content) else FileKind.TIMELINE
-    if _holds_planes(content):
+    if xspace.holds_planes(content):
         return FileKind.XSPACE
     if _holds_steps(content):
         return FileKind.RUN_METADATA
@@ -359,14 +359,6 @@ def _is_json(content: bytes) -> bool:
     except UnicodeDecodeError:
         return False
     return True
-
-
-def _holds_planes(content: bytes) -> bool:
-    try:
-        planes = parse(content, "tfprobe.xplane.XSpace").planes
-    except UnreadableInput:
-        return False
-    return any(plane.name.startswith("/") and plane.lines for plane in planes)
 
 
 def _holds_steps(content: bytes) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import os
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import Generic, TypeVar
@@ -36,7 +37,9 @@ class ProcessNotes:
             ),
             order=_AT_NS,
         )
-        self._stacks = ProcessStacks(folder)
+        self._folder = folder
+        # Most processes have none.
+        self._stacks: ProcessStacks | None = None
         self.activities: tuple[Activity, ...] = ()
         self.gaps: tuple[Gap, ...] = ()
         self.resource_samples: tuple[ResourceSample, ...] = ()
@@ -51,14 +54,17 @@ class ProcessNotes:
         self.activities = self._activities.read(process, shift_ns, last_ns)
         self.gaps = self._gaps.read(process, shift_ns)
         self.resource_samples = self._resource_samples.read(process, shift_ns)
-        self.stacks = self._stacks.read(process, shift_ns)
+        if self._stacks is None and os.path.exists(self._folder.stacks):
+            self._stacks = ProcessStacks(self._folder)
+        self.stacks = None if self._stacks is None else self._stacks.read(process, shift_ns)
         self.problems = tuple(self._problems())
 
     def _problems(self) -> Iterator[Problem]:
         yield from _missed(self._activities, self._where, "activities.jsonl are no activities")
         yield from _missed(self._gaps, self._where, "gaps.jsonl are no gaps")
         yield from _missed(self._resource_samples, self._where, "pulses.jsonl are no pulses")
-        yield from _missed(self._stacks, self._where, "stacks.jsonl are no stacks")
+        if self._stacks is not None:
+            yield from _missed(self._stacks, self._where, "stacks.jsonl are no stacks")
 
 
 class MachineNotes:

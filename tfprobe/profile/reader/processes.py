@@ -75,7 +75,9 @@ def run_problems(entry: RunEntry) -> Iterator[Problem]:
     """Yield what could not be used of the run itself."""
     if isinstance(entry.manifest, Missing):
         yield Problem("run.json", entry.manifest.reason)
-    yield from roster_problems(entry)
+    manifests = (each.manifest for each in entry.processes)
+    if any(isinstance(each, ProcessManifest) and each.rank is not None for each in manifests):
+        yield from roster_problems(entry)
 
 
 def no_rank(folder: RunFolder, rank: int, ranks: Iterable[int | None]) -> NoAnswer:
