@@ -25,7 +25,7 @@ from tfprobe.findings.thresholds import Thresholds
 # One trace for all shapes is usually possible; slow steps may have other reasons as well.
 LIKELY = 0.5
 # As measured: the first run also allocates memory and prepares kernels of libraries.
-_LATER_RUN = 0.5
+_LATER_RUN = 0.2
 # Functions that are traced to save and restore.
 OF_TENSORFLOW = frozenset(
     {
@@ -43,8 +43,8 @@ def retracing(loop: LoopAnalysis, limits: Thresholds) -> Verdict:
 
     The bound is how much longer than the median of the others the slowest steps took, as many as
     there were traces after the first: a trace happens within a step. If nearly every step was
-    traced, it is how much longer they took than half of the time of their ops: in a function that
-    runs for the first time, ops take twice as long as later.
+    traced, it is how much longer they took than a fifth of the time of their ops: when a function
+    runs for the first time, ops take two to four times as long as later.
     """
     timing = loop.timing
     # TensorFlow makes these again for each checkpoint or export: no argument of the job varies.
