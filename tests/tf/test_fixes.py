@@ -44,7 +44,13 @@ OF_LOOPS = {
     "save_every": 100,
     "tensors_for_numbers": None,
 }
-OF_SESSIONS = {"parallel_map": 4, "prefetch": None, "save_every": 100, "summaries_every": 100}
+OF_SESSIONS = {
+    "parallel_map": 4,
+    "prefetch": None,
+    "save_every": 100,
+    "summaries_every": 100,
+    "threads": 1,
+}
 SESSION = Program(
     JOBS / "slowed_down_session.py",
     ("session_run", "Adam, Merge/MergeSummary:0"),

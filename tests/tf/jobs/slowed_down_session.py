@@ -28,7 +28,8 @@ train = tf.train.AdamOptimizer(0.01).minimize(loss)
 tf.summary.histogram("matrix", matrix)
 summaries = tf.summary.merge_all()
 saver = tf.train.Saver()
-with tf.Session() as session, tf.summary.FileWriter("logs") as writer:
+settings = tf.ConfigProto(intra_op_parallelism_threads=64)
+with tf.Session(config=settings) as session, tf.summary.FileWriter("logs") as writer:
     session.run(tf.global_variables_initializer())
     for step in range(1000000):
         value = session.run([train, summaries])[1]

@@ -35,6 +35,6 @@ FIXES = {
     "steps_per_execution": "keras.steps_per_execution",
     "summaries_every": "tensorflow.summaries_every",
     "tensors_for_numbers": "tensorflow.tensors_for_numbers",
-    "threads": "torch.threads",
+    "threads": "tensorflow.threads torch.threads",
     "zero_grad_to_none": "torch.zero_grad_to_none",
 }
