@@ -213,7 +213,7 @@ def _process(
         ),
         machine=machine_use(profile, process.index),
         device_memory=memory,
-        has_accelerator=_has_accelerator(process),
+        has_accelerator=has_accelerator(process),
         loop_ns=max(threads_ns, default=0),
         group=process.group,
         release=release_of(process.tensorflow),
@@ -252,7 +252,7 @@ def _subject(process: Process) -> Subject:
     return Subject(process.host, process.pid or None, process.rank, program=process.title)
 
 
-def _has_accelerator(process: Process) -> bool:
+def has_accelerator(process: Process) -> bool:
     """Say whether the process has a device other than those of the host."""
     if isinstance(process.devices, Missing):
         return False

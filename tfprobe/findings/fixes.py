@@ -36,7 +36,9 @@ class Fix:
 
     `value` is the default of its parameter, None if it has none. `change` says how to make it
     permanent, with `{value}` in place of the parameter; `alters` what else it changes. `rules` are
-    the findings that lead to it, `frameworks` those that it applies to (all, if empty).
+    the findings that lead to it, `frameworks` those that it applies to (all, if empty), `kinds` the
+    kinds of loop of which it needs one (any, if empty); `is_for_accelerators`: it does nothing
+    without one.
     `variables` are set in the environment of the job; `is_of_agent` says that the agent applies it,
     too, or alone. `is_batching`: one call runs `value` steps. `argument` is the call that makes it
     permanent (the last part of its name, alternatives with | between), its keyword and the value.
@@ -56,6 +58,8 @@ class Fix:
     is_of_agent: bool = True
     is_batching: bool = False
     argument: tuple[str, str, str] | None = None
+    kinds: tuple[str, ...] = ()
+    is_for_accelerators: bool = False
 
     def environment(self, value: int | str | None) -> dict[str, str]:
         """Return the variables to set."""
@@ -75,6 +79,8 @@ def _cpus() -> int:
 
 _ID, _RO, _SE = ResultsClass.IDENTICAL, ResultsClass.ROUNDING, ResultsClass.SEMANTICS
 _TF = (TENSORFLOW, KERAS)
+# What calls of Keras with callbacks run.
+_CALLS = ("fit", "evaluate", "predict")
 _OPTIMIZERS = "Adam|AdamW|SGD|RMSprop|Adagrad|NAdam|RAdam|Adadelta|Adamax"
 
 # Of a step, at most: less is lost among the processes of a trial, also on a quiet machine.
@@ -100,6 +106,7 @@ FIXES: tuple[Fix, ...] = (
         (TENSORFLOW,),
         ("eager_loop",),
         part="dispatch",
+        kinds=("eager",),
     ),
     Fix(
         "tensors_for_numbers",
@@ -131,6 +138,7 @@ FIXES: tuple[Fix, ...] = (
         part="dispatch",
         is_batching=True,
         argument=("compile", "steps_per_execution", "{value}"),
+        kinds=_CALLS,
     ),
     Fix(
         "predict_direct",
@@ -140,6 +148,7 @@ FIXES: tuple[Fix, ...] = (
         (KERAS,),
         ("input_bound", "small_executions"),
         part="dispatch",
+        kinds=("predict",),
     ),
     Fix(
         "callbacks_every",
@@ -151,6 +160,7 @@ FIXES: tuple[Fix, ...] = (
         value=10,
         alters="the callbacks of the job do their work less often",
         part="callbacks",
+        kinds=_CALLS,
     ),
     Fix(
         "save_every",
@@ -220,6 +230,7 @@ FIXES: tuple[Fix, ...] = (
         (PYTORCH,),
         ("tiny_ops", "launch_bound", "eager_loop"),
         part="compute",
+        kinds=("optimizer_step", "forward"),
     ),
     Fix(
         "dataloader_workers",
@@ -251,6 +262,7 @@ FIXES: tuple[Fix, ...] = (
         ("copies_pageable",),
         part="transfers",
         argument=("DataLoader", "pin_memory", "True"),
+        is_for_accelerators=True,
     ),
     Fix(
         "matmul_precision",
@@ -281,6 +293,7 @@ FIXES: tuple[Fix, ...] = (
         (PYTORCH,),
         (),
         part="compute",
+        is_for_accelerators=True,
     ),
     Fix(
         "channels_last",
@@ -300,6 +313,7 @@ FIXES: tuple[Fix, ...] = (
         (),
         part="compute",
         argument=("zero_grad", "set_to_none", "True"),
+        kinds=("optimizer_step",),
     ),
     Fix(
         "foreach_optimizer",
@@ -310,6 +324,7 @@ FIXES: tuple[Fix, ...] = (
         (),
         part="optimizer",
         argument=(_OPTIMIZERS, "foreach", "True"),
+        kinds=("optimizer_step",),
     ),
     Fix(
         "fused_optimizer",
@@ -320,6 +335,7 @@ FIXES: tuple[Fix, ...] = (
         ("optimizer_ops",),
         part="optimizer",
         argument=("Adam|AdamW|SGD|Adagrad", "fused", "True"),
+        kinds=("optimizer_step",),
     ),
     Fix(
         "anomaly_off",

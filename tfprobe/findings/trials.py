@@ -75,6 +75,14 @@ class FixOutcome:
         return " + ".join(chosen.text for chosen in self.fixes)
 
 
+def not_applied(chosen: ChosenFix, why: str, prediction: Prediction | None = None) -> FixOutcome:
+    """Return what became of a fix that was not tried because it can change nothing in the job."""
+    nothing = Missing(why)
+    return FixOutcome(
+        (chosen,), Verdict.NOT_APPLIED, nothing, nothing, nothing, prediction=prediction
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class DelayOutcome:
     """What became of the delays of one part.

@@ -27,6 +27,7 @@ from tfprobe.findings.trials import (
     FixOutcome,
     Prediction,
     Trial,
+    not_applied,
     with_measured,
 )
 from tfprobe.report.text.findings import render_advice
@@ -122,12 +123,24 @@ def test_a_document_has_what_the_page_has() -> None:
     assert fix["change"] == ["Model.compile(steps_per_execution=16)"]
 
 
-def test_fixes_of_other_frameworks_are_named_apart() -> None:
-    """So that nobody wonders where one is."""
-    text = " ".join(render_fixes(("torch",), width=100, colour=False).split())
+def test_fixes_that_do_not_apply_are_named_apart() -> None:
+    """With the reason, so that nobody wonders where one is."""
+    why = {"prefetch": "no data set", "cache": "no data set", "pin_memory": "no accelerator"}
 
-    assert "Not for this job, which uses torch:" in text
-    assert "steps_per_execution" in text.partition("Not for this job")[2]
+    text = " ".join(render_fixes(why, is_of_job=True, width=100, colour=False).split())
+
+    shown, _, left_out = text.partition("Not applied")
+    assert "prefetch" not in shown
+    assert "steps_per_execution" in shown
+    assert "prefetch, cache: no data set. pin_memory: no accelerator." in left_out
+
+
+def test_a_fix_that_was_never_tried_says_why() -> None:
+    """The recording says that it can change nothing."""
+    text = " ".join(page(replace(TRIAL, fixes=(not_applied(chosen("cache"), "no data"),))).split())
+
+    assert "cache not applied" in text
+    assert "Not applied: no data." in text
 
 
 ADVICE = Advice(

@@ -7,9 +7,9 @@ import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +25,6 @@ from tfprobe.launch import environ, execute
 if TYPE_CHECKING:
     from tfprobe.findings.fixes import ChosenFix
     from tfprobe.findings.trials import Prediction, Trial
-    from tfprobe.profile.profile import Process
     from tfprobe.runs.layout import RunFolder
     from tfprobe.trial.arms import TriedJob
     from tfprobe.trial.workspace import Workspace
@@ -168,11 +167,15 @@ def _try(request: _Request, known: RunFolder | None, scratch: Path) -> int:
     cwd = Path(environ.working_directory())
     place = workspace(cwd, scratch)
     job = TriedJob(request.command, environ.inherited(), place)
-    _ask(request, place)
+    found = None if known is None else _Found(known)
+    plan = _planned(request, found)
+    _ask(request, place, plan)
     pressure = cpu_pressure()
-    if known is None and not request.named and not request.delays:
-        known = record(job, _progress())
-    trial = _conducted(request, job, None if known is None else _Found(known), pressure)
+    if plan is None:
+        found = _Found(record(job, _progress()))
+        plan = _planned(request, found)
+    assert plan is not None  # something was named, or there is a recording
+    trial = _conducted(request, job, plan, found, pressure)
     document = trial_document(trial)
     _show(trial, document, as_json=request.as_json)
     try:
@@ -186,18 +189,45 @@ def _try(request: _Request, known: RunFolder | None, scratch: Path) -> int:
     return _INTERRUPTED if trial.interrupted else 0
 
 
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """The fixes to try, and those that can change nothing in this job, with the reason."""
+
+    tried: tuple[ChosenFix, ...]
+    not_applied: tuple[tuple[ChosenFix, str], ...] = ()
+
+
+def _planned(request: _Request, found: _Found | None) -> _Plan | None:
+    """Decide what to try; None where only a recording can tell.
+
+    Raises NoAnswer where there is nothing to try.
+    """
+    if request.delays:
+        return _Plan(())
+    if found is None:
+        return _Plan(request.named) if request.named else None
+    fixes = request.named or found.fixes
+    if not fixes:
+        raise NoAnswer("No finding of this job names a fix that can be tried.", hint=_NO_FIX)
+    from tfprobe.findings.applicability import divided
+
+    plan = _Plan(*divided(fixes, found.job))
+    if not plan.tried:
+        whys = "; ".join(f"{chosen.text}: {why}" for chosen, why in plan.not_applied)
+        raise NoAnswer(f"No fix can change anything in this job. {whys}.", hint=_NO_FIX)
+    return plan
+
+
 def _conducted(
-    request: _Request, job: TriedJob, found: _Found | None, pressure: float | None
+    request: _Request, job: TriedJob, plan: _Plan, found: _Found | None, pressure: float | None
 ) -> Trial:
-    """Run the trial. Raises NoAnswer where there is nothing to try, and BaseFailed."""
+    """Run the trial. Raises BaseFailed."""
+    from tfprobe.findings.trials import not_applied
     from tfprobe.trial.conduct import Conductor, TrialLimits
     from tfprobe.trial.delaying import DelayConductor
     from tfprobe.trial.pressure import is_busy
 
     unit = None if found is None else found.unit
-    fixes = request.named or (() if found is None else found.fixes)
-    if not fixes and not request.delays:
-        raise NoAnswer("No finding of this job names a fix that can be tried.", hint=_NO_FIX)
     conductor = (DelayConductor if request.delays else Conductor)(
         job,
         TrialLimits(request.budget_s, request.steps),
@@ -207,7 +237,12 @@ def _conducted(
     )
     if isinstance(conductor, DelayConductor):
         return conductor.conduct_delays(request.delays, unit)
-    return conductor.conduct(fixes, unit, {} if found is None else found.predictions)
+    predictions = {} if found is None else found.predictions
+    trial = conductor.conduct(plan.tried, unit, predictions)
+    others = (
+        not_applied(chosen, why, predictions.get(chosen.fix.id)) for chosen, why in plan.not_applied
+    )
+    return replace(trial, fixes=(*trial.fixes, *others))
 
 
 def _write_patch(trial: Trial, file: str, cwd: Path) -> None:
@@ -222,18 +257,21 @@ def _write_patch(trial: Trial, file: str, cwd: Path) -> None:
 
 
 class _Found:
-    """What a recording says of the job: its main loop, frameworks, and fixes of its findings."""
+    """What a recording says of the job: its main loop, and which fixes may change something."""
 
     def __init__(self, folder: RunFolder) -> None:
         from tfprobe.analysis.core.main_loop import main_loop_first
+        from tfprobe.findings.applicability import recorded_job
         from tfprobe.findings.fixes import unasked
         from tfprobe.findings.trials import Prediction
 
         answer = common.answered(folder, rank=None, workers=Workers(None, None))
         processes = answer.report.processes
         loops = main_loop_first(each.loop for process in processes for each in process.loops)
-        self.frameworks = _frameworks(
-            (each.process for each in processes), (loop.kind for loop in loops)
+        self.job = recorded_job(
+            [each.process for each in processes],
+            (loop.kind for loop in loops),
+            answer.report.accounts,
         )
         self.unit = (loops[0].kind, loops[0].name) if loops else None
         findings = answer.advice.findings
@@ -245,21 +283,6 @@ class _Found:
                 prediction = Prediction(finding.rule, gain.low_ratio, gain.high_ratio)
                 for fix in finding.fixes:
                     self.predictions.setdefault(fix, prediction)
-
-
-def _frameworks(processes: Iterable[Process], kinds: Iterable[str]) -> tuple[str, ...]:
-    """Return the frameworks of the recorded processes, as fixes name them."""
-    from tfprobe.findings.fixes import KERAS_KINDS
-
-    found = {"keras"} if KERAS_KINDS & set(kinds) else set()
-    for process in processes:
-        if not isinstance(process.tensorflow, Missing):
-            found.add("tensorflow")
-        if process.jax is not None:
-            found.add("jax")
-        if process.torch is not None:
-            found.add("torch")
-    return tuple(sorted(found))
 
 
 def _newest_run(command: Sequence[str], directory: Path) -> RunFolder | None:
@@ -279,23 +302,30 @@ def _newest_run(command: Sequence[str], directory: Path) -> RunFolder | None:
 
 
 def _list(known: RunFolder | None) -> int:
+    from tfprobe.findings.applicability import reasons
     from tfprobe.report.trial.trial_page import render_fixes
 
-    frameworks = () if known is None else _Found(known).frameworks
+    why_not = {} if known is None else reasons(_Found(known).job)
     common.show_page(
-        render_fixes(frameworks, width=common.page_width(), colour=common.page_colour())
+        render_fixes(
+            why_not,
+            is_of_job=known is not None,
+            width=common.page_width(),
+            colour=common.page_colour(),
+        )
     )
     return 0
 
 
-def _ask(request: _Request, place: Workspace) -> None:
+def _ask(request: _Request, place: Workspace, plan: _Plan | None) -> None:
     """Say what will run, and ask. Raises UsageError where nobody can be asked."""
     if request.yes:
         return
     from tfprobe.trial.workspace import Isolation
 
     slowed = [f"a slower {part}" for part in request.delays]
-    named = ", ".join(slowed + [one.text for one in request.named]) or "what the findings name"
+    fixes = () if plan is None else plan.tried
+    named = ", ".join(slowed + [one.text for one in fixes]) or "what the findings name"
     kept = (
         "Its files are overlaid: nothing that it writes in the working directory or in your home "
         "directory is kept."

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from rich.console import RenderableType
 
@@ -16,7 +16,7 @@ from tfprobe.analysis.compare.trials import (
     Verdict,
 )
 from tfprobe.errors import Missing
-from tfprobe.findings.fixes import FIXES, ResultsClass, applies
+from tfprobe.findings.fixes import FIXES, ResultsClass
 from tfprobe.findings.trials import SIDE_BY_SIDE, DelayOutcome, FixOutcome, Trial
 from tfprobe.report.format import numbers, page
 from tfprobe.report.format.page import TextColumn
@@ -251,6 +251,8 @@ def _times_applied(outcome: FixOutcome) -> str:
 
 
 def _why_not(outcome: FixOutcome) -> str:
+    if not outcome.processes and isinstance(outcome.gain, Missing):
+        return outcome.gain.reason
     for chosen in outcome.fixes:
         noted = outcome.applied.get(chosen.fix.id)
         if noted is not None and noted.skipped:
@@ -293,30 +295,29 @@ def circumstances(trial: Trial) -> Iterator[str]:
         yield f"It wrote {named}" + (f" and {more} more." if more > 0 else ".")
 
 
-def render_fixes(frameworks: Sequence[str], *, width: int, colour: bool) -> str:
-    """Return the page of `tfprobe try --list` for the frameworks that a job was seen to use.
+def render_fixes(why_not: Mapping[str, str], *, is_of_job: bool, width: int, colour: bool) -> str:
+    """Return the page of `tfprobe try --list`, for a job that was recorded, or for any.
 
-    Without any, all fixes are listed.
+    `why_not` says of each fix that changes nothing in the job why, by its id.
     """
-    return page.render(_list(tuple(frameworks), width), width=width, colour=colour)
+    return page.render(_list(why_not, width, is_of_job=is_of_job), width=width, colour=colour)
 
 
-def _list(frameworks: tuple[str, ...], width: int) -> Iterator[RenderableType]:
-    fitting = [fix for fix in FIXES if not frameworks or applies(fix, frameworks)]
-    others = [fix for fix in FIXES if fix not in fitting]
+def _list(why_not: Mapping[str, str], width: int, *, is_of_job: bool) -> Iterator[RenderableType]:
     rows = []
-    for fix in fitting:
-        name = fix.id if fix.value is None else f"{fix.id}={fix.value}"
-        word = "changes" if fix.results is ResultsClass.SEMANTICS else fix.results.value
-        rows.append((name, word, fix.summary.format(value=fix.value)))
-    yield page.heading("Fixes that apply" if frameworks else "Fixes")
+    for fix in FIXES:
+        if fix.id not in why_not:
+            name = fix.id if fix.value is None else f"{fix.id}={fix.value}"
+            word = "changes" if fix.results is ResultsClass.SEMANTICS else fix.results.value
+            rows.append((name, word, fix.summary.format(value=fix.value)))
+    yield page.heading("Fixes that apply" if is_of_job else "Fixes")
     yield page.table(_LISTED, rows, width=width)
-    if others:
+    if why_not:
         yield page.blank()
-        yield page.paragraph(
-            f"Not for this job, which uses {' and '.join(frameworks)}: "
-            f"{', '.join(fix.id for fix in others)}."
-        )
+        yield page.heading("Not applied")
+    for why in dict.fromkeys(why_not.values()):
+        named = ", ".join(fix for fix, reason in why_not.items() if reason == why)
+        yield page.paragraph(f"{named}: {why}.")
     yield page.blank()
     yield page.paragraph(
         "results: identical to the last bit, equal within rounding, or the fix changes what the "
