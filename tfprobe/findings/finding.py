@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import IntEnum
 
-from tfprobe.analysis.compare.trials import Verdict
+from tfprobe.analysis.compare.trials import Interval, Verdict
 from tfprobe.errors import Missing
 
 
@@ -80,13 +80,17 @@ class Subject:
 
 @dataclass(frozen=True, slots=True)
 class MeasuredGain:
-    """What a trial of the same command found of a fix (`tfprobe try`): ratios of a step's time."""
+    """What a trial of the same command found of a fix (`tfprobe try`): ratios of a step's time.
+
+    `cpu` is that of its CPU time, where this tells what the time of a step does not.
+    """
 
     fix: str
     verdict: Verdict
     ratio: float
     low_ratio: float
     high_ratio: float
+    cpu: Interval | None = None
 
 
 @dataclass(frozen=True, slots=True)

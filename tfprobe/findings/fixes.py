@@ -42,7 +42,9 @@ class Fix:
     `variables` are set in the environment of the job; `is_of_agent` says that the agent applies it,
     too, or alone. `is_batching`: one call runs `value` steps. `argument` is the call that makes it
     permanent (the last part of its name, alternatives with | between), its keyword and the value.
-    `part`: of fixes of the same part, one is an alternative to another.
+    `has_like_cpu_time`: CPU time of the job's process shows what it saves, which it does not if
+    work moves to other processes, or if fewer threads wait spinning. `part`: of fixes of the same
+    part, one is an alternative to another.
     """
 
     id: str
@@ -60,6 +62,7 @@ class Fix:
     argument: tuple[str, str, str] | None = None
     kinds: tuple[str, ...] = ()
     is_for_accelerators: bool = False
+    has_like_cpu_time: bool = True
 
     def environment(self, value: int | str | None) -> dict[str, str]:
         """Return the variables to set."""
@@ -242,6 +245,7 @@ FIXES: tuple[Fix, ...] = (
         value=max(1, min(4, _cpus() - 1)),
         part="input",
         argument=("DataLoader", "num_workers", "{value}"),
+        has_like_cpu_time=False,
     ),
     Fix(
         "persistent_workers",
@@ -252,6 +256,7 @@ FIXES: tuple[Fix, ...] = (
         (),
         part="epochs",
         argument=("DataLoader", "persistent_workers", "True"),
+        has_like_cpu_time=False,
     ),
     Fix(
         "pin_memory",
@@ -380,6 +385,7 @@ FIXES: tuple[Fix, ...] = (
             "TF_NUM_INTEROP_THREADS": "{value}",
         },
         part="threads",
+        has_like_cpu_time=False,
     ),
     Fix(
         "onednn_off",

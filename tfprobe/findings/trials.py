@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from tfprobe.analysis.compare.delays import Criticality, DelaySlope
-from tfprobe.analysis.compare.trials import ResultsComparison, TrialGain, Verdict
+from tfprobe.analysis.compare.trials import Interval, ResultsComparison, TrialGain, Verdict
 from tfprobe.errors import Missing
 from tfprobe.findings.finding import MeasuredGain
 from tfprobe.findings.fixes import ChosenFix
@@ -170,9 +170,18 @@ def _measured(document: Mapping[str, Any]) -> Iterator[MeasuredGain]:
     fixes = document.get("fixes")
     for fix in fixes if isinstance(fixes, list) else ():
         try:
-            ratios = [float(fix[name]) for name in ("gain_ratio", "low_ratio", "high_ratio")]
-            measured = MeasuredGain(str(fix["fix"]), Verdict(fix["verdict"]), *ratios)
-        except (KeyError, TypeError, ValueError, OverflowError):
+            wall = _interval(fix, "")
+            # Trials of before do not say whether CPU time tells anything.
+            cpu = _interval(fix, "cpu_") if fix.get("cpu_tells") is True else None
+            name, verdict = str(fix["fix"]), Verdict(fix["verdict"])
+        except (AttributeError, KeyError, TypeError, ValueError, OverflowError):
             continue  # nothing was measured
-        if all(map(math.isfinite, ratios)):
-            yield measured
+        yield MeasuredGain(name, verdict, wall.ratio, wall.low_ratio, wall.high_ratio, cpu)
+
+
+def _interval(fix: Mapping[str, Any], prefix: str) -> Interval:
+    """Return a gain of a document with its interval. Raises what is wrong with it."""
+    ratios = [float(fix[prefix + name]) for name in ("gain_ratio", "low_ratio", "high_ratio")]
+    if not all(map(math.isfinite, ratios)):
+        raise ValueError(f"{prefix}gain_ratio is no number")
+    return Interval(*ratios)

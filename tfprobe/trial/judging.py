@@ -92,7 +92,13 @@ def judge(
         return replace(found, gain=arm_times)
     if len(base_times) < 2 or not arm_times:
         return found
-    measured = gain(base_times, arm_times, comparisons=comparisons, is_busy=is_busy)
+    measured = gain(
+        base_times,
+        arm_times,
+        comparisons=comparisons,
+        is_busy=is_busy,
+        is_cpu_comparable=all(chosen.fix.has_like_cpu_time for chosen in arm.fixes),
+    )
     warm_up_s = _mean_warm_up_s(done)
     return replace(
         found,

@@ -31,7 +31,7 @@ from tfprobe.findings.trials import (
     with_measured,
 )
 from tfprobe.report.text.findings import render_advice
-from tfprobe.report.trial.trial_document import trial_document
+from tfprobe.report.trial.trial_document import trial_document, trial_of
 from tfprobe.report.trial.trial_page import render_fixes, render_trial
 from tfprobe.runs.trials import trials_of
 from tfprobe.trial.store import save
@@ -86,6 +86,39 @@ def test_what_cannot_be_told_says_what_would_have_been_seen() -> None:
 
     assert "It cannot be told: it is noise. A gain below 12.0 % would not have been seen." in text
     assert "→" not in text
+
+
+def _told_by_cpu_time(ratio: float) -> FixOutcome:
+    cpu = Interval(ratio, ratio - 0.03, ratio + 0.03)
+    wall = Interval(ratio, -3.0, 0.9)
+    gain = TrialGain(Verdict.UNKNOWN, wall, cpu, 0.5, 2.4, "it is noise", cpu_tells=True)
+    return replace(WON, verdict=Verdict.UNKNOWN, gain=gain)
+
+
+def test_cpu_time_is_told_where_throughput_cannot_tell() -> None:
+    """As a witness: with its interval, and not as the answer."""
+    fell, rose = (page(replace(TRIAL, fixes=(_told_by_cpu_time(at),))) for at in (0.63, -0.2))
+
+    assert "CPU time per step fell by 63.0 % [60, 66]; that alone does not show" in fell
+    assert "CPU time per step rose by 20.0 % [17, 23]; that alone does not show" in rose
+    assert "→" not in fell
+
+
+def test_advice_shows_the_cpu_time_that_a_trial_told(tmp_path) -> None:
+    """Beside a gain that cannot be told apart from chance."""
+    document = trial_document(replace(TRIAL, fixes=(_told_by_cpu_time(0.63),)))
+    save(document, tmp_path, 1)
+
+    advice = with_measured(ADVICE, trials_of(COMMAND, tmp_path))
+
+    text = " ".join(render_advice(advice, "run", width=100, colour=False).split())
+    assert "not told apart from chance: +63.0 % [\u2212300, 90], CPU time per step fell by" in text
+    assert trial_of(document).fixes[0].gain == _told_by_cpu_time(0.63).gain
+    # Trials of before do not say it.
+    del document["fixes"][0]["cpu_tells"]
+    save(document, tmp_path, 10**18)
+    older = with_measured(ADVICE, trials_of(COMMAND, tmp_path)).findings[0].measured
+    assert older[0].cpu is None
 
 
 def test_what_was_not_applied_says_why() -> None:

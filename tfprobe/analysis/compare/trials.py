@@ -129,7 +129,8 @@ class Interval:
 class TrialGain:
     """What a fix wins. `error_ratio` is the largest difference seen between two bases.
 
-    `least_ratio` is the least gain that would have been told.
+    `least_ratio` is the least gain that would have been told. `cpu_tells`: throughput does not tell
+    what a fix does, CPU time does, and the former points the same way.
     """
 
     verdict: Verdict
@@ -138,11 +139,16 @@ class TrialGain:
     error_ratio: float
     least_ratio: float
     why: str = ""
+    cpu_tells: bool = False
 
 
 def base_error(bases: Sequence[ProcessTimes]) -> float:
     """Return the largest gain that seems to lie between two neighbouring bases: the A/A error."""
-    pairs = itertools.pairwise(base.unit_ns for base in bases)
+    return _error([base.unit_ns for base in bases])
+
+
+def _error(times_ns: Sequence[float]) -> float:
+    pairs = itertools.pairwise(max(time_ns, 1.0) for time_ns in times_ns)
     return max((1 - min(pair) / max(pair) for pair in pairs), default=0.0)
 
 
@@ -152,11 +158,13 @@ def gain(
     *,
     comparisons: int = 1,
     is_busy: bool = False,
+    is_cpu_comparable: bool = True,
 ) -> TrialGain:
     """Compare the processes of an arm with those of the base: Welch's t, as for runs of two sides.
 
     Throughput decides. On a busy machine, wall and CPU time that contradict each other decide
-    nothing. `comparisons` is how many gains are judged together.
+    nothing. `comparisons` is how many gains are judged together. `is_cpu_comparable`: the fix moves
+    no work to where its CPU time is not counted.
 
     Raises ValueError with fewer than two bases, or without a process of the arm.
     """
@@ -173,7 +181,9 @@ def gain(
     error = base_error(bases)
     least = (wall.high_ratio - wall.low_ratio) / 2 + error
     verdict, why = _judged(wall, cpu, error, is_busy=is_busy)
-    return TrialGain(verdict, wall, cpu, error, least, why)
+    cpu_sign = cpu.clears(_error([base.cpu_unit_ns for base in bases]))
+    cpu_tells = is_cpu_comparable and verdict is Verdict.UNKNOWN and cpu_sign * wall.ratio > 0
+    return TrialGain(verdict, wall, cpu, error, least, why, cpu_tells)
 
 
 def _observation(process: ProcessTimes, name: str) -> Observation:

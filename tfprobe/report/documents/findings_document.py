@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import TYPE_CHECKING
 
+from tfprobe.analysis.compare.trials import Interval
 from tfprobe.errors import Missing
 from tfprobe.findings.finding import Evidence, Finding, Gain, Subject
 from tfprobe.report.documents.document import Document
@@ -42,9 +43,18 @@ def finding_document(finding: Finding) -> Document:
                 "gain_ratio": one.ratio,
                 "low_ratio": one.low_ratio,
                 "high_ratio": one.high_ratio,
+                "cpu": None if one.cpu is None else _cpu(one.cpu),
             }
             for one in finding.measured
         ],
+    }
+
+
+def _cpu(gain: Interval) -> Document:
+    return {
+        "gain_ratio": gain.ratio,
+        "low_ratio": gain.low_ratio,
+        "high_ratio": gain.high_ratio,
     }
 
 

@@ -15,6 +15,7 @@ from tfprobe.findings.finding import Evidence, Finding, MeasuredGain, Severity, 
 from tfprobe.printable import printable
 from tfprobe.profile.profile import titled
 from tfprobe.report.format import numbers, page
+from tfprobe.report.format.gains import cpu_text
 
 _STYLES = {Severity.CRITICAL: "bold red", Severity.WARNING: "bold yellow", Severity.INFO: "bold"}
 
@@ -68,7 +69,8 @@ def measured_text(measured: MeasuredGain) -> str:
     """Write what a trial found: `measured +83 % [77, 88]` with the fix."""
     gain = numbers.gain(measured.ratio, measured.low_ratio, measured.high_ratio)
     if measured.verdict is Verdict.UNKNOWN:
-        return f"not told apart from chance: {gain} ({measured.fix})"
+        cpu = "" if measured.cpu is None else f", {cpu_text(measured.cpu)}"
+        return f"not told apart from chance: {gain}{cpu} ({measured.fix})"
     return f"measured {gain} ({measured.fix})"
 
 

@@ -85,6 +85,7 @@ def _fix(outcome: FixOutcome) -> Document:
         "cpu_gain_ratio": None if measured is None else measured.cpu.ratio,
         "cpu_low_ratio": None if measured is None else measured.cpu.low_ratio,
         "cpu_high_ratio": None if measured is None else measured.cpu.high_ratio,
+        "cpu_tells": measured is not None and measured.cpu_tells,
         "error_ratio": None if measured is None else measured.error_ratio,
         "least_ratio": None if measured is None else measured.least_ratio,
         "predicted_ratio": None if prediction is None else prediction.likely_ratio,
@@ -284,6 +285,8 @@ def _gain(fields: _Fields, verdict: Verdict) -> TrialGain:
         error_ratio=fields.number("error_ratio"),
         least_ratio=fields.number("least_ratio"),
         why=fields.text("why"),
+        # Trials of before do not have it.
+        cpu_tells=not fields.is_null("cpu_tells") and fields.flag("cpu_tells"),
     )
 
 

@@ -19,6 +19,7 @@ from tfprobe.errors import Missing
 from tfprobe.findings.fixes import FIXES, ResultsClass
 from tfprobe.findings.trials import SIDE_BY_SIDE, DelayOutcome, FixOutcome, Trial
 from tfprobe.report.format import numbers, page
+from tfprobe.report.format.gains import cpu_text
 from tfprobe.report.format.page import TextColumn
 
 _COLUMNS = (
@@ -230,6 +231,8 @@ def outcome_sentence(outcome: FixOutcome) -> str:
             if gain.least_ratio < 1
             else "No gain would have been seen."
         )
+        if gain.cpu_tells:
+            seen += f" {cpu_text(gain.cpu)}; that alone does not show that steps are shorter."
         return f"{summary}.{times} It cannot be told: {gain.why}. {seen}"
     word = "shorter" if outcome.verdict is Verdict.WON else "longer"
     ratio = abs(gain.wall.ratio)

@@ -114,6 +114,37 @@ def test_where_wall_and_cpu_time_contradict_a_busy_machine_decides_nothing(
     assert found.verdict is verdict
 
 
+def _noisy(unit_ms: float, cpu_ms: float, factor: float, seed: int) -> ProcessTimes:
+    """Return a process whose steps take `factor` times as long because of others, but no CPU."""
+    one = process(unit_ms * factor, seed=seed)
+    return ProcessTimes(one.wall_ns, cpu_ms * MS * one.units * (1 + 0.01 * seed), one.units)
+
+
+def test_cpu_time_tells_where_throughput_cannot() -> None:
+    """Bases that differ by 40 % hide a gain of a half; in CPU time they differ by a percent."""
+    bases = [_noisy(10, 8, 1.0, 1), _noisy(10, 8, 1.4, 2)]
+    arm = [_noisy(5, 3, 1.2, 3), _noisy(5, 3, 0.8, 4)]
+
+    found = gain(bases, arm, is_busy=True)
+
+    assert found.verdict is Verdict.UNKNOWN
+    assert found.cpu_tells
+    assert found.cpu.low_ratio <= 0.625 <= found.cpu.high_ratio
+    assert not gain(bases, arm, is_busy=True, is_cpu_comparable=False).cpu_tells
+
+
+def test_cpu_time_tells_nothing_that_throughput_tells_or_denies() -> None:
+    """Throughput is the answer; a step that takes longer has not won what its CPU time saves."""
+    bases = [_noisy(10, 8, 1.0, 1), _noisy(10, 8, 1.4, 2)]
+    slower = [_noisy(12, 3, 1.2, 3), _noisy(12, 3, 0.9, 4)]
+
+    denied = gain(bases, slower)
+    told = gain(processes(10, 1, 2, 3), processes(2, 4, 5, 6))
+
+    assert (denied.verdict, denied.cpu_tells) == (Verdict.UNKNOWN, False)
+    assert (told.verdict, told.cpu_tells) == (Verdict.WON, False)
+
+
 def test_one_base_is_not_enough() -> None:
     """Without a second one, nobody knows how far two of them are apart."""
     with pytest.raises(ValueError, match="two bases"):
