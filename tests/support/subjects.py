@@ -163,6 +163,7 @@ def ops(**changes: Any) -> StepOps:
         "busy_ns": 8.0 * MS,
         "large_ns": 8.0 * MS,
         "per_step": 20.0,
+        "undisturbed_ns": 8.0 * MS,
         "usual_op_ns": 0.4 * MS,
         "host": (use("MatMul", 1.0),),
         "device": (),

@@ -11,6 +11,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tfprobe.analysis.account.account import Account
+from tfprobe.analysis.account.categories import Category
+from tfprobe.analysis.account.ledger import Item
 from tfprobe.analysis.breakdown.python_lines import GapPython, PythonLine, TensorReads
 from tfprobe.analysis.breakdown.step_parts import LABELS, Part
 from tfprobe.analysis.core.releases import PARALLEL_BATCH, STEPS_PER_EXECUTION, Release, is_before
@@ -99,6 +101,13 @@ class ProcessAnalysis:
         wall_ns = self.wall_ns if isinstance(self.account, Missing) else self.account.wall_ns
         high = min(high_ns, wall_ns)
         return Gain(min(low_ns, high), high, wall_ns)
+
+    @property
+    def epoch_ends(self) -> tuple[Item, ...] | Missing:
+        """What the ends of epochs take; the return of the last call, which comes once, is none."""
+        if isinstance(self.account, Missing):
+            return self.account
+        return tuple(item for item in self.account.items(Category.EPOCH_ENDS) if item.times > 1)
 
     @property
     def has_steps_per_execution(self) -> bool:

@@ -218,11 +218,9 @@ _EPOCH_ENDS_SHOWN = 2
 
 def epoch_ends(process: ProcessAnalysis, limits: Thresholds) -> Verdict:
     """Return a finding if the ends of epochs take long, compared with the whole process."""
-    account = process.account
-    if isinstance(account, Missing):
-        return account
-    # The return of the last call happens once, and stays.
-    ends = [item for item in account.items(Category.EPOCH_ENDS) if item.times > 1]
+    ends = process.epoch_ends
+    if isinstance(ends, Missing):
+        return ends
     high_ns = sum(end.ns for end in ends)
     gain = process.of_wall(high_ns, round(EPOCH_ENDS_LIKELY * high_ns))
     if not ends or gain.high_ratio < limits.epoch_ends_ratio:

@@ -4,10 +4,24 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.subjects import MS, found, loop, ops, parts, process, timing
+from tests.support.subjects import (
+    MS,
+    WHOLE_NS,
+    account,
+    found,
+    loop,
+    ops,
+    parts,
+    process,
+    timing,
+)
+from tfprobe.analysis.account.ledger import Item
+from tfprobe.analysis.system.thread_times import StepThreads
 from tfprobe.errors import Missing
+from tfprobe.findings.rule import TracedStep
 
 EAGER = timing(kind="eager")
+TWO = (TracedStep(3, "3.pb"), TracedStep(9, "9.pb"))
 
 
 def test_a_tenth_outside_ops_is_told() -> None:
@@ -35,6 +49,48 @@ def test_dispatch_within_ops_is_won_too() -> None:
     assert without is not None
     more_ns = with_ops.gain.high_ns - without.gain.high_ns
     assert more_ns == pytest.approx(0.02 * EAGER.regular_step_ns, rel=1e-6)
+
+
+def _more_ms(**facts) -> float:
+    """Return by how much a step of 8 ms, 3 ms of them outside ops, can win more in a function."""
+    known = found("eager_loop", loop(timing=EAGER, parts=parts(idle=0.3), **facts))
+    without = found("eager_loop", loop(timing=EAGER, parts=parts(idle=0.3), ops=Missing("none")))
+    assert known is not None
+    assert without is not None
+    return (known.gain.high_ns - without.gain.high_ns) / EAGER.steps / MS
+
+
+def test_an_op_that_lost_its_cpu_is_not_as_long_in_a_function() -> None:
+    """Of 5 ms of ops, 1 ms is there in each traced step."""
+    of_ops = ops(per_step=20.0, busy_ns=5.0 * MS, undisturbed_ns=1.0 * MS)
+
+    assert _more_ms(ops=of_ops, traced_steps=TWO) == pytest.approx(4.0)
+
+
+def test_one_traced_step_does_not_show_which_ops_lost_their_cpu() -> None:
+    """The thread had none for a quarter of the time: up to 2 ms of 8, and 0.2 of dispatch."""
+    of_ops = ops(per_step=20.0, busy_ns=5.0 * MS, undisturbed_ns=4.9 * MS)
+    waited = process(threads=StepThreads(0.5, 0.25, True, ()))
+
+    assert _more_ms(ops=of_ops, process=waited, traced_steps=TWO[:1]) == pytest.approx(2.2)
+    assert _more_ms(ops=of_ops, process=waited, traced_steps=TWO) == pytest.approx(0.2)
+    assert _more_ms(ops=of_ops, traced_steps=TWO[:1]) == pytest.approx(0.2)
+
+
+def test_ends_of_epochs_run_eagerly_with_the_model() -> None:
+    """As metrics are computed there; the return of the last call stays."""
+    ends = [Item("fit itself", "trainer.py:9", 30 * MS, times=9), Item("the return", "", 50 * MS)]
+    switch = {"settings": {"run_eagerly": True}}
+    with_ends = process(account=account(WHOLE_NS, epoch_ends=ends), **switch)
+
+    told, without = (
+        found("eager_loop", loop(timing=timing(kind="fit"), process=each, parts=parts(idle=0.2)))
+        for each in (with_ends, process(**switch))
+    )
+
+    assert told is not None
+    assert without is not None
+    assert told.gain.high_ns - without.gain.high_ns == 30 * MS
 
 
 def test_functions_that_are_made_to_run_eagerly_are_told() -> None:
