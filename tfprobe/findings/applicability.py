@@ -14,20 +14,21 @@ from tfprobe.analysis.account.categories import Category
 from tfprobe.errors import Missing
 from tfprobe.findings.collect import has_accelerator
 from tfprobe.findings.fixes import (
-    FIXES,
+    ALLOCATOR,
     JAX,
     KERAS,
     KERAS_KINDS,
     PYTORCH,
     TENSORFLOW,
     ChosenFix,
-    Fix,
     applies,
 )
 from tfprobe.profile.profile import Process
 
 _NAMES = {TENSORFLOW: "TensorFlow", KERAS: "Keras", JAX: "JAX", PYTORCH: "PyTorch"}
 _FUNCTION = "function"
+# Of RewriterConfig.Toggle, which the options of a Session have.
+_TOGGLED_OFF = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +49,13 @@ class RecordedJob:
     def has_set(self, name: str) -> bool:
         """Return whether a switch was on in some process."""
         return any(settings.get(name) is True for settings in self.settings)
+
+    def has_variable(self, name: str, value: str) -> bool:
+        """Return whether a variable had this value in all processes that have noted theirs."""
+        noted = [settings.get("environment") for settings in self.settings]
+        return bool(noted) and all(
+            isinstance(variables, dict) and variables.get(name) == value for variables in noted
+        )
 
 
 def recorded_job(
@@ -79,8 +87,11 @@ def recorded_job(
     )
 
 
-def why_not(fix: Fix, job: RecordedJob) -> str | None:
+def why_not(chosen: ChosenFix, job: RecordedJob) -> str | None:
     """Return why a fix can change nothing in a job; None if it may, or nothing is known."""
+    fix = chosen.fix
+    if fix.id == ALLOCATOR and not chosen.value:
+        return "neither tcmalloc nor jemalloc was found on this machine"
     if job.frameworks and not applies(fix, job.frameworks):
         return f"it is for {_listed(fix.frameworks, 'and')}, and the job uses " + _listed(
             job.frameworks, "and"
@@ -89,21 +100,24 @@ def why_not(fix: Fix, job: RecordedJob) -> str | None:
         return f"no loop of kind {_listed(fix.kinds, 'or')} was recorded"
     if fix.is_for_accelerators and job.has_accelerator is False:
         return "the job uses no accelerator"
+    variables = fix.environment(chosen.value)
+    if variables and all(job.has_variable(*pair) for pair in variables.items()):
+        return f"{' '.join(f'{name}={text}' for name, text in variables.items())} is set already"
     decide = _BY_SETTINGS.get(fix.id)
     return None if decide is None else decide(job)
 
 
-def reasons(job: RecordedJob) -> dict[str, str]:
+def reasons(offered: Iterable[ChosenFix], job: RecordedJob) -> dict[str, str]:
     """Return why each fix that can change nothing in a job cannot, by its id."""
-    found = ((fix.id, why_not(fix, job)) for fix in FIXES)
-    return {name: why for name, why in found if why is not None}
+    _, others = divided(offered, job)
+    return {chosen.fix.id: why for chosen, why in others}
 
 
 def divided(
     fixes: Iterable[ChosenFix], job: RecordedJob
 ) -> tuple[tuple[ChosenFix, ...], tuple[tuple[ChosenFix, str], ...]]:
     """Return which of these fixes are worth a try, and the others with the reason."""
-    judged = [(chosen, why_not(chosen.fix, job)) for chosen in fixes]
+    judged = [(chosen, why_not(chosen, job)) for chosen in fixes]
     return (
         tuple(chosen for chosen, why in judged if why is None),
         tuple((chosen, why) for chosen, why in judged if why is not None),
@@ -142,9 +156,18 @@ def _nothing_compiled(job: RecordedJob) -> str | None:
     return "neither a Keras model nor a tf.function ran" if job.compiles is False else None
 
 
+def _layout_chosen(job: RecordedJob) -> str | None:
+    """Return why TensorFlow chooses the layout already."""
+    noted = [settings.get("optimizer") for settings in job.settings]
+    chosen = [each.get("layout_optimizer") for each in noted if isinstance(each, dict)]
+    is_on = chosen and not any(value in (False, _TOGGLED_OFF) for value in chosen)
+    return "the program has not switched the layout optimizer off" if is_on else None
+
+
 _BY_SETTINGS: Mapping[str, Callable[[RecordedJob], str | None]] = {
     "function_step": _functions_eager,
     "jit_compile": _nothing_compiled,
+    "layout_optimizer": _layout_chosen,
     "run_eagerly_off": _not_eager,
     "steps_per_execution": _model_eager,
 }

@@ -44,7 +44,8 @@ class Fix:
     permanent (the last part of its name, alternatives with | between), its keyword and the value.
     `has_like_cpu_time`: CPU time of the job's process shows what it saves, which it does not if
     work moves to other processes, or if fewer threads wait spinning. `part`: of fixes of the same
-    part, one is an alternative to another.
+    part, one is an alternative to another. `is_of_start`: it makes no step faster, only the start
+    of a process, by files of those before; a trial gives it a directory as its value.
     """
 
     id: str
@@ -63,6 +64,7 @@ class Fix:
     kinds: tuple[str, ...] = ()
     is_for_accelerators: bool = False
     has_like_cpu_time: bool = True
+    is_of_start: bool = False
 
     def environment(self, value: int | str | None) -> dict[str, str]:
         """Return the variables to set."""
@@ -82,6 +84,7 @@ def _cpus() -> int:
 
 _ID, _RO, _SE = ResultsClass.IDENTICAL, ResultsClass.ROUNDING, ResultsClass.SEMANTICS
 _TF = (TENSORFLOW, KERAS)
+ALLOCATOR = "allocator"
 # What calls of Keras with callbacks run.
 _CALLS = ("fit", "evaluate", "predict")
 _OPTIMIZERS = "Adam|AdamW|SGD|RMSprop|Adagrad|NAdam|RAdam|Adadelta|Adamax"
@@ -369,6 +372,18 @@ FIXES: tuple[Fix, ...] = (
         (),
         alters="only the start gets faster, from the second run on",
         part="compile",
+        is_of_start=True,
+    ),
+    Fix(
+        "donate_arguments",
+        "let a step's results take the memory of the arguments that they replace",
+        _ID,
+        "jax.jit(step, donate_argnums=...), of the arguments that the step returns anew",
+        (JAX,),
+        ("memory_donation",),
+        alters="the program must not use such an argument after the call",
+        part="memory",
+        kinds=("jit",),
     ),
     Fix(
         "threads",
@@ -398,6 +413,37 @@ FIXES: tuple[Fix, ...] = (
         part="compute",
         is_of_agent=False,
     ),
+    Fix(
+        "gpu_threads",
+        "start kernels of each GPU from threads of its own",
+        _ID,
+        "",
+        _TF,
+        ("launch_bound",),
+        variables={"TF_GPU_THREAD_MODE": "gpu_private"},
+        part="launch",
+        is_for_accelerators=True,
+    ),
+    Fix(
+        "layout_optimizer",
+        "let TensorFlow choose the layout of images",
+        _RO,
+        "leave layout_optimizer out of tf.config.optimizer.set_experimental_options, or of the "
+        "rewrite options of the Session",
+        _TF,
+        ("data_layout",),
+        part="compute",
+        is_for_accelerators=True,
+    ),
+    Fix(
+        ALLOCATOR,
+        "allocate memory by tcmalloc or jemalloc",
+        _ID,
+        "",
+        value="",
+        variables={"LD_PRELOAD": "{value}"},
+        part="allocator",
+    ),
 )
 # What slows a part of a job down instead, to see what waits for it (`tfprobe try --delay PART`): of
 # each part, how the agent does it, by the name of the part. The value is in percent of its time.
@@ -422,7 +468,8 @@ class ChosenFix:
     @property
     def text(self) -> str:
         """Return how a person names it: `steps_per_execution=16`."""
-        return self.fix.id if self.value is None else f"{self.fix.id}={self.value}"
+        has_value = self.value not in (None, "")
+        return f"{self.fix.id}={self.value}" if has_value else self.fix.id
 
     @property
     def argument(self) -> tuple[str, str, str] | None:

@@ -42,6 +42,8 @@ _OFFLINE = {
     "HF_HUB_DISABLE_TELEMETRY": "1",
 }
 
+_PRELOAD = "LD_PRELOAD"
+
 # What PyTorch keeps of compiled programs, by default below the system's temporary directory, which
 # is not overlaid: each process begins without, so that no arm is warm because another one was.
 _COMPILE_CACHES = {"TORCHINDUCTOR_CACHE_DIR": "inductor", "TRITON_CACHE_DIR": "triton"}
@@ -57,6 +59,11 @@ class Arm:
     def agent_fixes(self) -> dict[str, int | str | None]:
         """Return the fixes that the agent applies, with their values."""
         return {chosen.fix.id: chosen.value for chosen in self.fixes if chosen.fix.is_of_agent}
+
+    @property
+    def is_of_start(self) -> bool:
+        """Return whether its fixes change only the start, by what processes before have left."""
+        return bool(self.fixes) and all(chosen.fix.is_of_start for chosen in self.fixes)
 
     def environment(self) -> dict[str, str]:
         """Return the variables of the fixes that are set from outside."""
@@ -187,7 +194,7 @@ class StartedArm:
             "scratch": str(job.place.scratch),
             "output": str(self._folder / "runs"),
             "flags": dict(flags),
-            "trial": dict(trial),
+            "trial": {**trial, "fixes": {**trial["fixes"], **_directories(job.place, arm)}},
         }
         spec_file = self._folder / "spec.json"
         spec_file.write_text(json.dumps(spec))
@@ -198,7 +205,7 @@ class StartedArm:
             "MLFLOW_TRACKING_URI": tracking,
             **{name: str(self._folder / folder) for name, folder in _COMPILE_CACHES.items()},
             **_OFFLINE,
-            **arm.environment(),
+            **_with_own_libraries(arm.environment(), job.environment),
         }
         with (
             (self._folder / "stdout").open("wb") as stdout,
@@ -268,6 +275,26 @@ class StartedArm:
             was_ended=was_ended,
             warm_units=self._warm_units,
         )
+
+
+def _directories(place: Workspace, arm: Arm) -> dict[str, str]:
+    """Return a directory of the trial, which all processes of an arm share, for fixes of starts."""
+    found = {}
+    for chosen in arm.fixes:
+        if chosen.fix.is_of_start:
+            folder = place.scratch / "kept" / arm.name / chosen.fix.id
+            folder.mkdir(parents=True, exist_ok=True)
+            found[chosen.fix.id] = str(folder)
+    return found
+
+
+def _with_own_libraries(
+    variables: Mapping[str, str], environment: Mapping[str, str]
+) -> dict[str, str]:
+    """Return the variables of fixes; libraries that the user preloads come after theirs."""
+    own = environment.get(_PRELOAD)
+    both = {_PRELOAD: f"{variables[_PRELOAD]}:{own}"} if own and _PRELOAD in variables else {}
+    return {**variables, **both}
 
 
 def _tail(path: Path) -> str:

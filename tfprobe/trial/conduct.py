@@ -49,6 +49,8 @@ _COMMON = 2.0
 _AT_ONCE = 2
 # The first base of a trial in which all else runs side by side.
 _ALONE = f"{BASE} alone"
+# Of an arm whose fix makes only the start faster: one that leaves files, and one that finds them.
+_STARTS = 2
 # Beyond what the first base took.
 _PATIENCE = 4.0
 _LEAST_PATIENCE_S = 120.0
@@ -305,6 +307,8 @@ class Conductor:
     def _is_settled(self, arm: Arm) -> bool:
         """Return whether another process of an arm would say nothing new."""
         done = self._done.get(arm.name, ())
+        if arm.is_of_start and len(done) >= _STARTS:
+            return True
         return any(process.failed or process.is_not_applied for process in done)
 
     def _is_open(self, arm: Arm, comparisons: int) -> bool:

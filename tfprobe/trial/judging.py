@@ -99,7 +99,8 @@ def judge(
         is_busy=is_busy,
         is_cpu_comparable=all(chosen.fix.has_like_cpu_time for chosen in arm.fixes),
     )
-    warm_up_s = _mean_warm_up_s(done)
+    # The first process of a fix of the start finds nothing yet.
+    warm_up_s = _mean_warm_up_s(done[-1:] if arm.is_of_start else done)
     return replace(
         found,
         verdict=measured.verdict,

@@ -34,13 +34,14 @@ def jax(monkeypatch):
 @pytest.fixture
 def has_accelerator(monkeypatch):
     """The machine seems to have one."""
-    monkeypatch.setattr(load("trial.fixes.jax.matmul_precision"), "_DEVICES", ("/dev/null",))
+    monkeypatch.setattr(load("trial.fixes.devices"), "TPUS", ("/dev/null",))
 
 
 @pytest.fixture
 def has_none(monkeypatch):
     """The machine seems to have none."""
-    monkeypatch.setattr(load("trial.fixes.jax.matmul_precision"), "_DEVICES", ("/dev/no/gpu",))
+    for name in ("GPUS", "TPUS"):
+        monkeypatch.setattr(load("trial.fixes.devices"), name, ("/dev/no/gpu",))
 
 
 def test_nan_is_not_looked_for(jax, fix):
@@ -115,6 +116,100 @@ def test_a_cache_of_the_program_stays(jax, fix):
 def test_a_cache_needs_a_directory(jax, fix):
     """Without one the fix has failed."""
     assert fix("compilation_cache", jax).error == "needs a directory"
+
+
+class _Array:
+    """Stands for jax.Array."""
+
+    is_deleted = False
+
+
+@pytest.fixture
+def compiling(jax, monkeypatch):
+    """The package with a `jit` whose functions delete the arrays that are donated to them."""
+
+    def jit(fun, donate_argnums=(), donate_argnames=None):
+        def compiled(*args):
+            result = fun(*args)
+            for at in donate_argnums:
+                args[at].is_deleted = True
+            return result
+
+        compiled.lower = lambda: "lowered"
+        compiled.__name__ = fun.__name__
+        compiled.donated = donate_argnums
+        return compiled
+
+    def tree_leaves(tree):
+        is_leaf = type(tree) is not tuple
+        return [tree] if is_leaf else [leaf for each in tree for leaf in tree_leaves(each)]
+
+    jax.jit, jax.Array = jit, _Array
+    jax.tree_util = SimpleNamespace(tree_leaves=tree_leaves)
+    fixing = load("trial.fixes.jax.donate_arguments")
+    monkeypatch.setattr(fixing.functions, "executes", lambda: True)
+    return jax
+
+
+def _step(state, _batch):
+    return _Array(), _Array()
+
+
+def test_arguments_that_are_returned_results_are_donated(compiling, fix):
+    """From the second call on; batches are the program's."""
+    note = fix("donate_arguments", compiling)
+    step, batches = compiling.jit(_step), [_Array() for _ in range(3)]
+    states = [_Array()]
+    for batch in batches:
+        state, _loss = step(states[-1], batch)
+        states.append(state)
+
+    assert [state.is_deleted for state in states] == [False, True, True, False]
+    assert not any(batch.is_deleted for batch in batches)
+    assert (note.times, note.reasons, note.error) == (1, {}, None)
+    assert (step.__name__, step.lower()) == ("_step", "lowered")
+
+
+def test_an_array_that_is_passed_twice_is_not_donated(compiling, fix):
+    """It could not be given away twice."""
+    note = fix("donate_arguments", compiling)
+    step, state = compiling.jit(_step), _Array()
+    for _ in range(20):
+        state, _loss = step(state, state)
+
+    assert not state.is_deleted
+    assert (note.times, note.reasons) == (0, {"_step is not called with what it has returned": 1})
+
+
+def test_what_is_traced_is_not_looked_at(compiling, fix, monkeypatch):
+    """Arguments are no arrays then."""
+    note = fix("donate_arguments", compiling)
+    fixing = load("trial.fixes.jax.donate_arguments")
+    monkeypatch.setattr(fixing.functions, "executes", lambda: False)
+    step, state = compiling.jit(_step), _Array()
+    for _ in range(20):
+        state, _loss = step(state, _Array())
+
+    assert (note.times, note.reasons) == (0, {})
+
+
+def test_a_program_that_donates_is_left_alone(compiling, fix):
+    """It knows which arguments it needs no more."""
+    note = fix("donate_arguments", compiling)
+
+    step = compiling.jit(_step, donate_argnums=(0,))
+
+    assert step.donated == (0,)
+    assert note.reasons == {"the program donates arguments already": 1}
+
+
+def test_what_libraries_compile_is_left_alone(compiling, fix, make_module):
+    """As it is none of the program's calls."""
+    library = make_module("optax", "def update(state, batch):\n    return state\n")
+    note = fix("donate_arguments", compiling)
+
+    assert compiling.jit(library.update).donated == ()
+    assert (note.times, note.reasons) == (0, {})
 
 
 def test_live_arrays_are_the_weights_whatever_their_order(jax, monkeypatch):

@@ -7,9 +7,11 @@ import pytest
 from tests.support.profiles import process
 from tfprobe.errors import Missing
 from tfprobe.findings.applicability import RecordedJob, divided, reasons, recorded_job, why_not
-from tfprobe.findings.fixes import BY_ID, chosen
+from tfprobe.findings.fixes import FIXES, chosen
 
 EAGER = {"eager": False, "run_eagerly": None}
+PRIVATE = {"environment": {"TF_GPU_THREAD_MODE": "gpu_private"}}
+UNLAID = {"optimizer": {"layout_optimizer": False}}
 CPU, GPU = "/device:CPU:0", "/device:GPU:0"
 
 
@@ -39,12 +41,15 @@ def job(*kinds: str, settings=None, frameworks=("tensorflow",), **facts) -> Reco
         ("jit_compile", job("fit", settings={"run_eagerly": True}), "the model runs eagerly"),
         ("fused_optimizer", job("forward", frameworks=("torch",)), "kind optimizer_step"),
         ("pin_memory", job("forward", frameworks=("torch",), has_accelerator=False), "accelerator"),
+        ("gpu_threads", job("fit", has_accelerator=False), "accelerator"),
+        ("gpu_threads", job("fit", settings=PRIVATE), "TF_GPU_THREAD_MODE=gpu_private is set"),
+        ("layout_optimizer", job("fit", settings={"optimizer": {}}), "has not switched"),
         ("prefetch", job("jit", frameworks=("jax",)), "TensorFlow and Keras, and the job uses JAX"),
     ],
 )
 def test_what_can_change_nothing_is_known_before_anything_runs(fix, of, why) -> None:
     """With a reason that names what the recording lacks."""
-    assert why in str(why_not(BY_ID[fix], of))
+    assert why in str(why_not(chosen(fix), of))
 
 
 @pytest.mark.parametrize(
@@ -64,16 +69,33 @@ def test_what_can_change_nothing_is_known_before_anything_runs(fix, of, why) -> 
         ("pin_memory", job("optimizer_step", frameworks=("torch",))),
         ("pin_memory", job("optimizer_step", frameworks=("torch",), has_accelerator=True)),
         ("threads", job("session_run")),
+        ("gpu_threads", job("fit", settings={"environment": {}}, has_accelerator=True)),
+        ("layout_optimizer", job("fit", settings=UNLAID, has_accelerator=True)),
+        ("layout_optimizer", job("session_run", has_accelerator=True)),
+        ("donate_arguments", job("jit", frameworks=("jax",))),
     ],
 )
 def test_what_may_change_something_is_tried(fix, of) -> None:
     """And so is what the recording does not tell."""
-    assert why_not(BY_ID[fix], of) is None
+    assert why_not(chosen(fix), of) is None
 
 
 def test_nothing_is_left_out_where_nothing_is_known() -> None:
     """As for a job that was never recorded."""
-    assert reasons(RecordedJob()) == {}
+    offered = [chosen(fix.id) for fix in FIXES if fix.id != "allocator"]
+
+    assert reasons(offered, RecordedJob()) == {}
+
+
+def test_an_allocator_needs_a_library() -> None:
+    """Which the machine has or not, whatever the job is."""
+    words = ("allocator", "allocator=/l.so")
+
+    tried, ((none, why),) = divided([chosen(word) for word in words], RecordedJob())
+
+    assert none.text == "allocator"
+    assert why == "neither tcmalloc nor jemalloc was found on this machine"
+    assert [one.text for one in tried] == ["allocator=/l.so"]
 
 
 def test_a_recording_tells_frameworks_loops_switches_and_devices() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 
 import pytest
 
@@ -43,6 +44,17 @@ def test_a_fix_says_what_to_change(fix) -> None:
     assert "{" not in one.change + one.summary + one.alters
     if fix.results is ResultsClass.SEMANTICS:
         assert one.alters
+
+
+@pytest.mark.parametrize("fix", FIXES, ids=lambda fix: fix.id)
+def test_the_page_of_trials_has_each_fix(fix) -> None:
+    """With what it does to results."""
+    page = (ROOT / "docs/try.md").read_text().partition("## Fixes")[2]
+
+    (row,) = [line for line in page.splitlines() if re.match(rf"\| `{fix.id}\b", line)]
+
+    word = "changes" if fix.results is ResultsClass.SEMANTICS else fix.results.value
+    assert row.endswith(f"| {word} |")
 
 
 def test_a_value_can_be_given() -> None:

@@ -20,7 +20,7 @@ from tfprobe.analysis.compare.trials import (
 from tfprobe.errors import Missing
 from tfprobe.findings.engine import Advice
 from tfprobe.findings.finding import Finding, Gain, Severity
-from tfprobe.findings.fixes import chosen
+from tfprobe.findings.fixes import FIXES, chosen
 from tfprobe.findings.trials import (
     AppliedFix,
     BaseOutcome,
@@ -159,8 +159,11 @@ def test_a_document_has_what_the_page_has() -> None:
 def test_fixes_that_do_not_apply_are_named_apart() -> None:
     """With the reason, so that nobody wonders where one is."""
     why = {"prefetch": "no data set", "cache": "no data set", "pin_memory": "no accelerator"}
+    offered = [chosen(fix.id) for fix in FIXES]
 
-    text = " ".join(render_fixes(why, is_of_job=True, width=100, colour=False).split())
+    shown = render_fixes(offered, why, is_of_job=True, width=100, colour=False)
+
+    text = " ".join(shown.split())
 
     shown, _, left_out = text.partition("Not applied")
     assert "prefetch" not in shown
@@ -174,6 +177,25 @@ def test_a_fix_that_was_never_tried_says_why() -> None:
 
     assert "cache not applied" in text
     assert "Not applied: no data." in text
+
+
+def test_a_fix_of_the_start_says_how_long_that_takes() -> None:
+    """Its steps are as fast as before."""
+    gain = TrialGain(
+        Verdict.UNKNOWN, Interval(0.01, -0.1, 0.1), Interval(0, 0, 0), 0.05, 0.12, "it is noise"
+    )
+    outcome = FixOutcome(
+        (chosen("compilation_cache"),),
+        Verdict.UNKNOWN,
+        gain,
+        ResultsComparison(SameResults.IDENTICAL, 0.0),
+        warm_up_s=3.0,
+        processes=2,
+    )
+
+    text = page(replace(TRIAL, fixes=(outcome,)))
+
+    assert "Its last process had a warm-up of 3.00 s; without the fix it takes 8.20 s." in text
 
 
 ADVICE = Advice(

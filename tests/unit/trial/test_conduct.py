@@ -298,3 +298,15 @@ def test_an_interrupted_trial_tells_what_is_known(machine) -> None:
     assert found.interrupted
     assert [outcome.name for outcome in found.fixes] == ["prefetch"]
     assert found.not_tried == (("cache", "the trial was interrupted"),)
+
+
+def test_a_fix_of_the_start_runs_twice(machine) -> None:
+    """The first process leaves what the second one finds; its warm-up is the second one's."""
+    machine.start_s = 3.0
+
+    found = trial(machine, "compilation_cache")
+
+    (outcome,) = found.fixes
+    assert machine.order.count("compilation_cache") == 2
+    assert outcome.warm_up_s is not None
+    assert outcome.warm_up_s == pytest.approx(3.16, abs=0.05)

@@ -275,6 +275,8 @@ def compare_results(
         return Missing("weights were written after different units")
     if all(weights.digests == known[0].digests for weights in fixed):
         return ResultsComparison(SameResults.IDENTICAL, 0.0)
+    if {len(weights.digests) for weights in (*known, *fixed)} != {len(known[0].digests)}:
+        return Missing("the fix leaves another number of arrays")
     distances = [_distance(known[0], weights) for weights in fixed]
     if any(distance is None for distance in distances):
         return Missing("the weights are not of one shape, or too large to be kept")

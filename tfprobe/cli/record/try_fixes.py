@@ -116,8 +116,9 @@ def command(
         other = "a FIX" if fixes else "--patch"
         raise UsageError(f"--delay slows the job down, and {other} was given, too.")
     from tfprobe.findings.fixes import chosen
+    from tfprobe.trial.allocator import with_library
 
-    named = tuple(chosen(word) for word in fixes)
+    named = tuple(with_library(chosen(word)) for word in fixes)
     directory = common.output_directory(output)
     known = _newest_run(job_command, directory) if job_command else None
     if as_list:
@@ -204,14 +205,14 @@ def _planned(request: _Request, found: _Found | None) -> _Plan | None:
     """
     if request.delays:
         return _Plan(())
-    if found is None:
-        return _Plan(request.named) if request.named else None
-    fixes = request.named or found.fixes
+    from tfprobe.findings.applicability import RecordedJob, divided
+
+    if found is None and not request.named:
+        return None
+    fixes = request.named or (() if found is None else found.fixes)
     if not fixes:
         raise NoAnswer("No finding of this job names a fix that can be tried.", hint=_NO_FIX)
-    from tfprobe.findings.applicability import divided
-
-    plan = _Plan(*divided(fixes, found.job))
+    plan = _Plan(*divided(fixes, RecordedJob() if found is None else found.job))
     if not plan.tried:
         whys = "; ".join(f"{chosen.text}: {why}" for chosen, why in plan.not_applied)
         raise NoAnswer(f"No fix can change anything in this job. {whys}.", hint=_NO_FIX)
@@ -302,13 +303,16 @@ def _newest_run(command: Sequence[str], directory: Path) -> RunFolder | None:
 
 
 def _list(known: RunFolder | None) -> int:
-    from tfprobe.findings.applicability import reasons
+    from tfprobe.findings.applicability import RecordedJob, reasons
+    from tfprobe.findings.fixes import FIXES, ChosenFix
     from tfprobe.report.trial.trial_page import render_fixes
+    from tfprobe.trial.allocator import with_library
 
-    why_not = {} if known is None else reasons(_Found(known).job)
+    offered = [with_library(ChosenFix(fix, fix.value)) for fix in FIXES]
     common.show_page(
         render_fixes(
-            why_not,
+            offered,
+            reasons(offered, RecordedJob() if known is None else _Found(known).job),
             is_of_job=known is not None,
             width=common.page_width(),
             colour=common.page_colour(),

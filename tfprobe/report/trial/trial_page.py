@@ -16,8 +16,14 @@ from tfprobe.analysis.compare.trials import (
     Verdict,
 )
 from tfprobe.errors import Missing
-from tfprobe.findings.fixes import FIXES, ResultsClass
-from tfprobe.findings.trials import SIDE_BY_SIDE, DelayOutcome, FixOutcome, Trial
+from tfprobe.findings.fixes import ChosenFix, ResultsClass
+from tfprobe.findings.trials import (
+    SIDE_BY_SIDE,
+    BaseOutcome,
+    DelayOutcome,
+    FixOutcome,
+    Trial,
+)
 from tfprobe.report.format import numbers, page
 from tfprobe.report.format.gains import cpu_text
 from tfprobe.report.format.page import TextColumn
@@ -65,7 +71,7 @@ def _parts(trial: Trial, width: int) -> Iterator[RenderableType]:
         for change, source in changes(outcome):
             place = f" (applied at {source})" if source else ""
             yield page.paragraph(f"→ {change}{place}")
-        for note in notes(outcome):
+        for note in (*notes(outcome), *start_notes(outcome, trial.base)):
             yield page.paragraph(note)
     if trial.delays:
         yield page.blank()
@@ -215,6 +221,14 @@ def notes(outcome: FixOutcome) -> Iterator[str]:
         yield f"Losses at the same steps: {same}."
 
 
+def start_notes(outcome: FixOutcome, base: BaseOutcome) -> Iterator[str]:
+    """Yield how long the warm-up is with and without a fix of the start alone."""
+    is_of_start = all(chosen.fix.is_of_start for chosen in outcome.fixes)
+    if is_of_start and outcome.warm_up_s is not None and base.warm_up_s is not None:
+        times = (numbers.duration(one * 1e9) for one in (outcome.warm_up_s, base.warm_up_s))
+        yield "Its last process had a warm-up of {}; without the fix it takes {}.".format(*times)
+
+
 def outcome_sentence(outcome: FixOutcome) -> str:
     """Say in a sentence or two what became of a fix."""
     summary = " and ".join(chosen.summary for chosen in outcome.fixes)
@@ -298,21 +312,33 @@ def circumstances(trial: Trial) -> Iterator[str]:
         yield f"It wrote {named}" + (f" and {more} more." if more > 0 else ".")
 
 
-def render_fixes(why_not: Mapping[str, str], *, is_of_job: bool, width: int, colour: bool) -> str:
+def render_fixes(
+    offered: Sequence[ChosenFix],
+    why_not: Mapping[str, str],
+    *,
+    is_of_job: bool,
+    width: int,
+    colour: bool,
+) -> str:
     """Return the page of `tfprobe try --list`, for a job that was recorded, or for any.
 
     `why_not` says of each fix that changes nothing in the job why, by its id.
     """
-    return page.render(_list(why_not, width, is_of_job=is_of_job), width=width, colour=colour)
+    parts = _list(offered, why_not, width, is_of_job=is_of_job)
+    return page.render(parts, width=width, colour=colour)
 
 
-def _list(why_not: Mapping[str, str], width: int, *, is_of_job: bool) -> Iterator[RenderableType]:
+def _list(
+    offered: Sequence[ChosenFix], why_not: Mapping[str, str], width: int, *, is_of_job: bool
+) -> Iterator[RenderableType]:
     rows = []
-    for fix in FIXES:
-        if fix.id not in why_not:
-            name = fix.id if fix.value is None else f"{fix.id}={fix.value}"
-            word = "changes" if fix.results is ResultsClass.SEMANTICS else fix.results.value
-            rows.append((name, word, fix.summary.format(value=fix.value)))
+    for chosen in offered:
+        if chosen.fix.id not in why_not:
+            # Paths are too long for a column.
+            name = chosen.fix.id if isinstance(chosen.value, str) else chosen.text
+            results = chosen.fix.results
+            word = "changes" if results is ResultsClass.SEMANTICS else results.value
+            rows.append((name, word, chosen.summary))
     yield page.heading("Fixes that apply" if is_of_job else "Fixes")
     yield page.table(_LISTED, rows, width=width)
     if why_not:

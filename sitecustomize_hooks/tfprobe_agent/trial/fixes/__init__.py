@@ -6,6 +6,7 @@ them once it has run and before steps are counted in it. `value` is what config.
 
 # The module of each fix, below this folder; where several frameworks have it, their modules, separated by spaces.
 FIXES = {
+    "allocator": "process.allocator",
     "anomaly_off": "torch.anomaly_off",
     "autocast_bf16": "torch.autocast_bf16",
     "cache": "tensorflow.cache",
@@ -19,10 +20,13 @@ FIXES = {
     "delay_between": "delays.between",
     "delay_input": "delays.input",
     "delay_step": "delays.step",
+    "donate_arguments": "jax.donate_arguments",
     "foreach_optimizer": "torch.foreach_optimizer",
     "function_step": "tensorflow.function_step",
     "fused_optimizer": "torch.fused_optimizer",
+    "gpu_threads": "tensorflow.gpu_threads",
     "jit_compile": "keras.jit_compile",
+    "layout_optimizer": "tensorflow.layout_optimizer",
     "matmul_precision": "jax.matmul_precision torch.matmul_precision",
     "parallel_map": "tensorflow.parallel_map",
     "persistent_workers": "torch.persistent_workers",

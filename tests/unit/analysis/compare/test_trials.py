@@ -229,7 +229,8 @@ def test_other_weights_are_different() -> None:
         ([weights(1), weights(2)], [weights(1)], "differ already"),
         ([weights(1)] * 2, [weights(1, unit=32)], "different units"),
         ([weights(1)] * 2, [Missing("the job has none")], "the job has none"),
-        ([weights(1)] * 2, [weights(1, 2)], "not of one shape"),
+        ([weights(1)] * 2, [weights(1, 2)], "another number of arrays"),
+        ([weights(1)] * 2, [Weights(16, ("two",), np.ones(2))], "not of one shape"),
         ([weights(1)] * 2, [], "no weights"),
     ],
 )

@@ -1,21 +1,18 @@
 """Multiply float32 matrices on accelerators in the format `value`, or JAX's default where a program asks for more."""
 
-from tfprobe_agent.interruptions import let_through
 from tfprobe_agent.trial.fixes.calls import replace
-from tfprobe_agent.unpatched import UNPATCHED
+from tfprobe_agent.trial.fixes.devices import has_accelerator
 
 MODULES = ("jax",)
 _OPTION = "jax_default_matmul_precision"
 _PRECISION = "default"
-# Devices of NVIDIA, of AMD, and TPUs. Asking JAX would initialize them before the program does.
-_DEVICES = ("/dev/nvidiactl", "/dev/dxg", "/dev/kfd", "/dev/accel0", "/dev/vfio/0")
 
 
 def patch(name, module, value, note):
     """Set the option, and give it this value wherever the program sets it."""
     precision = _PRECISION if value is None else value
     config = module.config
-    if config.jax_platforms == "cpu" or not any(map(_exists, _DEVICES)):
+    if config.jax_platforms == "cpu" or not has_accelerator():
         note.skipped("there is no accelerator")
         return
 
@@ -35,12 +32,3 @@ def patch(name, module, value, note):
         config.update(_OPTION, precision)
         note.applied()
     replace(type(config), "update", around)
-
-
-def _exists(path):
-    try:
-        UNPATCHED.stat(path)
-    except OSError:
-        let_through()
-        return False
-    return True

@@ -1,0 +1,1 @@
+"""Fixes of whole processes, whatever they compute with."""
