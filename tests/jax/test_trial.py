@@ -7,8 +7,12 @@ from pathlib import Path
 import pytest
 
 from tests.support.arms import Arm, run_arms
+from tfprobe.analysis.compare.trials import Losses, ResultsComparison, SameResults, compare_losses
+from tfprobe.runs.layout import RunFolder
+from tfprobe.trial.arm_files import ArmFiles, read_arm
 
 JOB = Path(__file__).parent / "jobs" / "slowed_down.py"
+RETURNING = Path(__file__).parent / "jobs" / "returning_losses.py"
 
 
 @pytest.fixture(scope="module")
@@ -60,3 +64,51 @@ def test_parts_are_slowed_down_by_a_share_of_their_time(arms) -> None:
     assert delays["step"][1] > 0
     assert "--delay between" in next(iter(arms["slowed"].skipped["delay_input"]))
     assert arms["slowed"].weights == arms["base"].weights
+
+
+@pytest.fixture(scope="module")
+def returning(laboratory, tmp_path_factory) -> dict[str, Arm]:
+    """Arms of a program whose step returns its loss, each run once."""
+    arms = {"base": {}, "again": {}, "donating": {"donate_arguments": None}}
+    return run_arms(laboratory.python, RETURNING, tmp_path_factory.mktemp("returning"), arms)
+
+
+def _losses(arm: Arm) -> Losses:
+    files = read_arm(RunFolder(arm.run))
+    assert isinstance(files, ArmFiles), arm.stderr
+    assert isinstance(files.losses, Losses)
+    return files.losses
+
+
+@pytest.mark.parametrize("arm", ["again", "donating"])
+def test_losses_that_steps_return_are_those_of_the_base(returning, arm) -> None:
+    """To the last bit, at each of the first steps."""
+    base, other = _losses(returning["base"]), _losses(returning[arm])
+
+    assert list(base.of_unit) == list(range(1, 9))
+    assert base.of_unit[8] < base.of_unit[1]
+    assert compare_losses([base], [other]) == ResultsComparison(SameResults.IDENTICAL, 0.0)
+
+
+def test_other_losses_are_different(returning) -> None:
+    """By the largest relative difference at a step."""
+    base = _losses(returning["base"])
+    doubled = Losses({unit: 2 * value for unit, value in base.of_unit.items()})
+
+    assert compare_losses([base], [doubled]) == ResultsComparison(SameResults.DIFFERENT, 1.0)
+
+
+def test_weights_that_a_step_returns_anew_are_donated(returning) -> None:
+    """From the second call on; the batches stay."""
+    assert returning["donating"].applied == {"donate_arguments": True}
+    assert returning["donating"].status == 0, returning["donating"].stderr
+
+
+def test_an_arm_that_donates_has_fewer_arrays(returning) -> None:
+    """Those that remain are among the base's; old weights are gone."""
+    base, donating = (
+        {digest for _, digest in returning[arm].weights} for arm in ("base", "donating")
+    )
+
+    assert returning["again"].weights == returning["base"].weights
+    assert donating < base
