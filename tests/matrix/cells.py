@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class Cell(NamedTuple):
-    """One environment. `first` goes in before the requirements, where the bundled pip fails.
+    """One environment. `first` goes in before the requirements: a bundled pip may fail or be slow.
 
     Every cell asks whether jobs are recorded rightly and undisturbed. `more` names the tests of
     FURTHER that it asks beside these: what does not differ between versions is asked once.
@@ -16,7 +16,8 @@ class Cell(NamedTuple):
     python: str
     requirements: tuple[str, ...]
     required: bool = False
-    first: tuple[str, ...] = ()
+    # That of Python 3.10 tries versions for ten minutes where a later one needs seconds.
+    first: tuple[str, ...] = ("pip>=24",)
     more: tuple[str, ...] = ()
     # The folder of tests, and the packages of which one is the framework.
     tests: str = "tests/tf"
