@@ -211,8 +211,10 @@ class Fields:
             length, start = content[at + 1], at + 2
             if length >= 0x80:
                 length, start = _varint(content, at + 1)
-            at = min(start + length, limit)
+            at = start + length
             places += start, at
+        if at > limit:
+            at = places[-1] = limit
         return at
 
 

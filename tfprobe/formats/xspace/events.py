@@ -369,29 +369,24 @@ def _events(buffer: Buffer, events: Extents) -> _Events:
 def _stats(buffer: Buffer, owner: Int64s, stats: Extents) -> _Stats:
     fields = Fields(buffer, stats)
     ids = fields.integers(1)
-    kind = np.zeros(len(ids), dtype=np.uint8)
+    at = fields.at
+    kind = np.where(at < stats.end, buffer.bytes[at] >> 3, np.uint8(_NONE))
     value = np.zeros(len(ids), dtype=np.uint64)
     length = np.zeros(len(ids), dtype=np.int32)
-    for field in (_DOUBLE, _UNSIGNED, _SIGNED, _TEXT, _BYTES, _REFERENCE):
-        before = fields.at
+    for field in np.flatnonzero(np.bincount(kind)).tolist():
+        (rows,) = (kind == field).nonzero()
+        # Of several values the last one counts: with more than one, not all is read.
+        fields = Fields(buffer, Extents(at[rows], stats.end[rows]))
         if field == _DOUBLE:
-            found = fields.fixed64(field)
+            value[rows] = fields.fixed64(field)
         elif field in _NUMBERS:
-            found = fields.numbers(field)
-        else:
+            value[rows] = fields.numbers(field)
+        elif field in (_TEXT, _BYTES):
             extents = fields.extents(field)
-            found = extents.start.view(np.uint64)
-        (rows,) = (fields.at != before).nonzero()
-        if not len(rows):
-            continue
-        if kind[rows].any():
-            raise OtherForm  # of several values, the last one counts
-        kind[rows], value[rows] = field, found[rows]
-        if field in (_TEXT, _BYTES):
-            length[rows] = extents.length[rows]
-        if field == _TEXT and not are_texts(buffer, extents.at(rows)):
-            raise OtherForm
-    _end(fields)
+            value[rows], length[rows] = extents.start.view(np.uint64), extents.length
+            if field == _TEXT and not are_texts(buffer, extents):
+                raise OtherForm
+        _end(fields)
     return _Stats(owner, ids, kind, value, length)
 
 
