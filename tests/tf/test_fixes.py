@@ -36,8 +36,10 @@ OF_KERAS = {
     "save_every": 100,
     "steps_per_execution": 4,
 }
-# A delay changes the time alone: an arm with these is one without a fix.
-DELAYS = {"delay_between": 900, "delay_input": 900, "delay_step": 900}
+# A delay changes the time alone, and a fix for GPUs nothing where there is none: an arm with these
+# is one without a fix.
+FOR_GPUS = {"gpu_threads": None, "layout_optimizer": None}
+DELAYS = {"delay_between": 900, "delay_input": 900, "delay_step": 900, **FOR_GPUS}
 OF_LOOPS = {
     "function_step": None,
     "reduce_retracing": None,
@@ -103,6 +105,14 @@ def test_each_fix_is_applied(arms) -> None:
 
         assert of_program["fixed"].applied == dict.fromkeys(program.fixes, True)
         assert {note["file"] for note in notes.values()} == {str(program.job)}
+
+
+def test_fixes_for_gpus_say_that_there_is_none(arms) -> None:
+    """And change nothing."""
+    again = (arms.get("session") or arms["keras"])["again"]
+
+    assert {again.applied[fix] for fix in FOR_GPUS} == {False}
+    assert [again.skipped[fix] for fix in FOR_GPUS] == [{"there is no GPU"}] * len(FOR_GPUS)
 
 
 def test_two_arms_without_a_fix_have_the_same_weights(arms) -> None:
