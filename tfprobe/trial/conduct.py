@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tfprobe.analysis.compare.trials import (
@@ -19,6 +19,7 @@ from tfprobe.findings.trials import (
     FixOutcome,
     Prediction,
     Trial,
+    not_applied,
 )
 from tfprobe.runs.layout import RunFolder
 from tfprobe.trial.arms import (
@@ -56,6 +57,8 @@ _PATIENCE = 4.0
 _LEAST_PATIENCE_S = 120.0
 
 Watch = Callable[[str, float], None]
+# Of what a run of the base has recorded: why fixes can change nothing in the job, by their ids.
+Exclude = Callable[[RunFolder], Mapping[str, str]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +108,7 @@ class Conductor:
         # What the job runs with where nothing is tried.
         self._base_arm = Arm(BASE)
         self._unit: tuple[str, str] | None = None
+        self._first_run: RunFolder | None = None
         self._seconds = limits.seconds
         # By how much processes that start at once may be warm one after the other.
         self._apart_s = 0.0
@@ -119,8 +123,11 @@ class Conductor:
         fixes: Sequence[ChosenFix],
         unit: tuple[str, str] | None,
         predictions: dict[str, Prediction],
+        exclude: Exclude | None = None,
     ) -> Trial:
         """Try each fix alone, then what won together.
+
+        Without an earlier recording, `exclude` says what the first base excludes.
 
         Raises BaseFailed if the job does not run without a fix. On Ctrl-C all processes end, and
         what is known until then is returned.
@@ -129,8 +136,12 @@ class Conductor:
         arms = [Arm(chosen.fix.id, (chosen,)) for chosen in fixes]
         self._warm = warm_units(arms)
         combined: list[FixOutcome] = []
+        excluded: dict[str, str] = {}
 
         def work() -> None:
+            if exclude is not None and self._first_run is not None:
+                excluded.update(exclude(self._first_run))
+                arms[:] = [arm for arm in arms if arm.name not in excluded]
             self._rounds(arms)
             together = self._combine([self._outcome(arm, len(arms)) for arm in arms])
             combined.extend(() if together is None else (together,))
@@ -140,6 +151,11 @@ class Conductor:
         outcomes = [
             replace(outcome, prediction=predictions.get(outcome.fixes[0].fix.id))
             for outcome in outcomes
+        ]
+        outcomes += [
+            not_applied(chosen, excluded[chosen.fix.id])
+            for chosen in fixes
+            if chosen.fix.id in excluded
         ]
         not_tried = [arm.name for arm in arms if not self._done.get(arm.name)]
         return replace(
@@ -203,6 +219,7 @@ class Conductor:
             (first,) = self._run([self._base_arm])
             checked(first)
         self._clock.process_s = time.monotonic() - began
+        self._first_run = first.run
         times = first.times
         if isinstance(times, Missing):
             if not self._clock.left_s:

@@ -14,10 +14,11 @@ from tfprobe.analysis.compare.trials import Losses, Marks, SameResults, TrialGai
 from tfprobe.errors import Missing
 from tfprobe.findings.fixes import chosen
 from tfprobe.findings.trials import SIDE_BY_SIDE, AppliedFix, Trial
+from tfprobe.runs.layout import RunFolder
 from tfprobe.trial import conduct
 from tfprobe.trial.arm_files import ArmFiles
 from tfprobe.trial.arms import BASE, Arm, ArmProcess, TriedJob, warm_units
-from tfprobe.trial.conduct import Conductor, TrialLimits
+from tfprobe.trial.conduct import Conductor, Exclude, TrialLimits
 from tfprobe.trial.judging import BaseFailed
 from tfprobe.trial.workspace import Isolation, Workspace
 
@@ -37,6 +38,7 @@ class Machine:
         self.order: list[str] = []
         self.at_once: list[int] = []
         self.ends_after: int | None = None
+        self.run: RunFolder | None = None
         self.now_ns = 0
         self.start_s = 0.0
         self.seconds: list[float] = []
@@ -61,7 +63,7 @@ class Machine:
             losses=Losses({16: self.losses.get(arm.name, 0.5)}),
         )
         tail = self.failing.get(arm.name, "")
-        return ArmProcess(arm, order, 1 if tail else 0, files, tail, None)
+        return ArmProcess(arm, order, 1 if tail else 0, files, tail, self.run)
 
 
 @pytest.fixture
@@ -93,7 +95,13 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> Iterator[Machine]:
     return found
 
 
-def trial(machine: Machine, *words: str, is_busy: bool = False, budget_s: float = 600) -> Trial:
+def trial(
+    machine: Machine,
+    *words: str,
+    is_busy: bool = False,
+    budget_s: float = 600,
+    exclude: Exclude | None = None,
+) -> Trial:
     del machine
     place = Workspace(Isolation.COPY, Path("/nowhere"), (), Path("/nowhere"))
     job = TriedJob(("python", "train.py"), {}, place)
@@ -104,7 +112,7 @@ def trial(machine: Machine, *words: str, is_busy: bool = False, budget_s: float 
         pressure_ratio=0.0,
         watch=lambda _what, _left_s: None,
     )
-    return conductor.conduct([chosen(word) for word in words], None, {})
+    return conductor.conduct([chosen(word) for word in words], None, {}, exclude)
 
 
 def test_arms_run_forward_and_backward_between_two_bases(machine) -> None:
@@ -151,6 +159,35 @@ def test_a_fix_that_was_applied_nowhere_says_why(machine) -> None:
     assert outcome.verdict is Verdict.NOT_APPLIED
     assert outcome.processes == 1
     assert "too early" in outcome.applied["prefetch"].skipped
+
+
+@pytest.mark.parametrize("is_busy", [False, True])
+def test_what_the_first_base_excludes_is_not_run(machine, tmp_path, is_busy) -> None:
+    """Where nothing was recorded before; the others are tried as if it had not been named."""
+    machine.run = RunFolder(tmp_path)
+    machine.step_ms["prefetch"] = 2.0
+
+    found = trial(
+        machine, "cache", "prefetch", is_busy=is_busy, exclude=lambda _run: {"cache": "no data"}
+    )
+
+    assert "cache" not in machine.order
+    assert [(one.name, one.verdict) for one in found.fixes] == [
+        ("prefetch", Verdict.WON),
+        ("cache", Verdict.NOT_APPLIED),
+    ]
+    assert found.fixes[1].gain == Missing("no data")
+    assert found.not_tried == ()
+
+
+def test_where_everything_is_excluded_only_the_base_runs(machine, tmp_path) -> None:
+    """And the reasons are the answer."""
+    machine.run = RunFolder(tmp_path)
+
+    found = trial(machine, "cache", is_busy=True, exclude=lambda _run: {"cache": "no data"})
+
+    assert machine.order == [BASE]
+    assert [one.verdict for one in found.fixes] == [Verdict.NOT_APPLIED]
 
 
 def test_a_fix_that_breaks_the_job_is_told_and_the_others_go_on(machine) -> None:

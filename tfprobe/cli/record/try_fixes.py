@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from tfprobe.findings.trials import Prediction, Trial
     from tfprobe.runs.layout import RunFolder
     from tfprobe.trial.arms import TriedJob
+    from tfprobe.trial.conduct import Exclude
     from tfprobe.trial.workspace import Workspace
 
 _COMMAND = "command"
@@ -239,11 +240,19 @@ def _conducted(
     if isinstance(conductor, DelayConductor):
         return conductor.conduct_delays(request.delays, unit)
     predictions = {} if found is None else found.predictions
-    trial = conductor.conduct(plan.tried, unit, predictions)
+    exclude = None if found is not None else _excluded_of(plan.tried)
+    trial = conductor.conduct(plan.tried, unit, predictions, exclude)
     others = (
         not_applied(chosen, why, predictions.get(chosen.fix.id)) for chosen, why in plan.not_applied
     )
     return replace(trial, fixes=(*trial.fixes, *others))
+
+
+def _excluded_of(fixes: Sequence[ChosenFix]) -> Exclude:
+    """Return what says which of these fixes a recording excludes, and why."""
+    from tfprobe.findings.applicability import reasons
+
+    return lambda folder: reasons(fixes, _Found(folder).job)
 
 
 def _write_patch(trial: Trial, file: str, cwd: Path) -> None:
