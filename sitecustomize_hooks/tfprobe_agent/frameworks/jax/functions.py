@@ -46,8 +46,33 @@ def executes():
     """Return whether a call executes now, rather than being traced into another function."""
     state_is_clean = _Tracing.state_is_clean
     if state_is_clean is None:
-        state_is_clean = _Tracing.state_is_clean = sys.modules[_CORE].trace_state_clean
+        state_is_clean = _Tracing.state_is_clean = _state_test(sys.modules[_CORE])
     return state_is_clean()
+
+
+def _state_test(core):
+    """Return JAX's test of whether it traces, or one that is equal and faster, where JAX has a stack of traces.
+
+    Up to JAX 0.4.35 its own makes three objects to compare with, which takes 1 us.
+    """
+    original = core.trace_state_clean
+    local, evaluates = getattr(core, "thread_local_state", None), getattr(core, "EvalTrace", None)
+    state = getattr(local, "trace_state", None)
+    if evaluates is None or not all(hasattr(state, name) for name in ("trace_stack", "substack", "axis_env")):
+        return original
+
+    def state_is_clean():
+        state = local.trace_state
+        stack = state.trace_stack
+        main = stack.dynamic
+        return (
+            main.trace_type is evaluates
+            and len(stack.stack) == len(state.substack) == 1
+            and stack.stack[0] is main
+            and not state.axis_env
+        ) or original()
+
+    return state_is_clean
 
 
 def patch(module):
