@@ -55,7 +55,9 @@ ENDINGS = ("test_endings.py",)
 EXAMPLES = ("test_examples.py",)
 # What trials change in real programs: in the oldest and newest TensorFlow, and with Keras 2.
 FIXES = ("test_fixes.py",)
-FURTHER = READING + PIPELINES + TOOLS + FAULTS + ENDINGS + EXAMPLES + FIXES
+# What the oldest and the newest JAX are asked, and PyTorch: it does not differ between.
+EDGES = ("test_example.py", "test_planted_loops.py", "test_programs.py", "test_trial.py")
+FURTHER = READING + PIPELINES + TOOLS + FAULTS + ENDINGS + EXAMPLES + FIXES + EDGES
 
 # What programs of JAX are made with; flax brings orbax, which stores checkpoints. Their newest
 # releases call what an older JAX does not have, and do not say so in their requirements.
@@ -125,6 +127,7 @@ CELLS = (
             "cloudpickle",
         ),
         required=True,
+        more=EDGES,
         tests="tests/jax",
         packages=("jax",),
     ),
@@ -147,6 +150,7 @@ CELLS = (
         "3.13",
         ("jax==0.12.*", *AROUND_JAX),
         required=True,
+        more=EDGES,
         tests="tests/jax",
         packages=("jax",),
     ),
@@ -164,7 +168,7 @@ CELLS = (
         "3.11",
         ("torch==2.13.0+cpu", "numpy", "keras==3.*"),
         required=True,
-        more=FAULTS,
+        more=FAULTS + EDGES,
         tests="tests/torch",
         packages=("torch",),
     ),
