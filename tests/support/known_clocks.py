@@ -190,6 +190,8 @@ def _shown(
         step=step[of_row].astype(np.int64),
         name=kind.astype(np.int32),
         nth=nth.astype(np.int64),
+        collective=np.zeros(size, dtype=np.int32),
+        part=np.zeros(size, dtype=np.int64),
         start_ns=told("start"),
         end_ns=told("end"),
         kind=np.array([kinds[each] for each in kind.tolist()], dtype=np.int8),

@@ -160,6 +160,8 @@ def _events(
         step=np.array([row[0] for row in rows], dtype=np.int64),
         name=same(REDUCE),
         nth=np.array([row[1] for row in rows], dtype=np.int64),
+        collective=same(TEXTS.index("")),
+        part=np.zeros(size, dtype=np.int64),
         start_ns=shown([float(row[2][at]) for row in rows]),
         end_ns=shown([float(row[3][at]) for row in rows]),
         kind=np.full(size, SynchronizationKind.COLLECTIVE, dtype=np.int8),

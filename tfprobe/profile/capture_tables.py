@@ -38,7 +38,9 @@ class Executions(Table):
     runs, such as those of a Map's function, the path of that iterator; "" where nothing is known.
     `correlation` is the number that a kernel or copy shares with the driver call that launched it
     (see Spans), 0 where none is known. Below 0 it is one that an op on the host shares with the op
-    that differentiates it.
+    that differentiates it. `collective` is what a collective is called in all ranks that take part:
+    its group, what it does, and its number among those of the group ("0 allreduce 17"); "" where
+    the recording does not number them, and for other ops.
     """
 
     DTYPES: ClassVar[Mapping[str, type[np.generic]]] = {
@@ -56,6 +58,7 @@ class Executions(Table):
         "output_bytes": np.int64,
         "detail": np.int32,
         "correlation": np.int64,
+        "collective": np.int32,
     }
 
     device: Int32s
@@ -71,6 +74,7 @@ class Executions(Table):
     output_bytes: Int64s
     detail: Int32s
     correlation: Int64s
+    collective: Int32s
 
     def __iter__(self) -> Iterator[Row]:
         """Give the rows one by one, for those that look at a few."""
@@ -88,6 +92,7 @@ class Executions(Table):
                 background=bool(self.background[at]),
                 detail=self.strings[self.detail[at]],
                 correlation=int(self.correlation[at]),
+                collective=self.strings[self.collective[at]],
             )
 
 
@@ -106,9 +111,10 @@ class Row(NamedTuple):
     background: bool = False
     detail: str = ""
     correlation: int = 0
+    collective: str = ""
 
 
-STRING_COLUMNS: tuple[str, ...] = ("device", "lane", "name", "op_type", "detail")
+STRING_COLUMNS: tuple[str, ...] = ("device", "lane", "name", "op_type", "detail", "collective")
 
 
 @dataclass(frozen=True, slots=True)

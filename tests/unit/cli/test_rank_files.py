@@ -65,6 +65,26 @@ def nccl_trace(rank: int, *, late_us: float = 0.0) -> bytes:
     return trace(events, distributedInfo=info, host_name="node1")
 
 
+def numbered_trace(rank: int, *, late_us: float = 0.0, has_first: bool = True) -> bytes:
+    """Return one with two kernels of NCCL in each step, which PyTorch has numbered."""
+    told = {"Collective name": "allreduce", "In msg nelems": 1000, "dtype": "Float"}
+    told["Process Group Name"] = "0"
+    events = []
+    for number in range(STEPS):
+        start, first = 10_000 + number * LENGTH_US, 2 * number + 1
+        events.append(step(number, start, LENGTH_US))
+        for turn, (begin, length) in enumerate(((10, 20), (300 + late_us, 500 - late_us))):
+            if turn or has_first:
+                launch = first + turn
+                events += [
+                    op("record_param_comms", start + 2 + 3 * turn, 2, Seq=launch, **told),
+                    call("cudaLaunchKernelExC", start + 2.5 + 3 * turn, 1, launch),
+                    kernel("ncclDevKernel_AllReduce_Sum_f32", start + begin, length, launch),
+                ]
+    info = {"backend": "nccl", "rank": rank, "world_size": 2}
+    return trace(events, distributedInfo=info, host_name="node1")
+
+
 @pytest.fixture
 def directory(tmp_path):
     """A directory in which rank 1 of 2 is slow."""
@@ -99,6 +119,16 @@ def test_kernels_of_nccl_show_who_is_waited_for(tmp_path, capsys):
     assert [each["process"] for each in found["stragglers"]] == [1]
     (pair,) = found["waits"]["pairs"]
     assert (pair["count"], pair["waiting_us"]) == (STEPS, STEPS * 300.0)
+
+
+def test_a_collective_that_one_rank_missed_shifts_no_other(tmp_path, capsys):
+    """PyTorch's numbers say which are the same; by their order rank 0 would not wait for rank 1."""
+    (tmp_path / "0.json").write_bytes(numbered_trace(0))
+    (tmp_path / "1.json").write_bytes(numbered_trace(1, late_us=200, has_first=False))
+
+    (pair,) = document(capsys, tmp_path)["waits"]["pairs"]
+
+    assert (pair["count"], pair["waiting_us"]) == (STEPS, STEPS * 200.0)
 
 
 def test_the_files_may_be_named_themselves(directory, capsys):

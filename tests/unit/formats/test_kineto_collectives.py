@@ -36,6 +36,55 @@ def test_a_collective_moves_what_its_arguments_say():
     assert {row.name for row in rows} == {"record_param_comms"}
 
 
+def test_a_collective_is_called_the_same_in_all_ranks():
+    """By its group, what it does and its number there, which a kernel has from its op."""
+    events = [
+        op("record_param_comms", 10, 20, **message("7", Seq=3)),
+        call("cudaLaunchKernelExC", 12, 5, 3),
+        kernel("ncclDevKernel_AllReduce_Sum_bf16_RING_LL", 50, 100, 3),
+        op("aten::add", 40, 5),
+    ]
+
+    rows = list(read(trace(events)).rows)
+
+    assert [(row.place, row.collective) for row in rows] == [
+        (Place.HOST, "7 allreduce 3"),
+        (Place.HOST, ""),
+        (Place.ACCELERATOR, "7 allreduce 3"),
+    ]
+
+
+def test_newer_kernels_say_themselves_which_collective_they_are():
+    """Where nothing says which op launched them, as in a CUDA graph."""
+    event = kernel("ncclDevKernel_AllReduce_Sum_bf16_RING_LL", 50, 100, 3)
+    event["args"] |= message("0", Seq=9)
+
+    (row,) = read(trace([event])).rows
+
+    assert row.collective == "0 allreduce 9"
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [
+        {},
+        {"Seq": -1},
+        {"Seq": True},
+        {"Seq": [3]},
+        {"Seq": 3, "Process Group Name": 5},
+        {"Seq": 3, "Collective name": ["allreduce"]},
+        # each pair of ranks counts for itself
+        {"Seq": 3, "Collective name": "send"},
+        {"Seq": 3, "Collective name": "recvAnySource"},
+    ],
+)
+def test_what_has_no_number_in_its_group_is_called_nothing(facts):
+    """Older releases write none, and damaged traces anything."""
+    (row,) = read(trace([op("record_param_comms", 0, 9, **message("0") | facts)])).rows
+
+    assert row.collective == ""
+
+
 def test_collectives_of_several_groups_are_told_apart():
     """The names are the same in all ranks, whichever groups they are in."""
     events = [

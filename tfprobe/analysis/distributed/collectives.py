@@ -22,6 +22,7 @@ from tfprobe.analysis.distributed.clocks import clocks
 from tfprobe.analysis.distributed.synchronization_events import (
     MatchedRuns,
     SynchronizationEvents,
+    alike_in_all_ranks,
     find_events,
     groups,
     in_several,
@@ -135,7 +136,15 @@ def _matched(profile: Profile, runs: CollectiveRuns) -> tuple[MatchedRuns, int |
     capture = rows.capture[runs.row]
     process = _of_captures([traced.process for traced in profile.captures])[capture]
     step = _of_captures([traced.step for traced in profile.captures])[capture]
-    group = groups(np.stack((step, rows.name[runs.row].astype(np.int64), runs.nth)))
+    group = groups(
+        alike_in_all_ranks(
+            step[np.newaxis],
+            name=rows.name[runs.row].astype(np.int64),
+            nth=runs.nth,
+            collective=rows.collective[runs.row].astype(np.int64),
+            part=runs.part,
+        )
+    )
     return on_one_clock(
         profile.processes, lambda: find_events(profile), group, process, runs.start_ns, runs.end_ns
     )

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from tfprobe.analysis.core.collective_ops import names_collective
-from tfprobe.analysis.transfers.collective_runs import CollectiveRuns, collective_runs, turn_of_each
+from tfprobe.analysis.transfers.collective_runs import CollectiveRuns, collective_runs, turns
 from tfprobe.analysis.transfers.sends import Ends, ends_of, is_sent, tensor_of
 from tfprobe.errors import Missing
 from tfprobe.profile.capture_tables import Executions
@@ -35,6 +35,7 @@ class SynchronizationEvents:
 
     `loop` is the kind and name of the loop, "" if unknown; `step` is the number of the step. `name`
     is the op, and `nth` counts those of this name (and `key`, for a send) before it in the step.
+    `collective` is what all ranks call it, "" if they do not, and `part` counts those before it.
     `op` is the type of the op, or the kernel. Times are unix ns by the clock of the `process`.
     `bytes` is 0 if unknown. `key` is the name of the tensor, which a send and its receive share;
     `source` and `target` are their devices, "" if unknown. All three are "" for a collective.
@@ -47,6 +48,8 @@ class SynchronizationEvents:
         "step": np.int64,
         "name": np.int32,
         "nth": np.int64,
+        "collective": np.int32,
+        "part": np.int64,
         "start_ns": np.int64,
         "end_ns": np.int64,
         "kind": np.int8,
@@ -56,7 +59,10 @@ class SynchronizationEvents:
         "target": np.int32,
         "op": np.int32,
     }
-    TEXTS: ClassVar[tuple[str, ...]] = ("loop", "name", "key", "source", "target", "op")
+    TEXTS: ClassVar[tuple[str, ...]] = (
+        *("loop", "name", "collective"),
+        *("key", "source", "target", "op"),
+    )
 
     strings: Strings
     process: Int32s
@@ -64,6 +70,8 @@ class SynchronizationEvents:
     step: Int64s
     name: Int32s
     nth: Int64s
+    collective: Int32s
+    part: Int64s
     start_ns: Int64s
     end_ns: Int64s
     kind: Int8s
@@ -134,6 +142,8 @@ def _of_collectives(profile: Profile, runs: CollectiveRuns, texts: Interner) -> 
     return _of_rows(profile, runs.row, texts) | {
         "name": _moved(rows.name[runs.row], rows.strings, texts),
         "nth": runs.nth,
+        "collective": _moved(rows.collective[runs.row], rows.strings, texts),
+        "part": runs.part,
         "start_ns": runs.start_ns,
         "end_ns": runs.end_ns,
         "kind": np.full(len(runs), SynchronizationKind.COLLECTIVE),
@@ -155,7 +165,7 @@ def _of_sends(profile: Profile, runs: CollectiveRuns, texts: Interner) -> dict[s
     size = np.where(rows.output_bytes[chosen] > 0, rows.output_bytes[chosen], labelled_bytes)
     return _of_rows(profile, chosen, texts) | {
         "name": name,
-        "nth": _turns(np.stack((rows.capture[chosen], name, key)), rows.start_ns[chosen]),
+        "nth": turns(np.stack((rows.capture[chosen], name, key)), rows.start_ns[chosen]),
         "start_ns": rows.start_ns[chosen],
         "end_ns": rows.start_ns[chosen] + rows.duration_ns[chosen],
         "kind": kind,
@@ -196,7 +206,7 @@ def _of_rows(profile: Profile, at: Int64s, texts: Interner) -> dict[str, Any]:
         "step": _of_captures([traced.step for traced in profile.captures])[capture],
         "bytes": np.maximum(profile.executions.output_bytes[at], 0),
         "op": _moved(_op(profile.executions, at), profile.executions.strings, texts),
-        **dict.fromkeys(("key", "source", "target"), nothing),
+        **dict.fromkeys(("collective", "part", "key", "source", "target"), nothing),
     }
 
 
@@ -215,15 +225,6 @@ def _moved(column: Int32s, strings: Strings, texts: Interner) -> Int64s:
     used, inverse = np.unique(column, return_inverse=True)
     positions = [texts.position(strings[at]) for at in used.tolist()]
     return np.array(positions, dtype=np.int64)[inverse.reshape(-1)]
-
-
-def _turns(columns: Int64s, start_ns: Int64s) -> Int64s:
-    """Return for each row how many rows with the same values in these columns began before it."""
-    group = np.unique(columns, axis=1, return_inverse=True)[1].reshape(-1)
-    order = np.lexsort((start_ns, group))
-    found = np.empty(len(order), dtype=np.int64)
-    found[order] = turn_of_each(group[order])
-    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,6 +265,28 @@ class MatchedRuns:
             is_last=is_matched & is_last,
             last=last[group],
         )
+
+
+def alike_in_all_ranks(
+    within: Int64s, *, name: Int64s, nth: Int64s, collective: Int64s, part: Int64s
+) -> Int64s:
+    """Return columns that are equal for the executions of one collective in all ranks.
+
+    Collectives are known by what all ranks call them, a position other than 0, where all executions
+    of a name `within` the same values have that, else by their name and order.
+    """
+    place = groups(np.vstack((within, name)))
+    is_numbered = np.ones(int(place.max(initial=-1)) + 1, dtype=np.bool_)
+    is_numbered[place[collective == 0]] = False
+    numbered = is_numbered[place]
+    return np.vstack(
+        (
+            within,
+            numbered.astype(np.int64),
+            np.where(numbered, collective, name),
+            np.where(numbered, part, nth),
+        )
+    )
 
 
 def groups(columns: Int64s) -> Int64s:

@@ -17,6 +17,7 @@ from tfprobe.analysis.core.collective_ops import binds_all
 from tfprobe.analysis.distributed.synchronization_events import (
     SynchronizationEvents,
     SynchronizationKind,
+    alike_in_all_ranks,
     groups,
     in_several,
 )
@@ -75,16 +76,21 @@ def event_groups(events: SynchronizationEvents, generation: Sequence[int]) -> In
     """
     is_collective = events.kind == SynchronizationKind.COLLECTIVE
     # A send has another name than its receive, and may be in another loop.
+    within = np.stack(
+        (
+            is_collective.astype(np.int64),
+            np.where(is_collective, events.loop, 0),
+            events.step,
+            np.array(generation, dtype=np.int64)[events.process],
+        )
+    )
     return groups(
-        np.stack(
-            (
-                is_collective.astype(np.int64),
-                np.where(is_collective, events.loop, 0),
-                events.step,
-                np.where(is_collective, events.name, events.key),
-                events.nth,
-                np.array(generation, dtype=np.int64)[events.process],
-            )
+        alike_in_all_ranks(
+            within,
+            name=np.where(is_collective, events.name, events.key).astype(np.int64),
+            nth=events.nth,
+            collective=events.collective.astype(np.int64),
+            part=events.part,
         )
     )
 

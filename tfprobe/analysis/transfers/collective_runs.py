@@ -17,7 +17,7 @@ from tfprobe.analysis.core.intervals import Intervals, intersection, union
 from tfprobe.analysis.transfers.bus_transfers import BusyTime
 from tfprobe.profile.capture_tables import Executions, Place
 from tfprobe.profile.profile import Profile
-from tfprobe.profile.tables import Flags, Int64s, having
+from tfprobe.profile.tables import Flags, Int32s, Int64s, having
 
 # An asynchronous op has a row on the thread that started it; from TensorFlow 2.5 on, one on this
 # lane from its start to its end; and one on the thread that carried it out.
@@ -32,13 +32,15 @@ _Turn = tuple[int, int, int]
 class CollectiveRuns:
     """Executions of collectives, as columns.
 
-    `row` is one of its rows in the profile; `nth` counts those of a name in a step; `queued_ns` is
-    -1 if unknown. `found` says for each row of the profile whether it is of a collective.
+    `row` is one of its rows in the profile; `nth` counts those of a name in a step, and `part`
+    those that all ranks call the same. `queued_ns` is -1 if unknown. `found` says for each row of
+    the profile whether it is of a collective.
     """
 
     found: Flags
     row: Int64s
     nth: Int64s
+    part: Int64s
     start_ns: Int64s
     end_ns: Int64s
     queued_ns: Int64s
@@ -61,12 +63,15 @@ def collective_runs(profile: Profile) -> CollectiveRuns:
     runs = [*_kernel_runs(profile, kernels), *_op_runs(rows, np.flatnonzero(of_ops))]
     row, start_ns, end_ns, queued_ns = np.array(runs, dtype=np.int64).reshape(-1, 4).T
     order = np.lexsort((start_ns, _keys(rows, row)))
-    row = row[order]
+    row, start_ns = row[order], start_ns[order]
+    # One collective of several tensors may be several kernels.
+    alike = np.stack((rows.capture[row], rows.collective[row]))
     return CollectiveRuns(
         found=found,
         row=row,
         nth=turn_of_each(_keys(rows, row)),
-        start_ns=start_ns[order],
+        part=turns(alike, start_ns),
+        start_ns=start_ns,
         end_ns=end_ns[order],
         queued_ns=queued_ns[order],
     )
@@ -77,6 +82,15 @@ def turn_of_each(keys: Int64s) -> Int64s:
     first = np.flatnonzero(np.concatenate(([True], keys[1:] != keys[:-1]))) if len(keys) else keys
     counts = np.diff(np.concatenate((first, [len(keys)])))
     return np.arange(len(keys), dtype=np.int64) - np.repeat(first, counts)
+
+
+def turns(columns: Int64s | Int32s, start_ns: Int64s) -> Int64s:
+    """Return for each row how many rows with the same values in these columns began before it."""
+    group = np.unique(columns, axis=1, return_inverse=True)[1].reshape(-1)
+    order = np.lexsort((start_ns, group))
+    found = np.empty(len(order), dtype=np.int64)
+    found[order] = turn_of_each(group[order])
+    return found
 
 
 def _kernel_runs(profile: Profile, kernels: Int64s) -> Iterator[_Run]:

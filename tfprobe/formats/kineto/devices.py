@@ -11,7 +11,7 @@ import re
 
 import numpy as np
 
-from tfprobe.formats.kineto.events import Kind, KinetoEvents
+from tfprobe.formats.kineto.events import Kind, KinetoEvents, text_positions
 from tfprobe.formats.kineto.nesting import NONE, OpsAt
 from tfprobe.formats.kineto.nodes import OpNodes
 from tfprobe.formats.xspace import driver_call_kind
@@ -92,6 +92,7 @@ class Devices:
             output_bytes=np.where(events.message[ran] > 0, events.message[ran], self._messages()),
             detail=details,
             correlation=events.correlation[ran],
+            collective=self._collectives(interner),
         )
 
     def _messages(self) -> Int64s:
@@ -100,6 +101,14 @@ class Devices:
         found = np.zeros(len(self._ran), dtype=np.int64)
         found[around] = self._events.message[self._op[around]]
         return found
+
+    def _collectives(self, interner: Interner) -> Int64s:
+        """Return what each kernel is called in all ranks, by its own facts or those of its op."""
+        events = self._events
+        found = events.collective[self._ran]
+        alone = (found == NONE) & (self._op != NONE)
+        found[alone] = events.collective[self._op[alone]]
+        return text_positions(interner, events.texts, found)
 
     def add_spans(self, columns: Columns[Spans], interner: Interner) -> None:
         """Add a span for each call of the runtime or the driver."""

@@ -18,7 +18,7 @@ import orjson
 
 from tfprobe.errors import UnreadableInput
 from tfprobe.formats.kineto.documents import documents, without_collecting
-from tfprobe.profile.tables import Int64s
+from tfprobe.profile.tables import Int64s, Interner
 
 
 class Kind(IntEnum):
@@ -54,6 +54,8 @@ _IS_KINETO = re.compile(rb'"cat"\s*:\s*"(?:' + _TELLING + rb')"')
 _STEP = re.compile(r"ProfilerStep\s*#(\d+)\Z")
 # Annotations that are host work rather than calls around ops: collectives of its CPUs.
 _ON_HOST = "gloo:"
+# Between two ranks, as c10d names it.
+_ONE_TO_ONE = re.compile(r"send|recv")
 _MEMORY = "[memory]"
 _FLOWS = ("fwdbwd", "forward_backward")
 # Ops whose arguments must be known besides shapes, to count what they compute.
@@ -78,7 +80,8 @@ class KinetoEvents:
     `external` is the number of the op, which its kernels have, too. `size` is in bytes, that of a
     copy or memset. `sequence` and `forward` are the number that an op of the backward pass shares
     with the op that it differentiates, and that op's thread, -1 and 0 if unknown. `message` are the
-    bytes that a collective moves, `group` is the name of its group, -1 if unknown. `signature` are
+    bytes that a collective moves, `group` is the name of its group, -1 if unknown; `collective` is
+    what it is called in all ranks of the group, -1 if they do not number theirs. `signature` are
     the shapes and types of arguments, a position in `signatures`, -1 if unknown.
     """
 
@@ -100,6 +103,7 @@ class KinetoEvents:
     forward: Int64s = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     message: Int64s = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     group: Int64s = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    collective: Int64s = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     signature: Int64s = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     # Allocations: time, lane, address, bytes, and what was allocated and reserved then; the type
     # and the number of the device.
@@ -112,6 +116,15 @@ class KinetoEvents:
         """Return the name of a thread or stream, else its number."""
         key = self.lanes[lane]
         return self.lane_names.get(key, key[1])
+
+
+def text_positions(interner: Interner, texts: list[str], column: Int64s) -> Int64s:
+    """Return a column of numbers of texts as positions in an interner, -1 as that of ""."""
+    found = np.zeros(len(texts) + 1, dtype=np.int64)
+    for number in np.unique(column).tolist():
+        found[number] = interner.position(texts[number]) if number != _UNKNOWN else 0
+    positions: Int64s = found[column]
+    return positions
 
 
 def read_events(content: bytes) -> KinetoEvents:
@@ -199,6 +212,8 @@ class _Reader:
         columns["message"].append(message)
         group = get("Process Group Name") if is_collective else None
         columns["group"].append(self._text(group) if isinstance(group, str) else _UNKNOWN)
+        collective = _collective(args) if is_collective else None
+        columns["collective"].append(self._text(collective) if collective else _UNKNOWN)
         columns["signature"].append(self._signature(name, args) if kind is Kind.OP else _UNKNOWN)
 
     def _add_memory(self, event: dict[str, Any]) -> None:
@@ -287,7 +302,7 @@ class _Reader:
 
 _INTEGERS = (
     *("kind", "name", "lane", "correlation", "external", "device", "size"),
-    *("sequence", "forward", "message", "group", "signature"),
+    *("sequence", "forward", "message", "group", "collective", "signature"),
 )
 _OF_MEMORY = (
     *("Addr", "Bytes", "Total Allocated", "Total Reserved"),
@@ -342,6 +357,18 @@ def _message(args: Mapping[str, Any]) -> int:
     sizes = [_elements(shape) for shape in shapes]
     known = [_BYTES.get(name, 0) if isinstance(name, str) else 0 for name in types]
     return sum(size * each for size, each in zip(sizes, known, strict=False))
+
+
+def _collective(args: Mapping[str, Any]) -> str | None:
+    """Return what all ranks of a group call a collective, None where they do not number theirs.
+
+    c10d counts the collectives of each group; sends and receives have counters of their own.
+    """
+    what, group = args["Collective name"], args.get("Process Group Name")
+    number = _integer(args.get("Seq"), _UNKNOWN)
+    if not (isinstance(what, str) and isinstance(group, str)) or number == _UNKNOWN:
+        return None
+    return None if _ONE_TO_ONE.search(what) else f"{group} {what} {number}"
 
 
 def _elements(shape: Any) -> int:

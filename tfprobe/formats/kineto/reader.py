@@ -13,7 +13,13 @@ from tfprobe.errors import UnreadableInput
 from tfprobe.formats.gzipped import unpacked
 from tfprobe.formats.kineto.allocations import add_allocations
 from tfprobe.formats.kineto.devices import Devices
-from tfprobe.formats.kineto.events import Kind, KinetoEvents, is_kineto, read_events
+from tfprobe.formats.kineto.events import (
+    Kind,
+    KinetoEvents,
+    is_kineto,
+    read_events,
+    text_positions,
+)
 from tfprobe.formats.kineto.nesting import NONE, OpNesting, OpsAt, nest
 from tfprobe.formats.kineto.nodes import (
     NodeNames,
@@ -184,7 +190,6 @@ def _add_ops(
     """Add a row for each op of the host."""
     ops = nesting.order[np.argsort(events.start_ns[nesting.order], kind="stable")]
     position = interner.position
-    texts = _positions(interner, events.texts, events.name[ops])
     lanes = np.array([position(events.lane_name(at)) for at in range(len(events.lanes))] or [0])
     names = np.array([position(name) for name in nodes.names] or [0])
     allocated = np.zeros(len(events.kind), dtype=np.int64)
@@ -196,7 +201,7 @@ def _add_ops(
         device=position(HOST),
         lane=lanes[events.lane[ops]],
         name=names[nodes.of_op[ops]],
-        op_type=texts[events.name[ops]],
+        op_type=text_positions(interner, events.texts, events.name[ops]),
         place=Place.HOST,
         start_ns=events.start_ns[ops],
         duration_ns=events.duration_ns[ops],
@@ -204,12 +209,5 @@ def _add_ops(
         correlation=-nesting.link[ops],
         bytes=allocated[ops],
         output_bytes=events.message[ops],
+        collective=text_positions(interner, events.texts, events.collective[ops]),
     )
-
-
-def _positions(interner: Interner, texts: list[str], used: Int64s) -> Int64s:
-    """Return the positions of the texts that are used, by their numbers."""
-    found = np.zeros(max(len(texts), 1), dtype=np.int64)
-    for number in np.unique(used).tolist():
-        found[number] = interner.position(texts[number])
-    return found

@@ -94,6 +94,7 @@ EXECUTIONS = TableShape(
             "correlation id that a kernel or copy shares with the driver call in `spans`; below 0, "
             "one that an op shares with the op that differentiates it",
         ),
+        text("collective", "a collective's group, name and number there, alike in all ranks"),
     ),
 )
 SPANS = TableShape(

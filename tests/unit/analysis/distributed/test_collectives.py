@@ -73,6 +73,42 @@ def test_steps_are_matched_by_their_number_and_collectives_by_their_turn() -> No
     assert kind.moving_ns == 2 * (30_000 + 10_000)
 
 
+def numbered(number: int, start_us: int, duration_us: int, name: str = "r") -> Row:
+    """Return a collective that is number so many of its group."""
+    return reduce(start_us, duration_us, name=name)._replace(collective=f"0 allreduce {number}")
+
+
+def test_collectives_are_matched_by_their_number_where_they_have_one() -> None:
+    """Rank 1 missed the first, and its ops have another name; by their order all would be wrong."""
+    rank_0 = [[numbered(5, 0, 50), numbered(6, 100, 50), numbered(7, 200, 50)]]
+    rank_1 = [[numbered(6, 120, 30, name="s"), numbered(7, 240, 10, name="s")]]
+
+    shown = found(recorded({0: rank_0, 1: rank_1}))
+
+    assert sum(kind.matched for kind in shown.kinds) == 4
+    assert sum(kind.moving_ns for kind in shown.kinds) == 2 * (30_000 + 10_000)
+
+
+def test_kernels_of_one_collective_are_matched_in_their_order() -> None:
+    """Several tensors that are reduced together may be several kernels of one number."""
+    rank_0 = [[numbered(5, 0, 50), numbered(5, 100, 50)]]
+    rank_1 = [[numbered(5, 20, 30), numbered(5, 140, 10)]]
+
+    [kind] = found(recorded({0: rank_0, 1: rank_1})).kinds
+
+    assert (kind.matched, kind.moving_ns) == (4, 2 * (30_000 + 10_000))
+
+
+def test_without_numbers_in_one_rank_the_order_decides() -> None:
+    """As where another release of PyTorch ran."""
+    rank_0 = [[numbered(5, 0, 50), numbered(6, 100, 50)]]
+    rank_1 = [[reduce(20, 30), reduce(140, 10)]]
+
+    [kind] = found(recorded({0: rank_0, 1: rank_1})).kinds
+
+    assert (kind.matched, kind.moving_ns) == (4, 2 * (30_000 + 10_000))
+
+
 def test_of_one_rank_alone_moving_and_waiting_are_not_told_apart() -> None:
     """Nothing in one process says whether it waits."""
     shown = found(recorded({0: [[reduce(0, 100)]]}))

@@ -8,7 +8,7 @@ import pytest
 
 from tests.support.profiles import Step, loop, process, profile
 from tests.support.rundir import UNIX_NS
-from tests.unit.analysis.distributed.test_collectives import recorded, reduce
+from tests.unit.analysis.distributed.test_collectives import numbered, recorded, reduce
 from tests.unit.analysis.transfers.test_transfers import row
 from tfprobe.analysis.distributed.synchronization_events import (
     SynchronizationEvents,
@@ -16,6 +16,7 @@ from tfprobe.analysis.distributed.synchronization_events import (
     find_events,
     merge_events,
 )
+from tfprobe.analysis.distributed.synchronization_matrix import event_groups
 from tfprobe.errors import Missing
 from tfprobe.profile.capture_tables import Place
 
@@ -99,6 +100,25 @@ def test_receives_of_one_tensor_are_counted_by_themselves() -> None:
     found = facts(find_events(profile([Step(rows)])), "key", "nth")
 
     assert found == [("v", 0), ("w", 0), ("v", 1)]
+
+
+def test_a_collective_keeps_what_all_ranks_call_it() -> None:
+    """The names of ops may differ: it is the same event in both processes."""
+    by_rank = {
+        0: [[numbered(5, 0, 50), numbered(6, 100, 50)]],
+        1: [[numbered(6, 120, 30, name="s")]],
+    }
+    alone = [replace(recorded({0: by_rank[at]}), processes=(process(),)) for at in by_rank]
+
+    found = merge_events([find_events(each) for each in alone])
+
+    assert facts(found, "process", "name", "collective", "part") == [
+        (0, "r", "0 allreduce 5", 0),
+        (0, "r", "0 allreduce 6", 0),
+        (1, "s", "0 allreduce 6", 0),
+    ]
+    first, second, other = event_groups(found, (0, 0)).tolist()
+    assert second == other != first
 
 
 def test_the_parts_of_processes_make_the_whole() -> None:

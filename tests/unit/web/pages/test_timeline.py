@@ -301,5 +301,6 @@ def _million() -> Profile:
         output_bytes=nothing,
         detail=nothing.astype(np.int32),
         correlation=nothing,
+        collective=nothing.astype(np.int32),
     )
     return replace(base, executions=rows)
