@@ -148,6 +148,52 @@ def ranks(root: Path) -> None:
     write_run(root, processes)
 
 
+def compiling(root: Path) -> None:
+    """Training in PyTorch: functions are compiled again, and graphs break, in PyTorch's words."""
+    print_reason = (
+        "Failed to trace builtin operator: Dynamo does not know how to trace builtin operator "
+        "`print` with argument types ['str'] (has_kwargs False)"
+    )
+    item_reason = (
+        "Unsupported Tensor.item() call with capture_scalar_outputs=False: Dynamo does not support "
+        "tracing `Tensor.item()` with config.capture_scalar_outputs=False."
+    )
+    size = "0/0: tensor 'x' size mismatch at index 0. expected 4, actual 5"
+    events = [
+        _compiled("Net.forward", None, None, ms=900),
+        _broken("Net.forward", None, item_reason, 31),
+        _compiled("Net.forward, backward", 0, None, ms=300),
+        _compiled("Net.forward", 6, size, ms=400),
+        _broken("Net.forward", 6, item_reason, 31),
+        _broken("augmented", 6, print_reason, 12, skipped=True),
+    ]
+    process = WrittenProcess(
+        loops=[WrittenLoop(kind="optimizer_step", name="SGD", steps=regular_steps(30))],
+        events=events,
+        header={LAYOUT.STATE_WORD: LAYOUT.FINISHED},
+    )
+    write_run(root, [process])
+
+
+def _compiled(name: str, step: int | None, guard: str | None, *, ms: int) -> dict[str, Any]:
+    return {
+        "event": "compile", "work": None if step is None else 0, "step": step, "name": name,
+        "count": 1, "start_ns": MONO_NS + (step or 0) * STEP_NS, "trace_ns": ms * 100_000,
+        "lower_ns": ms * 200_000, "backend_ns": ms * 700_000, "cached": None,
+        "first": guard is None, "changed": None, "changes": None, "guard": guard,
+        "compiler": "torch.compile", "called_at": ["/home/ada/project/training/loop.py", 58],
+    }  # fmt: skip
+
+
+def _broken(
+    name: str, step: int | None, reason: str, line: int, *, skipped: bool = False
+) -> dict[str, Any]:
+    return {
+        "event": "graph_break", "work": None if step is None else 0, "step": step, "name": name,
+        "reason": reason, "at": ["/home/ada/project/training/model.py", line], "skipped": skipped,
+    }  # fmt: skip
+
+
 def unsampled(root: Path) -> None:
     """Steps were counted and timed, and none was traced."""
     loop = WrittenLoop(steps=regular_steps(30))
@@ -195,6 +241,7 @@ def hostile(root: Path) -> None:
 
 MADE_UP: Mapping[str, Callable[[Path], None]] = {
     "broken": broken,
+    "compiling": compiling,
     "gpu": gpu,
     "hostile": hostile,
     "ranks": ranks,

@@ -33,6 +33,24 @@ def test_a_run_without_samples_says_what_is_missing(visitor) -> None:
     expect(page.locator(".overview-steps canvas").first).to_be_visible()
 
 
+def test_what_was_compiled_and_where_graphs_broke_is_on_the_page_of_steps(visitor) -> None:
+    """With reasons and lines; a step opens, and what came before all steps does not."""
+    page = visitor.show("compiling", "steps")
+
+    compilations = page.locator("main section.table", has_text="Compilations")
+    expect(compilations.locator("tbody tr")).to_have_count(3)
+    expect(compilations).to_contain_text("x, size at index 0: 4 → 5")
+    breaks = page.locator("main section.table", has_text="Graph breaks")
+    expect(breaks.locator("tbody tr")).to_have_count(2)
+    first, second = breaks.locator("tbody tr").all()
+    expect(first).to_contain_text("ends a graph")
+    expect(first).to_contain_text("model.py:31")
+    expect(first.get_by_role("button")).to_have_count(0)
+    expect(second).to_contain_text("runs uncompiled")
+    second.get_by_role("button").click()
+    expect(page.locator(".step-picker input")).to_have_value("6")
+
+
 def test_links_of_findings_land_on_their_evidence(visitor) -> None:
     """A step that is named opens the page of steps with that step picked."""
     page = visitor.show("training", "findings")

@@ -1,4 +1,4 @@
-"""Single compilations of JAX are in `tfprobe steps`, its JSON and its page, and in SQL."""
+"""Single compilations, and breaks of graphs, are in `tfprobe steps`, its JSON and page, and SQL."""
 
 from __future__ import annotations
 
@@ -148,3 +148,90 @@ def test_the_page_has_the_longest_first(run) -> None:
     assert found["count"] == 3
     assert [row["step"] for row in found["rows"]] == [0, 7, 9]
     assert [row["since_start_ns"] for row in found["rows"]] == [0, 70 * MS, 90 * MS]
+
+
+def broken(step: int | None, line: int, **facts: Any) -> dict[str, Any]:
+    """Return the event of a graph that torch.compile ended."""
+    return {
+        "event": "graph_break",
+        "work": None if step is None else 0,
+        "step": step,
+        "name": "forward",
+        "reason": "Failed to trace builtin operator: `print`",
+        "at": ["/home/ada/net.py", line],
+        "skipped": False,
+        **facts,
+    }
+
+
+@pytest.fixture
+def torch_run(tmp_path: Path) -> Path:
+    """Two loops of PyTorch: a graph breaks before the first step, and in steps of both."""
+    torch = {"compiler": "torch.compile", "backend_ns": 90 * MS, "xla_ns": None}
+    before = compiled(0, xla_ms=0, name="forward", work=None, **torch)
+    events = [
+        before | {"step": None},
+        broken(None, 14),
+        compiled(7, xla_ms=0, name="forward", guard="0/0: len(xs) == 2", **torch),
+        broken(7, 14),
+        broken(7, 20, skipped=True, name="log", reason="print in a loop"),
+        broken(3, 30, work=1, name="evaluate"),
+    ]
+    loops = [
+        WrittenLoop(kind="optimizer_step", name="SGD", steps=regular_steps(30)),
+        WrittenLoop(kind="forward", name="Net", steps=regular_steps(9)),
+    ]
+    process = WrittenProcess(
+        loops=loops, events=events, header={LAYOUT.STATE_WORD: LAYOUT.FINISHED}
+    )
+    return write_run(tmp_path / "torch", [process])
+
+
+def test_the_text_lists_each_line_that_breaks_once(torch_run, capsys, monkeypatch) -> None:
+    """With PyTorch's reason; the most frequent first."""
+    monkeypatch.setenv("COLUMNS", "120")
+
+    main(["steps", str(torch_run)])
+
+    _, _, text = capsys.readouterr().out.partition("Graph breaks\n")
+    rows = [" ".join(line.split()) for line in text.splitlines()]
+    assert rows == [
+        "4, each counted in every compilation.",
+        "function at times why",
+        "forward net.py:14 2 Failed to trace builtin operator: `print`",
+        "log net.py:20 1 runs uncompiled: print in a loop",
+        "evaluate net.py:30 1 Failed to trace builtin operator: `print`",
+    ]
+
+
+def test_the_page_has_those_of_its_loop(torch_run) -> None:
+    """And what was compiled before any loop was known, as for the finding."""
+    opened = OpenRun(RunFolder(torch_run), this_machine())
+
+    training, evaluation = (
+        answers.answer(opened, "steps", Params({"work": work})) for work in ("0", "1")
+    )
+
+    breaks = training["graph_breaks"]
+    assert (breaks["count"], breaks["rows"][1]) == (
+        2,
+        {
+            "step": 7,
+            "name": "log",
+            "source": "/home/ada/net.py:20",
+            "count": 1,
+            "reason": "print in a loop",
+            "skipped": True,
+        },
+    )
+    assert [(row["step"], row["count"]) for row in breaks["rows"]] == [(None, 2), (7, 1)]
+    assert [row["name"] for row in evaluation["graph_breaks"]["rows"]] == ["forward", "evaluate"]
+    assert [row["step"] for row in training["compilations"]["rows"]] == [None, 7]
+    assert [row["step"] for row in evaluation["compilations"]["rows"]] == [None]
+
+
+def test_without_a_break_there_is_no_table(run) -> None:
+    """JAX has none."""
+    opened = OpenRun(RunFolder(run), this_machine())
+
+    assert "graph_breaks" not in answers.answer(opened, "steps", Params({}))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from tfprobe.profile.compilations import (
@@ -13,7 +13,7 @@ from tfprobe.profile.compilations import (
     Compilation,
     GraphBreak,
 )
-from tfprobe.profile.profile import Profile
+from tfprobe.profile.profile import Loop, Profile
 
 _MOST_CHANGES = 3
 # What the words for an array show anyway.
@@ -58,8 +58,8 @@ class Recompiled:
 class BreakSite:
     """A line at which graphs of torch.compile break, in how many compilations, and why.
 
-    `loop` is that whose steps compiled it first, None if none did. If `is_skipped`, the function
-    `name` runs without having been compiled.
+    `loop` and `step` are those in which it was compiled first, None if in none. If `is_skipped`,
+    the function `name` runs without having been compiled.
     """
 
     name: str
@@ -68,6 +68,18 @@ class BreakSite:
     count: int
     loop: int | None
     is_skipped: bool
+    step: int | None = None
+
+
+def concerns(found: Compilation | GraphBreak, loop: Loop) -> bool:
+    """Say whether a compilation or a break delayed steps of a loop.
+
+    torch.compile also compiles before the first step of a loop has ended, which is when it is known
+    that there is one: that may be for any loop of the process.
+    """
+    is_torch = isinstance(found, GraphBreak) or found.compiler == TORCH_COMPILE
+    is_its_own = found.loop == loop.index or (found.loop is None and is_torch)
+    return found.process == loop.process and is_its_own
 
 
 def reason_of(compilation: Compilation) -> str:
@@ -122,11 +134,15 @@ def _recompiled(group: Sequence[Compilation]) -> Recompiled:
 
 def break_sites(profile: Profile, process: int) -> tuple[BreakSite, ...]:
     """Return where the graphs of a process break, each line with a reason once."""
+    return sites_of(found for found in profile.graph_breaks if found.process == process)
+
+
+def sites_of(breaks: Iterable[GraphBreak]) -> tuple[BreakSite, ...]:
+    """Return where these breaks are, each line with a reason once, in the order of the first."""
     groups: dict[tuple[str, int, str, bool], list[GraphBreak]] = {}
-    for found in profile.graph_breaks:
-        if found.process == process:
-            key = (found.file, found.line, found.reason, found.is_skipped)
-            groups.setdefault(key, []).append(found)
+    for found in breaks:
+        key = (found.file, found.line, found.reason, found.is_skipped)
+        groups.setdefault(key, []).append(found)
     return tuple(
         BreakSite(
             name=group[0].name,
@@ -135,6 +151,7 @@ def break_sites(profile: Profile, process: int) -> tuple[BreakSite, ...]:
             count=len(group),
             loop=group[0].loop,
             is_skipped=is_skipped,
+            step=group[0].step,
         )
         for (file, line, reason, is_skipped), group in groups.items()
     )

@@ -13,12 +13,12 @@ from rich.text import Text
 from tfprobe.analysis.steps import slow_step_causes
 from tfprobe.analysis.steps.outliers import Outlier, Outliers, Period, by_cause
 from tfprobe.analysis.steps.phases import PHASES, Life
-from tfprobe.analysis.steps.recompilations import reason_of
+from tfprobe.analysis.steps.recompilations import BreakSite, reason_of, sites_of
 from tfprobe.analysis.steps.slow_step_causes import Cause
 from tfprobe.analysis.steps.step_series import Trend
 from tfprobe.analysis.steps.step_times import QUANTILES, Distribution, RecentStep, StepTimeSummary
 from tfprobe.errors import Missing
-from tfprobe.profile.compilations import XLA, Compilation, GraphBreak
+from tfprobe.profile.compilations import XLA, Compilation
 from tfprobe.profile.profile import SERVICE_KIND, Process, titled
 from tfprobe.report.documents.run_report import queue_note
 from tfprobe.report.documents.step_report import LoopStepReport, StepsReport
@@ -335,27 +335,24 @@ def break_parts(report: StepsReport, width: int) -> Iterator[RenderableType]:
     """Yield where graphs of torch.compile break: each line once, the most frequent first."""
     if not report.graph_breaks:
         return
-    groups: dict[tuple[str, int, str, bool], list[GraphBreak]] = {}
-    for _, found in report.graph_breaks:
-        key = (found.file, found.line, found.reason, found.is_skipped)
-        groups.setdefault(key, []).append(found)
-    in_order = sorted(groups.values(), key=lambda group: -len(group))
+    sites = sites_of(found for _, found in report.graph_breaks)
+    in_order = sorted(sites, key=lambda site: -site.count)
     yield page.blank()
     yield page.heading("Graph breaks")
     yield page.paragraph(
         f"{numbers.count(len(report.graph_breaks))}, each counted in every compilation."
     )
-    rows = [_break(group[0], len(group)) for group in in_order[:SHOWN_COMPILATIONS]]
+    rows = [_break(site) for site in in_order[:SHOWN_COMPILATIONS]]
     yield page.table(_BREAKS, rows, width=width)
-    hidden = len(groups) - len(rows)
+    hidden = len(sites) - len(rows)
     if hidden:
         yield page.paragraph(f"and {numbers.count(hidden)} more; --json has all")
 
 
-def _break(found: GraphBreak, count: int) -> list[str]:
-    place = f"{PurePath(found.file).name}:{found.line}" if found.file else numbers.NOTHING
-    why = f"{_SKIPPED if found.is_skipped else ''}{found.reason}"
-    return [found.name, place, numbers.count(count), why]
+def _break(site: BreakSite) -> list[str]:
+    place = PurePath(site.source).name or numbers.NOTHING
+    why = f"{_SKIPPED if site.is_skipped else ''}{site.reason}"
+    return [site.name, place, numbers.count(site.count), why]
 
 
 # The mark of each phase, readable without colour, and its colour if it has one.

@@ -9,6 +9,7 @@ import numpy as np
 from tfprobe.analysis.core import no_data_reasons
 from tfprobe.analysis.steps.outliers import Outlier, Outliers
 from tfprobe.analysis.steps.phases import life
+from tfprobe.analysis.steps.recompilations import concerns, sites_of
 from tfprobe.analysis.steps.step_series import series, usual_most_ns
 from tfprobe.analysis.steps.step_times import Distribution
 from tfprobe.errors import Missing, NoAnswer
@@ -127,13 +128,13 @@ def _steps(profile: Profile, found: LoopStepReport) -> Document:
         "raised_steps": marked_steps(remembered, remembered.raised),
         "life": _life(profile, loop),
         **_compilations(profile, loop),
+        **_graph_breaks(profile, loop),
     }
 
 
 def _compilations(profile: Profile, loop: Loop) -> Document:
-    """Return what was compiled in steps of the loop, longest first; nothing if nothing was."""
-    own = (loop.process, loop.index)
-    found = [each for each in profile.compilations if (each.process, each.loop) == own]
+    """Return what was compiled for the loop, longest first; nothing if nothing was."""
+    found = [each for each in profile.compilations if concerns(each, loop)]
     if not found:
         return {}
     started_ns = profile.processes[loop.process].started_unix_ns
@@ -148,6 +149,26 @@ def _compilations(profile: Profile, loop: Loop) -> Document:
         for compilation in longest[:_MOST_COMPILATIONS]
     ]
     return {"compilations": {"count": len(found), "rows": rows}}
+
+
+def _graph_breaks(profile: Profile, loop: Loop) -> Document:
+    """Return where graphs of torch.compile break, most frequent first; nothing if none does."""
+    sites = sites_of(found for found in profile.graph_breaks if concerns(found, loop))
+    if not sites:
+        return {}
+    in_order = sorted(sites, key=lambda site: -site.count)[:_MOST_COMPILATIONS]
+    rows = [
+        {
+            "step": site.step,
+            "name": site.name,
+            "source": site.source or None,
+            "count": site.count,
+            "reason": site.reason,
+            "skipped": site.is_skipped,
+        }
+        for site in in_order
+    ]
+    return {"graph_breaks": {"count": len(sites), "rows": rows}}
 
 
 def _facts(found: LoopStepReport) -> Document:

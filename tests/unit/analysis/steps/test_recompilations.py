@@ -103,6 +103,6 @@ def test_breaks_at_one_line_are_one() -> None:
 
     place = "/home/ada/train.py:9"
     assert found == (
-        BreakSite("f", "print", place, 2, 2, is_skipped=False),
-        BreakSite("f", "item", place, 1, 2, is_skipped=False),
+        BreakSite("f", "print", place, 2, 2, is_skipped=False, step=7),
+        BreakSite("f", "item", place, 1, 2, is_skipped=False, step=7),
     )

@@ -92,6 +92,7 @@ async function drawSteps(place, context, args, pick) {
       foot,
       stepsOutliers(found, pick),
       stepsCompilations(found.compilations, pick),
+      stepsBreaks(found.graph_breaks, pick),
       stepsTimes(found),
       stepsLife(found.life),
     );
@@ -529,7 +530,9 @@ function stepsOutliers(found, pick) {
   });
 }
 
-/** What was compiled in steps of this loop, the longest first. */
+const BEFORE_STEPS = "before the first step of the loop had ended";
+
+/** What was compiled in steps of this loop, or before them, the longest first. */
 function stepsCompilations(found, pick) {
   if (!found) return null;
   return table({
@@ -545,18 +548,67 @@ function stepsCompilations(found, pick) {
     search: found.rows.length > 10,
     onOpen: (row) => pick(row.step),
     columns: [
-      { key: "step", title: "Step", kind: "count" },
+      { key: "step", title: "Step", kind: "count", missing: () => BEFORE_STEPS },
       { key: "name", title: "Function" },
       { key: "since_start_ns", title: "At", kind: "time", hint: "Since the start of the process" },
       { key: "duration_ns", title: "Took", kind: "time", bar: true },
       { key: "trace_ns", title: "Trace", kind: "time" },
       { key: "lower_ns", title: "Lower", kind: "time" },
-      { key: "backend_ns", title: "Backend", kind: "time", hint: "XLA, or Inductor" },
-      { key: "from_cache", title: "Cache", hint: "Whether a cache on disk had it" },
+      { key: "backend_ns", title: "Backend", kind: "time", hint: "XLA, or that of torch.compile" },
+      ...(found.rows.some((row) => row.cached !== null)
+        ? [{ key: "from_cache", title: "Cache", hint: "Whether a cache on disk had it" }]
+        : []),
       { key: "why", title: "Why" },
-      { key: "where", title: "Called at" },
+      { key: "where", title: "Called at", cell: (row) => stepsLine(row.where) },
     ],
   });
+}
+
+/** Where graphs of torch.compile break: each line with a reason once, the most frequent first. */
+function stepsBreaks(found, pick) {
+  if (!found) return null;
+  return table({
+    caption: "Graph breaks",
+    rows: found.rows.map((row) => ({
+      ...row,
+      effect: row.skipped ? "runs uncompiled" : "ends a graph",
+    })),
+    of: found.count,
+    sort: "-count",
+    csvName: "graph-breaks",
+    search: found.rows.length > 10,
+    onOpen: (row) => pick(row.step),
+    columns: [
+      {
+        key: "step",
+        title: "First step",
+        kind: "count",
+        hint: "In which it was compiled first",
+        missing: () => BEFORE_STEPS,
+      },
+      { key: "name", title: "Function" },
+      { key: "source", title: "Line", cell: (row) => stepsLine(row.source) },
+      { key: "count", title: "Times", kind: "count", hint: "In how many compilations", bar: true },
+      { key: "effect", title: "Effect" },
+      {
+        key: "reason",
+        title: "Why",
+        hint: "In PyTorch's words",
+        cell: (row) =>
+          make(
+            "bdi",
+            { style: { "white-space": "normal", "overflow-wrap": "anywhere" } },
+            row.reason,
+          ),
+      },
+    ],
+  });
+}
+
+/** A line by the last part of its path, which is what one looks for; the whole on hovering. */
+function stepsLine(source) {
+  if (!source) return missing("not recorded");
+  return make("bdi", { title: source }, source.split("/").at(-1));
 }
 
 function stepsTimes(found) {

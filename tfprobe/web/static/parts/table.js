@@ -24,7 +24,7 @@ const NUMERIC = new Set(["time", "bytes", "count", "large", "ratio", "number"]);
  *   receive the user's choice, for the address.
  * `caption`: the heading; `csvName`: the file name, without which there is no download;
  * `key(row)`: identifies a row; `chosen`: the key of the row that is highlighted;
- * `onOpen(row)` or `href(row)`: the first column opens the row;
+ * `onOpen(row)` or `href(row)`: the first column opens the row, `onOpen` if it has a value;
  * `of`: how many rows the recording has, if the document has only the most expensive;
  * `tools`: elements for the line above the table; `none`: the text if there is no row.
  */
@@ -233,7 +233,8 @@ export function table({
     const text = content?.textContent ?? content;
     const shown = called(text) === text ? content : called(text);
     if (href) return make("a", { href: href(row), class: "cut" }, shown);
-    return onOpen
+    // What has no value names nothing that could be opened.
+    return onOpen && value !== null && value !== undefined
       ? make(
           "button",
           {
