@@ -107,6 +107,18 @@ def trace(events: Sequence[dict[str, Any]], **head: Any) -> bytes:
     return json.dumps(document).encode()
 
 
+def called_from(*calls: tuple[float, str, int]) -> dict[str, Any]:
+    """Return what the agent adds to a trace: start in us, file and line of each call."""
+    files = list(dict.fromkeys(file for _, file, _ in calls))
+    columns = {
+        "files": files,
+        "start_ns": [round(start_us * 1000) for start_us, _, _ in calls],
+        "file": [files.index(file) for _, file, _ in calls],
+        "line": [line for _, _, line in calls],
+    }
+    return {"tfprobe_calls": columns}
+
+
 def training() -> bytes:
     """Return two steps; the kernel of the second begins when no step is marked any more."""
     return trace(

@@ -203,7 +203,8 @@ class SpanKind(IntEnum):
     PYTHON_GAP = 12
     # What a function of the program called in a step, in sum, that trains nothing; and by which
     # stage a loader made a batch. The detail is the line of the function, `identity` the number of
-    # calls, the length that of all calls, from the start of the first.
+    # calls, `parent` the line that called, 0 if unknown, the length that of all calls, from the
+    # start of the first.
     PYTHON_CALLS = 13
     LOADER_CALLS = 14
 

@@ -14,6 +14,7 @@ from tests.support.golden import golden
 from tests.support.kineto import (
     annotation,
     call,
+    called_from,
     copy,
     frame,
     kernel,
@@ -33,6 +34,7 @@ from tfprobe.formats.kineto import documents, is_kineto, read
 from tfprobe.profile.reader.file import whole_file
 
 SEED = 20261124
+BASE_NS = 1_795_205_058_000_000_000
 
 
 def whole() -> bytes:
@@ -55,12 +57,13 @@ def whole() -> bytes:
             shaped(op("torch::autograd::AccumulateGrad", 250, 9), [5]),
             copy("Memcpy HtoD (Pageable -> Device)", 20, 80, 1, bytes=4096),
             memory(60, 4096, 512, 512),
-            op("record_param_comms", 500, 20, **told, **{"Process Group Name": "0"}),
+            op("record_param_comms", 500, 20, **told, **{"Process Group Name": "0", "Seq": 3}),
             annotation("Optimizer.step#Adam.step", 700, 100),
             *link(1, 40, 150),
         ],
         distributedInfo={"rank": 0, "world_size": 2},
-        baseTimeNanoseconds=1_795_205_058_000_000_000,
+        baseTimeNanoseconds=BASE_NS,
+        **called_from((BASE_NS / 1000 + 30, "train.py", 14)),
     )
 
 

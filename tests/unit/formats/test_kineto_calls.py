@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.support.kineto import annotation, frame, op, trace
+from tests.support.kineto import annotation, called_from, frame, op, trace
 from tfprobe.formats import kineto
 from tfprobe.profile.capture_tables import SpanKind
 
@@ -109,3 +109,40 @@ def test_a_loader_without_workers_has_stages() -> None:
         ("data.py:20", "collate_fn"): (150, 1),
     }
     assert ("train.py:30", "<built-in function next>") not in _calls(*events)
+
+
+def test_calls_of_several_lines_are_summed_up_by_line() -> None:
+    """If the agent has added them to the trace; the function stays known by its first line."""
+    events = [
+        frame("train.py(7): log", 0, 500),
+        frame("<built-in function fsync>", 10, 100),
+        frame("<built-in function fsync>", 120, 200),
+        frame("<built-in function fsync>", 330, 60),
+        op("aten::add", 450, 10),
+    ]
+    head = called_from((10, "train.py", 9), (120, "train.py", 12), (330, "train.py", 9))
+
+    spans = kineto.read(trace(events, **head)).spans
+
+    found = {
+        int(spans.parent[at]): (int(spans.duration_ns[at]) // 1000, int(spans.identity[at]))
+        for at in range(len(spans))
+        if "fsync" in spans.strings[spans.name[at]] and spans.kind[at] == SpanKind.PYTHON_CALLS
+    }
+    assert found == {9: (160, 2), 12: (200, 1)}
+
+
+def test_what_takes_a_gap_has_the_line_that_called_it() -> None:
+    """The innermost one of the program."""
+    events = [
+        op("aten::add", 0, 10),
+        frame("train.py(7): log", 20, 400),
+        frame("json/__init__.py(183): dumps", 30, 380),
+        frame("json/encoder.py(9): encode", 32, 370),
+        op("aten::mul", 500, 10),
+    ]
+
+    spans = kineto.read(trace(events, **called_from((30, "train.py", 9)))).spans
+
+    gaps = [spans.detail[at] for at in range(len(spans)) if spans.kind[at] == SpanKind.PYTHON_GAP]
+    assert [spans.strings[at] for at in gaps] == ["train.py:9"]

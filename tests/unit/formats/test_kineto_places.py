@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from tests.support.kineto import annotation, frame, link, on_thread, op, shaped, trace
+from tests.support.kineto import annotation, called_from, frame, link, on_thread, op, shaped, trace
 from tfprobe.errors import UnreadableInput
 from tfprobe.formats.kineto import KinetoReader, read, read_modules
 from tfprobe.profile.tables import Interner
@@ -51,6 +51,63 @@ def test_an_op_is_in_its_modules():
     assert found == ["Net_0/Linear_0/aten::linear", "Net_0/Linear_0/aten::addmm"]
     frames = [(each.file, each.line, each.function) for each in nodes[found[1]].trace]
     assert frames == [("train.py", 7, "step"), ("model.py", 3, "forward")]
+
+
+CALLED = called_from((10, "train.py", 9), (20, "model.py", 5), (130, "model.py", 6))
+
+
+def lines_of(head, *more):
+    """Return the lines of the program's frames around each op, outermost first."""
+    events = [
+        *forward(),
+        frame("<built-in method relu of type object at 0x7f01>", 130, 100),
+        op("aten::relu", 140, 50),
+        op("aten::add", 250, 50),
+        *more,
+    ]
+    trace_of = KinetoReader(Interner()).read(trace(events, **head))
+    return {
+        row.op_type: [(frame.file, frame.line) for frame in trace_of.nodes[row.name].trace or ()]
+        for row in trace_of.rows
+    }
+
+
+def test_an_op_is_at_the_line_that_called_it():
+    """Of each function that called another; one that is written in C is enough."""
+    found = lines_of(CALLED)
+
+    assert found["aten::linear"] == [("train.py", 9), ("model.py", 5)]
+    assert found["aten::relu"] == [("train.py", 9), ("model.py", 6)]
+
+
+def test_an_operator_calls_no_function_that_has_a_line():
+    """As in x + 1: the line is that of the function."""
+    assert lines_of(CALLED)["aten::add"] == [("train.py", 9), ("model.py", 3)]
+
+
+def test_a_gradient_has_the_line_of_its_forward_op():
+    """That is where it comes from."""
+    assert lines_of(CALLED, *backward())["aten::mm"] == [("train.py", 9), ("model.py", 5)]
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        {},
+        {"tfprobe_calls": 7},
+        {"tfprobe_calls": {"files": ["model.py"], "start_ns": [20_000], "file": [0]}},
+        {"tfprobe_calls": {"files": ["model.py"], "start_ns": [20_000], "file": [3], "line": [5]}},
+        {"tfprobe_calls": {"files": [5], "start_ns": [20_000], "file": [0], "line": [5]}},
+        {"tfprobe_calls": {"files": ["a"], "start_ns": [True], "file": [0], "line": [5]}},
+        {"tfprobe_calls": {"files": ["a"], "start_ns": [20_000], "file": [0, 0], "line": [5]}},
+        # of another file than the function around it, and of no function of the trace
+        called_from((20, "other.py", 5)),
+        called_from((21, "model.py", 5), (5_000, "model.py", 5)),
+    ],
+)
+def test_without_a_known_line_it_is_that_of_the_function(head):
+    """As in a trace of the job's own, and in one that is damaged."""
+    assert lines_of(head)["aten::linear"] == [("train.py", 7), ("model.py", 3)]
 
 
 @pytest.mark.parametrize("tid", [77, 99])

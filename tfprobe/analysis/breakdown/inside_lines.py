@@ -1,7 +1,7 @@
 """Say which functions of the job take time inside steps of PyTorch, and what kind of work they do.
 
-From one update of the model to the next all is inside a step. The line is the first one of the
-function: PyTorch's profiler knows no other.
+From one update of the model to the next all is inside a step. The line is that of the calls which
+take most of the time, if it is known, else the first one of the function.
 """
 
 from __future__ import annotations
@@ -70,6 +70,7 @@ class _Call(NamedTuple):
     name: str
     ns: int
     times: int
+    line: int
 
 
 def inside_lines(
@@ -85,13 +86,13 @@ def inside_lines(
     if not len(chosen):
         return Missing("the traced steps have no calls of Python")
     # Each step has a row for what it called.
-    by_source: dict[str, dict[str, _Call]] = {}
+    by_source: dict[str, dict[tuple[str, int], _Call]] = {}
     for at in chosen.tolist():
         name, source = (spans.strings[int(column[at])] for column in (spans.name, spans.detail))
-        known = by_source.setdefault(source, {})
-        before = known.get(name, _Call(_kind(name), name, 0, 0))
+        known, line = by_source.setdefault(source, {}), int(spans.parent[at])
+        before = known.get((name, line), _Call(_kind(name), name, 0, 0, line))
         ns, times = int(spans.duration_ns[at]), int(spans.identity[at])
-        known[name] = before._replace(ns=before.ns + ns, times=before.times + times)
+        known[name, line] = before._replace(ns=before.ns + ns, times=before.times + times)
     traced_ns = sum(capture.duration_ns for capture in captures)
     usual_ns = usual_step_ns * len(captures)
     lines = (
@@ -128,8 +129,16 @@ def _line(
         kind = LineKind.PYTHON
     of_kind = [call for call in calls if call.kind is kind] or kept
     longest = max(of_kind, key=lambda call: call.ns)
+    # Of several lines none stands for the time of all, unless it takes most.
+    of_line_ns = sum(call.ns for call in kept if call.line == longest.line)
+    is_most = longest.line > 0 and 2 * of_line_ns > ns_of.total()
     return PythonLine(
-        _shown(longest.name), file, int(line), kind, min(ratio, 1.0), longest.times // captures
+        _shown(longest.name),
+        file,
+        longest.line if is_most else int(line),
+        kind,
+        min(ratio, 1.0),
+        longest.times // captures,
     )
 
 

@@ -57,6 +57,8 @@ _ON_HOST = "gloo:"
 # Between two ranks, as c10d names it.
 _ONE_TO_ONE = re.compile(r"send|recv")
 _MEMORY = "[memory]"
+# What the agent adds to the traces that it takes.
+_CALLS, _OF_CALLS = "tfprobe_calls", ("files", "start_ns", "file", "line")
 _FLOWS = ("fwdbwd", "forward_backward")
 # Ops whose arguments must be known besides shapes, to count what they compute.
 _WITH_VALUES = re.compile(r"aten::(?:\w*(?:conv|pool|batch_norm)\w*|sum|mean|linalg_vector_norm)\Z")
@@ -82,7 +84,8 @@ class KinetoEvents:
     with the op that it differentiates, and that op's thread, -1 and 0 if unknown. `message` are the
     bytes that a collective moves, `group` is the name of its group, -1 if unknown; `collective` is
     what it is called in all ranks of the group, -1 if they do not number theirs. `signature` are
-    the shapes and types of arguments, a position in `signatures`, -1 if unknown.
+    the shapes and types of arguments, a position in `signatures`, -1 if unknown. `call` is the line
+    that called a function, a position in `call_lines`, -1 if unknown.
     """
 
     head: dict[str, Any] = field(default_factory=dict)
@@ -90,6 +93,7 @@ class KinetoEvents:
     lanes: list[tuple[str, str]] = field(default_factory=list)
     lane_names: dict[tuple[str, str], str] = field(default_factory=dict)
     signatures: list[tuple[Any, Any, Any]] = field(default_factory=list)
+    call_lines: list[tuple[str, int]] = field(default_factory=list)
     kind: Int64s = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     name: Int64s = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     lane: Int64s = field(default_factory=lambda: np.empty(0, dtype=np.int64))
@@ -105,6 +109,7 @@ class KinetoEvents:
     group: Int64s = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     collective: Int64s = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     signature: Int64s = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    call: Int64s = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     # Allocations: time, lane, address, bytes, and what was allocated and reserved then; the type
     # and the number of the device.
     memory: tuple[Int64s, ...] = ()
@@ -282,8 +287,11 @@ class _Reader:
             raise UnreadableInput("a box that ends before it starts")
         if (start_ns >= _LATEST_NS - duration_ns).any():
             raise UnreadableInput("a box of the far future")
+        call, call_lines = _calls(self.head.get(_CALLS), columns["kind"], start_ns)
         return KinetoEvents(
             head=self.head,
+            call=call,
+            call_lines=call_lines,
             texts=list(self._texts),
             lanes=[(str(pid), str(tid)) for pid, tid in self._lanes],
             lane_names=self._lane_names,
@@ -308,6 +316,40 @@ _OF_MEMORY = (
     *("Addr", "Bytes", "Total Allocated", "Total Reserved"),
     *("Device Type", "Device Id"),
 )
+
+
+def _calls(known: object, kind: Int64s, start_ns: Int64s) -> tuple[Int64s, list[tuple[str, int]]]:
+    """Return the line that called each function of Python, and the lines.
+
+    The agent adds them to a trace as columns. What is damaged is as if it were not there.
+    """
+    call = np.full(len(kind), _UNKNOWN, dtype=np.int64)
+    found = [known.get(name) for name in _OF_CALLS] if isinstance(known, dict) else []
+    columns = [column for column in found if isinstance(column, list)]
+    if len(columns) != len(_OF_CALLS):
+        return call, []
+    files, *numbers = columns
+    starts, places, lines = (
+        [number for number in column if type(number) is int and 0 <= number < _LATEST_NS]
+        for column in numbers
+    )
+    is_whole = len(starts) == len(places) == len(lines) == len(numbers[0])
+    if not is_whole or not all(isinstance(file, str) for file in files):
+        return call, []
+    if max(places, default=-1) >= len(files):
+        return call, []
+    distinct: dict[tuple[int, int], int] = {}
+    pairs = zip(places, lines, strict=True)
+    number = np.array([distinct.setdefault(pair, len(distinct)) for pair in pairs], dtype=np.int64)
+    started_ns = np.array(starts, dtype=np.int64)
+    order = np.argsort(started_ns, kind="stable")
+    frames = np.flatnonzero(kind == Kind.FRAME)
+    at = np.searchsorted(started_ns[order], start_ns[frames])
+    is_known = at < len(order)
+    at, frames = order[at[is_known]], frames[is_known]
+    is_it = started_ns[at] == start_ns[frames]
+    call[frames[is_it]] = number[at[is_it]]
+    return call, [(files[place], line) for place, line in distinct]
 
 
 def _column(values: array[int]) -> Int64s:

@@ -124,15 +124,17 @@ class _Nest:
 
     def _frame(self, box: int, outer: _Open, end_ns: int) -> list[_Open]:
         """Return what a function of Python opens: nothing if it says nothing of ops in it."""
+        stack, call = outer.stack, int(self._events.call[box])
+        if call != NONE:
+            stack = self._places.at_line(stack, *self._events.call_lines[call])
         module, frame = self._places.frame(int(self._events.name[box]))
         if module is not None:
             scope = self._places.in_module(outer.scope, module)
             # What is computed again for the backward pass has its own place.
-            return [outer._replace(end_ns=end_ns, scope=scope, is_linked=False)]
+            return [outer._replace(end_ns=end_ns, scope=scope, stack=stack, is_linked=False)]
         if frame is not None:
-            stack = self._places.called(outer.stack, frame)
-            return [outer._replace(end_ns=end_ns, stack=stack)]
-        return []
+            stack = self._places.called(stack, frame)
+        return [] if stack == outer.stack else [outer._replace(end_ns=end_ns, stack=stack)]
 
     def nesting(self) -> OpNesting:
         """Return where ops are, those of the backward pass where their forward ops are."""

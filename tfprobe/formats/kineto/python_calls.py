@@ -43,7 +43,8 @@ DATASET, COLLATE, PIN = "dataset", "collate_fn", "pinning memory"
 class PythonCalls(NamedTuple):
     """What a function of the program called in a step, in sum; `source` is its "file:line".
 
-    `name` is what PyTorch's profiler calls it, or `ITSELF`; of a loader it is the stage.
+    `name` is what PyTorch's profiler calls it, or `ITSELF`; of a loader it is the stage. `line` is
+    that of the calls, in the same file, 0 if unknown.
     """
 
     lane: int
@@ -53,6 +54,7 @@ class PythonCalls(NamedTuple):
     total_ns: int
     times: int
     is_of_loader: bool
+    line: int
 
 
 def python_calls(events: KinetoEvents, nesting: OpNesting) -> Iterator[PythonCalls]:
@@ -62,8 +64,8 @@ def python_calls(events: KinetoEvents, nesting: OpNesting) -> Iterator[PythonCal
     for lane in np.intersect1d(events.lane[frames], events.lane[outermost]).tolist():
         own = _Thread(events, nesting, lane, frames[events.lane[frames] == lane])
         own.visit_all()
-        for (name, source, is_of_loader), times in own.found.items():
-            yield PythonCalls(lane, name, source, *times, is_of_loader)
+        for (name, source, is_of_loader, line), times in own.found.items():
+            yield PythonCalls(lane, name, source, *times, is_of_loader, line)
 
 
 class _Thread:
@@ -92,7 +94,9 @@ class _Thread:
             for op in own.tolist()
         ]
         self._op_starts = [start_ns for start_ns, _, _ in self._ops]
-        self.found: dict[tuple[str, str, bool], tuple[int, int, int]] = {}
+        call = events.call[self._frames.boxes].tolist()
+        self._lines = [events.call_lines[at] if at != NONE else ("", 0) for at in call]
+        self.found: dict[tuple[str, str, bool, int], tuple[int, int, int]] = {}
 
     def visit_all(self) -> None:
         """Visit every outermost function, and what it calls."""
@@ -172,12 +176,21 @@ class _Thread:
 
     def _add(self, name: str, source: str, at: int, *, is_of_loader: bool = False) -> None:
         start_ns = self._frames.starts_ns[at]
-        self._sum(name, source, start_ns, self._length_ns(at), is_of_loader=is_of_loader)
+        file, line = self._lines[at]
+        line = line if file == source.rpartition(":")[0] and not is_of_loader else 0
+        self._sum(name, source, start_ns, self._length_ns(at), line, is_of_loader=is_of_loader)
 
     def _sum(
-        self, name: str, source: str, start_ns: int, took_ns: int, *, is_of_loader: bool = False
+        self,
+        name: str,
+        source: str,
+        start_ns: int,
+        took_ns: int,
+        line: int = 0,
+        *,
+        is_of_loader: bool = False,
     ) -> None:
-        key = name.partition(" object at 0x")[0], source, is_of_loader
+        key = name.partition(" object at 0x")[0], source, is_of_loader, line
         first_ns, total_ns, count = self.found.get(key, (start_ns, 0, 0))
         self.found[key] = min(first_ns, start_ns), total_ns + took_ns, count + 1
 

@@ -25,7 +25,8 @@ _BUILT_IN = re.compile(r"<built-in (?:function|method) (?P<function>\w+)")
 class PythonGap(NamedTuple):
     """A gap between ops of a thread, and the function that took most of it, with its line.
 
-    `source` is "file:line" of the innermost function of the program, "" if none is known.
+    `source` is "file:line" of the innermost function of the program, "" if none is known: the line
+    that called what took the time, if that is known, else the first one.
     """
 
     lane: int
@@ -98,11 +99,15 @@ def _in_gap(
         if most < 0 or most_ns < least_ns:
             break
         at = most
-        name = events.texts[events.name[frames.boxes[at]]]
+        box = frames.boxes[at]
+        name = events.texts[events.name[box]]
         times_ns = max(frames.starts_ns[at], begin_ns), min(frames.ends_ns[at], end_ns)
         frame = FRAME.match(name)
         if frame is not None and not is_of_library(frame["file"]):
             source = f"{frame['file']}:{frame['line']}"
+        elif events.call[box] != NONE:
+            file, line = events.call_lines[events.call[box]]
+            source = source if is_of_library(file) else f"{file}:{line}"
     if not name:
         return None
     known = FRAME.match(name) or _BUILT_IN.match(name)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from tfprobe.errors import UnreadableInput
@@ -82,6 +82,7 @@ class Places:
         self._scopes: list[_Scope] = [_Scope("")]
         self._scope_numbers: dict[tuple[int, object], int] = {}
         self._stacks: list[tuple[Frame, ...]] = [()]
+        self._callers = [0]
         self._stack_numbers: dict[tuple[int, Frame], int] = {}
 
     def frame(self, name: int) -> tuple[str | None, Frame | None]:
@@ -109,7 +110,15 @@ class Places:
         if known is None:
             known = self._stack_numbers[key] = len(self._stacks)
             self._stacks.append((*self._stacks[stack], frame))
+            self._callers.append(stack)
         return known
+
+    def at_line(self, stack: int, file: str, line: int) -> int:
+        """Return a stack whose innermost frame is at this line, if it is of that file."""
+        frames = self._stacks[stack]
+        if not frames or frames[-1].file != file or frames[-1].line == line:
+            return stack
+        return self.called(self._callers[stack], replace(frames[-1], line=line))
 
     def scope(self, number: int) -> str:
         """Return the text of a scope."""
@@ -153,7 +162,7 @@ def _parsed(text: str) -> tuple[str | None, Frame | None]:
     found = _FRAME.match(text)
     if found is None:
         return None, None
-    # PyTorch notes where a function begins, not the line that ran in it.
+    # PyTorch notes where a function begins; the line in it is known from what it calls, if at all.
     line = int(found["line"])
     return None, Frame(found["file"], line, found["function"], line)
 

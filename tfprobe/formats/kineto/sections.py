@@ -31,6 +31,7 @@ class _Section(NamedTuple):
     start_ns: int
     end_ns: int
     times: int = 0
+    line: int = 0
 
 
 def add_sections(
@@ -43,7 +44,8 @@ def add_sections(
     """Add a span for each of them, and for functions of Python while no op ran.
 
     `detail` is the phase of training, a loader's iterator, or the line of a function. What a
-    function called has one span, as long as all of these calls, whose `identity` is their number.
+    function called has one span, as long as all of these calls, whose `identity` is their number,
+    and `parent` the line of the function that called.
     """
     found = [
         *_annotations(events),
@@ -59,6 +61,7 @@ def add_sections(
         name=[position(section.name) for section in found],
         detail=[position(section.detail) for section in found],
         identity=[section.times for section in found],
+        parent=[section.line for section in found],
         start_ns=np.array([section.start_ns for section in found], dtype=np.int64),
         duration_ns=np.array(
             [section.end_ns - section.start_ns for section in found], dtype=np.int64
@@ -73,7 +76,7 @@ def _python(events: KinetoEvents, nesting: OpNesting) -> Iterator[_Section]:
     for call in python_calls(events, nesting):
         kind = SpanKind.LOADER_CALLS if call.is_of_loader else SpanKind.PYTHON_CALLS
         times_ns = call.start_ns, call.start_ns + call.total_ns
-        yield _Section(kind, call.lane, call.name, call.source, *times_ns, call.times)
+        yield _Section(kind, call.lane, call.name, call.source, *times_ns, call.times, call.line)
 
 
 def _annotations(events: KinetoEvents) -> Iterator[_Section]:

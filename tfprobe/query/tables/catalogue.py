@@ -115,7 +115,7 @@ SPANS = TableShape(
         whole("start_ns", "unix ns"),
         whole("duration_ns", "duration"),
         whole("identity", "number of an iterator, or of a run of a function"),
-        whole("parent", "number of the calling iterator"),
+        whole("parent", "number of the calling iterator; of calls of Python the line that called"),
         whole(
             "correlation",
             "correlation id that a driver call shares with what it starts in `executions`",

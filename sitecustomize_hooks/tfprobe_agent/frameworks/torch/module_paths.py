@@ -14,9 +14,6 @@ from tfprobe_agent.interruptions import let_through
 from tfprobe_agent.unpatched import UNPATCHED
 
 _MODULES = "torch.nn.modules.module"
-_PREFIX = "nn.Module: "
-# Traces of more events are not searched.
-MOST_EVENTS = 200000
 
 
 class _Known:
@@ -26,10 +23,13 @@ class _Known:
 
 
 @never_raise_tracing
-def write(recorder, found):
-    """Write the modules of a trace, once for each set of them; return the fingerprint, None without modules."""
+def write(recorder, modules):
+    """Write the modules of a trace, once for each set of them; return the fingerprint, None without modules.
+
+    They are given as address by name.
+    """
     began_ns = UNPATCHED.monotonic_ns()
-    called = _called(found)
+    called = sorted(modules.items())
     if not called:
         return None
     if _Known.paths is None or not all(_is_known(name, address) for name, address in called):
@@ -42,22 +42,6 @@ def write(recorder, found):
         recorder.process_dir.write_file(content, "graphs", name)
     recorder.spent_once(UNPATCHED.monotonic_ns() - began_ns)
     return fingerprint
-
-
-def _called(found):
-    """Return name and address of each module that a trace has, in the order of the calls."""
-    kinds = sys.modules["torch"]._C._profiler._EventType
-    called, left = {}, MOST_EVENTS
-    waiting = list(found.experimental_event_tree())
-    while waiting and left:
-        event = waiting.pop()
-        left -= 1
-        waiting.extend(event.children)
-        if event.tag == kinds.PyCall:
-            module = event.extra_fields.module
-            if module is not None and event.name.startswith(_PREFIX):
-                called[event.name[len(_PREFIX) :]] = module.self_ptr
-    return sorted(called.items())
 
 
 def _is_known(name, address):

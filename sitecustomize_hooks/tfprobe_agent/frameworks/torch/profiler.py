@@ -20,7 +20,7 @@ from tfprobe_agent.frameworks.job_profiler import around_start
 from tfprobe_agent.interruptions import leave_traceback, let_through
 from tfprobe_agent.unpatched import UNPATCHED
 
-from . import annotations, module_paths, settings
+from . import annotations, event_tree, module_paths, settings
 from .thread_state import torch_thread
 
 _PROFILER = "torch.autograd.profiler"
@@ -186,21 +186,24 @@ class Window(tracing.Window):
         found = _ended(session)
         if found is not None:
             self.spared = ()  # some session of the job may be open when an optimizer's step ends
-            self._save(found, None)
+            self._save(found, None, None)
 
-    def _save(self, found, name):
+    def _save(self, found, name, known):
         """Let libkineto write a capture, under a temporary name first; return its size in bytes.
 
-        Without a name it is removed again: it was only written to learn which annotations are open.
+        Calls that are `known` beside are added. Without a name it is removed again: it was only written to learn which
+        annotations are open.
         """
         captures = current_recorder().process_dir.path("captures")
         temporary = os.path.join(captures, ".tmp-%d.kineto.json" % threading.get_ident())
         try:
             with _Silence():
                 found.save(temporary)
+            annotations.let_go_of_open(temporary, self.spared)
+            if known is not None and known.calls:
+                event_tree.add_calls(temporary, known)
             size = UNPATCHED.stat(temporary).st_size
             UNPATCHED.chmod(temporary, 0o600)
-            annotations.let_go_of_open(temporary, self.spared)
             if name is not None:
                 UNPATCHED.rename(temporary, os.path.join(captures, name))
         finally:
@@ -236,10 +239,11 @@ class Window(tracing.Window):
             if found is None:
                 return None
             name = "%06d-%s-%d.kineto.json" % (step, loop.kind, loop.index)
-            size = self._save(found, name)
+            known = event_tree.search(found)
+            size = self._save(found, name, known)
         finally:
             self.close()
-        return name, size, module_paths.write(current_recorder(), found)
+        return name, size, None if known is None else module_paths.write(current_recorder(), known.modules)
 
     def write_settings(self):
         settings.write()

@@ -13,8 +13,10 @@ from tfprobe.profile.capture_tables import SpanKind
 USUAL_NS = 50_000.0
 
 
-def _called(name: str, us: float, times: int = 1, source: str = "train.py:7") -> Span:
-    return Span(SpanKind.PYTHON_CALLS, name, 0, us, detail=source, identity=times)
+def _called(
+    name: str, us: float, times: int = 1, source: str = "train.py:7", line: int = 0
+) -> Span:
+    return Span(SpanKind.PYTHON_CALLS, name, 0, us, detail=source, identity=times, parent=line)
 
 
 def _lines(*spans: Span) -> tuple[PythonLine, ...]:
@@ -44,6 +46,30 @@ def test_a_call_has_a_kind(name: str, kind: str, ratio: float) -> None:
     (line,) = _lines(_called(name, 20))
 
     assert (line.kind.value, line.source, line.ratio) == (kind, "train.py:7", pytest.approx(ratio))
+
+
+@pytest.mark.parametrize(("second_us", "line"), [(8, 12), (12, 7)])
+def test_the_line_is_that_of_the_calls_which_take_most(second_us: float, line: int) -> None:
+    """If that is more than half of what the function does; else it is that of the function."""
+    (found,) = _lines(
+        _called("<built-in function fsync>", 12, line=12),
+        _called("<built-in function fsync>", second_us, line=20),
+    )
+
+    assert (found.source, found.ratio) == (
+        f"train.py:{line}",
+        pytest.approx(2 * (12 + second_us) / 100),
+    )
+
+
+def test_reads_of_a_function_are_counted_over_its_lines() -> None:
+    """Each line has fewer than eight."""
+    (found,) = _lines(
+        _called("<built-in method item of Tensor", 10, 5, line=9),
+        _called("<built-in method item of Tensor", 4, 5, line=10),
+    )
+
+    assert (found.source, found.kind.value) == ("train.py:9", "reads")
 
 
 def test_ops_are_what_the_step_computes() -> None:
