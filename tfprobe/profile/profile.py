@@ -251,6 +251,8 @@ class Process:
       `started_unix_ns` is the time that Python took before any code of the job.
     - `jax` is the version of JAX, None where it was not imported, or nobody noted that.
     - `own_profiler` is the profiler session of the job itself that was open for longest.
+    - `untraced` is why the agent traced none of its steps, as it said last; "" if some was, or none
+      was to be.
     - `restarts` is how often torchrun had started the workers again before it started this one.
     """
 
@@ -283,6 +285,7 @@ class Process:
     untimed_steps: int = 0
     exec_ns: int | Missing = UNTOLD
     own_profiler: OwnProfiler | None = None
+    untraced: str = ""
     restarts: int = 0
     jax: str | None = None
     torch: str | None = None

@@ -11,9 +11,9 @@ _RECORDED = "TensorFlow, PyTorch or JAX"
 
 
 def explain(profile: Profile) -> tuple[str, ...]:
-    """Return one paragraph per reason; none where every process has steps."""
+    """Return one paragraph per reason; none where every process has steps and traced ones."""
     if profile.processes:
-        return explain_no_steps(profile)
+        return (*explain_no_steps(profile), *explain_no_traces(profile))
     return explain_no_process(profile.run, profile.interpreters)
 
 
@@ -66,6 +66,20 @@ def explain_no_steps(profile: Profile) -> tuple[str, ...]:
             "PyTorch a step of an optimizer or a call of a module after eval()."
         )
     return tuple(reasons)
+
+
+def explain_no_traces(profile: Profile) -> tuple[str, ...]:
+    """Return why processes that counted steps traced none, each reason once."""
+    reasons: dict[str, list[str]] = {}
+    for process in profile.processes:
+        if process.untraced:
+            named = f"{titled(f'process {process.pid}', process.title)} on {process.host}"
+            reasons.setdefault(process.untraced, []).append(named)
+    return tuple(
+        f"No step of {named[0]}{f' and {len(named) - 1} more' if len(named) > 1 else ''} was "
+        f"traced: {why}."
+        for why, named in reasons.items()
+    )
 
 
 def _no_framework(interpreters: tuple[Interpreter, ...]) -> str:

@@ -119,7 +119,11 @@ class FollowedProcess:
             ending = replace(ending, exception=self._events.exception)
         events = self._events
         return replace(
-            process, settings=events.settings, ending=ending, own_profiler=events.own_profiler
+            process,
+            settings=events.settings,
+            ending=ending,
+            own_profiler=events.own_profiler,
+            untraced="" if events.samples else events.untraced,
         )
 
     def loops(self, index: int) -> tuple[Loop, ...]:
@@ -192,6 +196,8 @@ class FollowedEvents:
         self.exception: Raised | None = None
         # Updated whenever it has been open for longer than before.
         self.own_profiler: OwnProfiler | None = None
+        # Why the latest step that was to be traced was not.
+        self.untraced = ""
         self._profiling_since_ns: int | None = None
         self._declined = 0
         self._started_at: tuple[str, int] = ("", 0)
@@ -223,6 +229,8 @@ class FollowedEvents:
             self.settings = (
                 _chosen(settings) if isinstance(self.settings, Missing) else self.settings
             )
+        if event.kind == "declined":
+            self.untraced = event.text("why") or ""
         self._note_own_profiler(event)
         if event.kind == "compile":
             self._keep(compilation_of(event), self.compilations, "compilation")

@@ -15,6 +15,7 @@ from tfprobe.analysis.system import endings
 from tfprobe.errors import Missing
 from tfprobe.findings.engine import QUEUED_LOOPS, Advice
 from tfprobe.findings.finding import Severity
+from tfprobe.profile.profile import Process
 from tfprobe.report.documents.process_groups import (
     FEW,
     LoopGroup,
@@ -137,7 +138,7 @@ def _process(item: ProcessReport, width: int) -> Iterator[RenderableType]:
         yield from _loops(item.loops, width)
     elif process.role == SERVER_ROLE:
         yield page.paragraph("It serves variables; the steps that use them run in the workers.")
-    yield page.paragraph(_cost(item.overhead, item.process.captures))
+    yield page.paragraph(_cost(item.overhead, process))
 
 
 def _loops(loops: tuple[LoopReport, ...], width: int) -> Iterator[RenderableType]:
@@ -181,7 +182,8 @@ def _loop(item: LoopReport, show_raised: bool) -> list[str]:
     return [*cells, *shown]
 
 
-def _cost(item: Overhead | Missing, captures: int) -> str:
+def _cost(item: Overhead | Missing, process: Process) -> str:
+    captures = process.captures
     if isinstance(item, Missing):
         return f"recording cost unknown: {item.reason}"
     whole = f"{numbers.percent(item.fraction_ratio)} of {numbers.duration(item.wall_ns)}"
@@ -189,7 +191,8 @@ def _cost(item: Overhead | Missing, captures: int) -> str:
     if item.unmeasured_calls:
         rest += f", without {numbers.count(item.unmeasured_calls)} hook calls not yet measured"
     if not captures:
-        return f"recording cost {whole}: no step was traced, {rest}"
+        why = f" ({process.untraced})" if process.untraced else ""
+        return f"recording cost {whole}: no step was traced{why}, {rest}"
     steps = "1 step" if captures == 1 else f"{numbers.count(captures)} steps"
     traced = f"{numbers.duration(item.traced_ns)} to trace {steps}"
     return f"recording cost {whole}: {traced}, {rest}"

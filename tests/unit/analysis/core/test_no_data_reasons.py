@@ -46,3 +46,13 @@ def test_a_running_job_may_not_be_there_yet():
     (text,) = explain(profile(processes=[], run=run))
 
     assert "yet" in text
+
+
+def test_why_no_step_was_traced_is_told_once():
+    """Steps were counted, and whoever asks for ops is told what the agent said."""
+    why = "KINETO_USE_DAEMON is set: a daemon may start a trace at any time"
+    ranks = [process(index=at, pid=4711 + at, untraced=why) for at in range(3)]
+
+    (text,) = explain(profile(loops=[loop(process=at) for at in range(3)], processes=ranks))
+
+    assert text == f"No step of process 4711 on {ranks[0].host} and 2 more was traced: {why}."

@@ -159,6 +159,19 @@ def test_a_profiler_of_the_job_is_open_while_no_step_can_be_traced(tmp_path):
     assert process.own_profiler == OwnProfiler(4, 30, "train.py", 7)
 
 
+def test_a_process_that_traced_no_step_says_why(tmp_path):
+    """By the latest reason; one traced step is enough for there to be none."""
+    facts = {"event": "declined", "work": 0, "step": 5, "times": 1, "request": None}
+    sample = {"event": "sample", "capture": CAPTURE, "work": 0, "step": 10}
+
+    (declined,) = _load(
+        tmp_path / "a", {**facts, "why": "the job is profiling"}, {**facts, "why": "a daemon"}
+    ).processes
+    (traced,) = _load(tmp_path / "b", {**facts, "why": "a daemon"}, sample).processes
+
+    assert (declined.untraced, traced.untraced) == ("a daemon", "")
+
+
 def test_a_step_tells_the_line_that_ran_it(tmp_path):
     """Of recordings that do not, or of none of the job's lines, it is not known."""
     sample = {"event": "sample", "work": 0, "step": 2, "capture": CAPTURE, "start_ns": MONO_NS}
