@@ -5,6 +5,7 @@ second. None may come, after the last step of a loop, so a window that has becom
 next begins an evaluation, takes a batch or collects garbage.
 """
 
+import functools
 import gc
 import os
 import sys
@@ -261,27 +262,63 @@ class MarkedWindow(Window):
         Window.__init__(self, None, (), {})
         self.loop = loop
         self.stale_ns = 0
+        self.on_collection = None  # what a garbage collection calls meanwhile
 
     def open(self):
         declined = Window.open(self)
         if declined is None:
             self.stale_ns = UNPATCHED.monotonic_ns() + STALE_NS + STALE_STEPS * (self.loop.pace_ns() or 0)
-            gc.callbacks.append(self.look)
+            self.on_collection = _collection_callback()
+            if self.on_collection is not None:
+                gc.callbacks.append(self.on_collection)
         return declined
 
     def is_stale(self):
         # only the thread that has opened a session can end it
         return self.thread == threading.get_ident() and UNPATCHED.monotonic_ns() > self.stale_ns
 
-    def look(self, phase, _info):
-        """End this window if it is stale; called when a garbage collection begins and ends."""
-        if phase == "stop" and torch_thread().window is self:
-            end_window(torch_thread())
-
     def close(self):
-        if self.look in gc.callbacks:
-            gc.callbacks.remove(self.look)
+        if self.on_collection is not None and self.on_collection in gc.callbacks:
+            gc.callbacks.remove(self.on_collection)
         Window.close(self)
+
+
+def _collection_callback():
+    """Return what has a stale window of the calling thread ended when it is called by a garbage collection, or None.
+
+    Until Python 3.11 one runs wherever an object is made, such as the frame with which the interpreter is about to call
+    PyTorch's function for `with_stack`. If the session ended there, that function would be called with memory that has
+    been freed, and end the process. So the interpreter is asked to end it between two instructions, by functions of C
+    alone: at those of a function of Python it would do so at once. It only does that in the main thread; windows of
+    other threads wait for what else ends them.
+    """
+    if sys.version_info >= (3, 12):  # collections run between two instructions
+        return _collected
+    ctypes = sys.modules.get("ctypes")
+    if ctypes is None or threading.get_ident() != threading.main_thread().ident:
+        return None
+    if _Soon.ask is None:
+        call = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p)
+        # A collection calls it with two arguments more.
+        add = ctypes.PYFUNCTYPE(ctypes.c_int, call, ctypes.c_void_p, ctypes.py_object, ctypes.py_object)
+        _Soon.ask = functools.partial(add(("Py_AddPendingCall", ctypes.pythonapi)), call(_between_instructions), None)
+    return _Soon.ask
+
+
+class _Soon:
+    """Asks the interpreter to look at the window of the main thread; kept, since it may do so at any time."""
+
+    ask = None
+
+
+def _between_instructions(_argument):
+    end_window(torch_thread())
+    return 0
+
+
+def _collected(phase, _info):
+    if phase == "stop":
+        end_window(torch_thread())
 
 
 class _ThreadEnd:
