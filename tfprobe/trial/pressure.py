@@ -3,25 +3,36 @@
 from __future__ import annotations
 
 import os
+import time
+from pathlib import Path
 
 # With more stalls than this, arms run side by side: one after the other would meet other loads.
 BUSY_RATIO = 0.10
+_LOOK_S = 1.0
+_PRESSURE = Path("/proc/pressure/cpu")
 
 
 def cpu_pressure() -> float | None:
-    """Return the share of the last 10 s in which some task waited for a CPU; None if unknown.
+    """Return the share of the next second in which some task waits for a CPU; None if unknown.
 
-    Source: `some avg10` of /proc/pressure/cpu (Linux, Documentation/accounting/psi).
+    The kernel's own mean of 10 s would have what the user, or a recording of the job, ran before.
+    Source: `some total` in us of /proc/pressure/cpu (Linux, Documentation/accounting/psi).
     """
-    try:
-        with open("/proc/pressure/cpu", encoding="ascii") as file:
-            words = file.readline().split()
-    except OSError:
+    before_us, began_ns = _waited_us(), time.monotonic_ns()
+    if before_us is None:
         return _from_load()
-    values = dict(word.split("=", 1) for word in words if "=" in word)
+    time.sleep(_LOOK_S)
+    after_us = _waited_us()
+    if after_us is None:
+        return None
+    return min(1.0, max(0, after_us - before_us) * 1000 / (time.monotonic_ns() - began_ns))
+
+
+def _waited_us() -> int | None:
     try:
-        return float(values["avg10"]) / 100
-    except (KeyError, ValueError):
+        words = _PRESSURE.read_text(encoding="ascii").partition("\n")[0].split()
+        return int(dict(word.split("=", 1) for word in words if "=" in word)["total"])
+    except (OSError, KeyError, ValueError):
         return None
 
 
