@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 from collections.abc import Iterator
 from pathlib import Path
@@ -230,8 +231,6 @@ def test_the_wait_belongs_to_the_loop_with_the_longest_steps(job: Job) -> None:
         job.call(metrics, step_ns=1_000, call_ns=30 * CALL_NS if step == 0 else CALL_NS)
         if step == 2:
             train.drained_ns = STEP_NS
-        if step == 10:
-            metrics.drained_ns = 1_000
         job.wait()
 
     of_train, of_metrics = job.read()
@@ -241,6 +240,159 @@ def test_the_wait_belongs_to_the_loop_with_the_longest_steps(job: Job) -> None:
     assert (of_train.queue.unfinished, of_metrics.queue.unfinished) == (0, 20)
     assert of_train.times.count == 18
     assert "together" in str(unknown_times(of_metrics))
+
+
+OTHER_NS = 3_000_000
+
+
+def take_turns(
+    job: Job, loops: tuple[Any, Any], cycles: int, *, every: int = 1, host_ns: int = HOST_NS
+) -> None:
+    """Call two functions in each cycle, which are traced in its 5th, and wait at every Nth."""
+    for cycle in range(cycles):
+        for loop, step_ns in zip(loops, (STEP_NS, OTHER_NS), strict=True):
+            if cycle == 4:
+                loop.drained_ns = step_ns
+            job.work(host_ns)
+            job.call(loop, step_ns=step_ns)
+        if cycle % every == every - 1 or cycle == cycles - 1:
+            job.wait()
+
+
+@pytest.mark.parametrize("cycles", [60, 5_000])
+@pytest.mark.parametrize("every", [1, 7, 50])
+@pytest.mark.parametrize("host_ns", [HOST_NS, 20_000_000])
+def test_functions_that_take_turns_have_a_time_each(
+    job: Job, cycles: int, every: int, host_ns: int
+) -> None:
+    """As a generator and a discriminator do, whether the device keeps up with the host or not."""
+    loops = job.loop("discriminate"), job.loop("generate")
+    take_turns(job, loops, cycles, every=every, host_ns=host_ns)
+
+    both = job.read()
+
+    for loop, step_ns in zip(both, (STEP_NS, OTHER_NS), strict=True):
+        assert unknown_times(loop) is None
+        assert loop.queue is not None
+        assert loop.times.sum_ns / loop.times.count == pytest.approx(step_ns, rel=0.06)
+        assert loop.times.count >= cycles - max(every, 5)
+        times = step_time_summary(loop)
+        assert not isinstance(times, Missing)
+        assert times.p50_ns == pytest.approx(step_ns, rel=0.06)
+        assert loop.queue.is_one_by_one == (every == 1)
+
+
+def test_steps_that_take_turns_do_not_overlap(job: Job) -> None:
+    """Each begins where the one before ended, in the order of their calls."""
+    loops = job.loop("discriminate"), job.loop("generate")
+    take_turns(job, loops, 60, every=10)
+
+    both = job.read()
+
+    steps = sorted(
+        (int(start_ns), int(end_ns))
+        for loop in both
+        for start_ns, end_ns in zip(loop.recent.start_ns, loop.recent.end_ns, strict=True)
+    )
+    late_ns = [later[0] - earlier[1] for earlier, later in itertools.pairwise(steps[20:])]
+    assert min(late_ns) >= -1_000
+    assert sum(later[1] - later[0] for later in steps[20:]) == pytest.approx(
+        steps[-1][1] - steps[20][0], rel=0.02
+    )
+
+
+def test_a_function_that_runs_once_in_five_calls_of_another_has_its_time(job: Job) -> None:
+    """As the generator of a GAN whose critic is trained more often."""
+    critic, generator = job.loop("critic"), job.loop("generator")
+    critic.drained_ns, generator.drained_ns = STEP_NS, OTHER_NS
+    for _ in range(100):
+        for _ in range(5):
+            job.call(critic)
+        job.call(generator, step_ns=OTHER_NS)
+        job.wait()
+
+    of_critic, of_generator = job.read()
+
+    assert of_critic.times.sum_ns == pytest.approx(500 * STEP_NS, rel=0.02)
+    assert of_generator.times.sum_ns == pytest.approx(100 * OTHER_NS, rel=0.02)
+
+
+def test_a_phase_in_which_functions_take_turns_ends_before_the_next_one(job: Job) -> None:
+    """A training of two functions, and an evaluation of one, which are waited for together."""
+    loops, evaluation = (job.loop("discriminate"), job.loop("generate")), job.loop("evaluate")
+    loops[0].drained_ns, loops[1].drained_ns, evaluation.drained_ns = STEP_NS, OTHER_NS, EVAL_NS
+    for _ in range(5):
+        for _ in range(30):
+            job.call(loops[0])
+            job.call(loops[1], step_ns=OTHER_NS)
+        for _ in range(20):
+            job.call(evaluation, step_ns=EVAL_NS)
+        job.wait()
+
+    records = job.read()
+
+    sums_ns = [record.times.sum_ns for record in records]
+    assert sums_ns == [
+        pytest.approx(150 * STEP_NS, rel=0.02),
+        pytest.approx(150 * OTHER_NS, rel=0.02),
+        pytest.approx(100 * EVAL_NS, rel=0.02),
+    ]
+
+
+def test_functions_that_are_called_twice_in_a_row_have_a_time_each(job: Job) -> None:
+    """Two steps of one, then two of others, which so follow as a phase of their own."""
+    loops = [job.loop(name) for name in ("first", "second", "third")]
+    for loop, step_ns in zip(loops, (STEP_NS, OTHER_NS, EVAL_NS), strict=True):
+        loop.drained_ns = step_ns
+    for _ in range(50):
+        for loop, step_ns, times in zip(
+            loops, (STEP_NS, OTHER_NS, EVAL_NS), (2, 2, 1), strict=True
+        ):
+            for _ in range(times):
+                job.call(loop, step_ns=step_ns)
+        job.wait()
+
+    sums_ns = [record.times.sum_ns for record in job.read()]
+
+    assert sums_ns == [
+        pytest.approx(100 * STEP_NS, rel=0.02),
+        pytest.approx(100 * OTHER_NS, rel=0.02),
+        pytest.approx(50 * EVAL_NS, rel=0.02),
+    ]
+
+
+def test_a_call_that_compiles_stays_slow_among_functions_that_take_turns(job: Job) -> None:
+    """Its time is that of its own step, not of the other's."""
+    loops = job.loop("discriminate"), job.loop("generate")
+    take_turns(job, loops, 20)
+    job.call(loops[0], call_ns=40 * STEP_NS)
+    job.call(loops[1], step_ns=OTHER_NS)
+    job.wait()
+
+    of_first, of_second = job.read()
+
+    assert int(of_first.recent.end_ns[-1] - of_first.recent.start_ns[-1]) > 39 * STEP_NS
+    assert int(of_second.recent.end_ns[-1] - of_second.recent.start_ns[-1]) < 2 * OTHER_NS
+
+
+def test_values_that_are_there_already_do_not_lengthen_steps_that_take_turns(job: Job) -> None:
+    """The program reads them long after: the steps last as long as traced ones."""
+    loops = job.loop("discriminate"), job.loop("generate")
+    loops[0].drained_ns, loops[1].drained_ns = STEP_NS, OTHER_NS
+    for _ in range(50):
+        job.call(loops[0])
+        job.call(loops[1], step_ns=OTHER_NS)
+        job.work(30_000_000)
+        job.wait()
+
+    of_first, of_second = job.read()
+
+    assert of_second.queue is not None
+    assert of_second.queue.waits == 0
+    times_ns = of_first.recent.end_ns - of_first.recent.start_ns
+    assert np.median(times_ns) == pytest.approx(STEP_NS, rel=0.1)
+    times_ns = of_second.recent.end_ns - of_second.recent.start_ns
+    assert np.median(times_ns) == pytest.approx(OTHER_NS, rel=0.1)
 
 
 EVAL_NS = 2_000_000
@@ -351,6 +503,24 @@ def test_a_reader_sees_how_a_wait_was_divided(job: Job) -> None:
         job.call(train)
     for _ in range(40):
         job.call(evaluation, step_ns=EVAL_NS)
+    job.file.write()
+    reader.read()
+
+    job.wait()
+    job.file.write()
+
+    facts = [(loop.times.sum_ns, loop.gaps.sum_ns) for loop in reader.read().loops]
+    assert facts == [(loop.times.sum_ns, loop.gaps.sum_ns) for loop in read_steps(job.path).loops]
+
+
+def test_a_reader_sees_how_steps_that_took_turns_were_divided(job: Job) -> None:
+    """All that were queued get their times with the wait, long after they were called."""
+    loops = job.loop("discriminate"), job.loop("generate")
+    reader = StepsReader(job.path)
+    take_turns(job, loops, 20)
+    for _ in range(40):
+        job.call(loops[0])
+        job.call(loops[1], step_ns=OTHER_NS)
     job.file.write()
     reader.read()
 

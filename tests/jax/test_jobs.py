@@ -9,6 +9,7 @@ import pytest
 
 from tests.jax.outcomes import TRACED_BY_BUDGET, counts, outcomes
 from tests.tf.laboratory import as_bare, counted, tfprobe_json
+from tfprobe.analysis.core.main_loop import unknown_times
 from tfprobe.runs.process_folder.steps import read_steps
 
 NAMES = (
@@ -192,3 +193,15 @@ def test_the_mean_cycle_is_that_of_the_jobs_own_clock(laboratory, name, way) -> 
     mean_ns = int(recent.end_ns[-1] - recent.start_ns[1]) / steps
     assert steps == loop.executed - 1
     assert 0.5 * own_ns < mean_ns < 1.02 * own_ns
+
+
+def test_functions_that_take_turns_have_a_time_each(laboratory) -> None:
+    """One waits for both: each of their steps was traced, where this version of JAX is."""
+    outcome = outcomes(laboratory, "waits.py")["every"]
+    (folder,) = [path.parent for path in outcome.run.glob("*/*/steps.bin")]
+
+    loops = [loop for loop in read_steps(folder / "steps.bin").loops if "in_turn" in loop.name]
+
+    known = [loop for loop in loops if unknown_times(loop) is None]
+    assert len(loops) == 2
+    assert len(known) == (2 if loops[0].sampled else 1)

@@ -65,6 +65,7 @@ class Loop:
         "flagged",
         "foreseen",
         "foreseen_cost_ns",
+        "had_others",
         "index",
         "kind",
         "last_traced",
@@ -118,6 +119,7 @@ class Loop:
         self.waited = 0  # steps up to the latest that the job waited for, if calls only queue them
         self.drained_ns = 0  # of the latest traced step, until its results were there
         self.first_call_ns = 0
+        self.had_others = 0  # steps up to the latest whose time includes that of other loops
         self.declined = None, 0, 0  # why tracing was declined last, how often in a row, how often that was written
         self.owner = None
         self.after_first = None  # called with the loop once, after its first step

@@ -4,8 +4,9 @@ A loop of such steps is marked in steps.bin. Its step wrapper records calls. Whe
 latest step is made to end there and is marked as waited for: up to it, the time of steps is known. If the value was
 there already, the step ended earlier, nobody knows when, and its end is left where the call returned.
 
-Several loops may have queued steps by then. Of loops that take turns, one gets all of the time. Loops of which one ran
-after the other, as a training and an evaluation, are *phases*: the time is divided among them by their traced steps.
+Several loops may have queued steps by then. Of loops that take turns, as a generator and a discriminator do, each step
+gets the part of the time that traced steps say; before all of them were traced, one loop gets all of it. Loops of which
+one ran after the other, as a training and an evaluation, are *phases*: the time is divided among them likewise.
 """
 
 from tfprobe_agent.core import gaps
@@ -26,6 +27,10 @@ from tfprobe_agent.unpatched import UNPATCHED
 LEAST_PART = 10
 # How many steps back the wait before the latest is looked for.
 LONGEST_RUN = 256
+# A loop that was not traced by then takes so little time that it may never be.
+FIRST_STEPS = 64
+# How often the length of steps that took turns is tried, and the shortest: a part of that of traced ones.
+TRIES, LEAST_RATIO = 3, 0.01
 
 
 def enroll(current, loop):
@@ -38,16 +43,16 @@ def enroll(current, loop):
 def waited(began_ns, was_ready, owner=None, is_ours=False):
     """Note that the calling thread has waited since `began_ns` for a value, which may have been there already.
 
-    All queued steps are over then. Of several loops that took turns only one gets the time of the wait: `owner`, or the
-    one with the longest steps, as far as that is known. The waits that a traced step needs, `is_ours`, are not the
-    job's.
+    All queued steps are over then, and the latest of them ended with the wait. Of several loops that took turns and
+    were not all traced, the one with the longest steps gets the time, as far as that is known. The waits that a traced
+    step of `owner` needs, `is_ours`, are not the job's.
     """
     current = THREAD.current
     loops = current.queued
     pending = loops if len(loops) == 1 and loops[0].n else [loop for loop in loops if loop.n > loop.waited]
     if pending:
         if len(pending) > 1 and owner is None:
-            owner = _divided(pending, began_ns if was_ready else UNPATCHED.monotonic_ns(), is_ours)
+            owner = _divided(pending, began_ns if was_ready else UNPATCHED.monotonic_ns(), was_ready, is_ours)
         owner = owner or pending[0]
         for loop in pending:
             loop.waited = loop.n
@@ -72,6 +77,11 @@ def waited(began_ns, was_ready, owner=None, is_ours=False):
         _count_wait(owner, owner.ring[slot - 1], word & TIME_MASK)
 
 
+def _count_latest(loop):
+    slot = ((loop.n - 1) & RING_MASK) * 2
+    _count_wait(loop, loop.ring[slot], loop.ring[slot + 1] & TIME_MASK)
+
+
 def _count_wait(loop, start_ns, end_ns):
     loop.words[loop.base + WAITS] += 1
     loop.words[loop.base + CALL_NS] += end_ns - start_ns
@@ -80,13 +90,14 @@ def _count_wait(loop, start_ns, end_ns):
 class _Phase:
     """Queued steps of loops that took turns: when the first and the last were called, and how many there are."""
 
-    __slots__ = ("first_ns", "last_ns", "loops", "steps")
+    __slots__ = ("first_ns", "last_ns", "loops", "queued", "steps")
 
     def __init__(self, loop):
         self.loops = [loop]
+        self.queued = ()
         self.steps = loop.n - loop.waited
-        self.first_ns = loop.ring[(_first_pending(loop) & RING_MASK) * 2]
-        self.last_ns = loop.ring[((loop.n - 1) & RING_MASK) * 2]
+        self.first_ns = _called_ns(loop, _first_pending(loop))
+        self.last_ns = _called_ns(loop, loop.n - 1)
 
     def join(self, other):
         """Let the steps of another phase belong to this one."""
@@ -94,9 +105,46 @@ class _Phase:
         self.steps += other.steps
         self.last_ns = max(self.last_ns, other.last_ns)
 
-    def owner(self):
-        """Return the loop that gets the time."""
-        return _longest(self.loops)
+    def choose(self):
+        """Leave the loops that get the time, in the order of their first calls: those that were traced, or one.
+
+        That one has the time of the others, too, until they are traced, or their first steps have passed without.
+        """
+        if len(self.loops) == 1:
+            return
+        traced = [loop for loop in self.loops if loop.drained_ns]
+        if not traced or any(not loop.drained_ns and loop.n <= FIRST_STEPS for loop in self.loops):
+            owner = _longest(self.loops)
+            owner.had_others = owner.n
+            self.loops = [owner]
+            return
+        for loop in traced:
+            # What was folded stays as it is: its times could not be taken out.
+            if loop.had_others and not loop.totals[0] and not _is_most(loop, traced):
+                loop.words[loop.base + QUEUES] = max(1 + loop.had_others, loop.words[loop.base + QUEUES])
+            loop.had_others = 0
+        self.loops = sorted(traced, key=_first_called_ns)
+        if len(traced) > 1:
+            self.queued = _in_order(traced)
+
+    def first(self):
+        """Return the loop of the first queued step."""
+        return self.loops[0]
+
+    def last(self):
+        """Return the loop of the last queued step."""
+        return max(self.loops, key=_last_called_ns)
+
+    def busy_ns(self):
+        """Return how long the queued steps ran; 0 if that is not known."""
+        if len(self.loops) > 1:
+            return sum(map(_busy_ns, self.loops))
+        (loop,) = self.loops
+        return (loop.drained_ns or _mean_ns(loop)) * (loop.n - loop.waited)
+
+
+def _called_ns(loop, step):
+    return loop.ring[(step & RING_MASK) * 2]
 
 
 def _first_pending(loop):
@@ -104,27 +152,49 @@ def _first_pending(loop):
     return max(loop.waited, loop.n - RING_STEPS)
 
 
-def _divided(pending, now_ns, is_ours):
-    """Divide the time up to now among the phases of several loops; return the loop of the last one.
+def _first_called_ns(loop):
+    return _called_ns(loop, _first_pending(loop))
+
+
+def _last_called_ns(loop):
+    return _called_ns(loop, loop.n - 1)
+
+
+def _is_most(loop, loops):
+    """Return whether the others of these loops hardly take any time: what it had with theirs is nearly its own."""
+    return sum(map(_busy_ns, loops)) * (LEAST_PART - 1) <= _busy_ns(loop) * LEAST_PART
+
+
+def _divided(pending, now_ns, was_ready, is_ours):
+    """Divide the time up to now among the queued steps of several loops; return the loop of the last one.
 
     If that cannot be known, the steps so far are marked as such.
     """
-    if all(loop.n - loop.waited == 1 for loop in pending):
-        owners = [_longest(pending)]
-    else:
-        owners = [phase.owner() for phase in _phases(pending)]
+    phases = _phases(pending)
+    for phase in phases:
+        phase.choose()
+    timed = [loop for phase in phases for loop in phase.loops]
     if not is_ours:
         for loop in pending:
-            if loop not in owners:
+            if loop not in timed:
                 loop.words[loop.base + QUEUES] = 1 + loop.n
-    if len(owners) > 1:
-        busy_ns = _busy_times(owners, now_ns)
-        if busy_ns is not None:
-            _end_phases(owners, busy_ns, now_ns, is_ours)
-        else:
-            for loop in owners:
+    if len(phases) > 1:
+        busy_ns = _busy_times(phases, now_ns)
+        if busy_ns is None:
+            for loop in timed:
                 _leave_unknown(loop)
-    return owners[-1]
+            return phases[-1].last()
+        ends_ns = _end_phases(phases, busy_ns, now_ns, is_ours)
+    else:
+        ends_ns = []
+    owner = phases[-1].last()
+    for phase, began_ns, end_ns in zip(phases, [phases[0].first_ns] + ends_ns, ends_ns + [now_ns]):
+        if phase.queued:
+            is_over = was_ready and phase is phases[-1]
+            if not is_over and not is_ours:
+                _count_latest(phase.last())
+            _take_turns(phase.queued, began_ns, end_ns, is_over)
+    return owner
 
 
 def _phases(pending):
@@ -147,13 +217,12 @@ def _began_ns(phase):
     return phase.first_ns
 
 
-def _busy_times(loops, now_ns):
-    """Return how long the queued steps of each loop ran; None if this is not known of two of them."""
-    lengths_ns = [loop.drained_ns or _mean_ns(loop) for loop in loops]
-    busy_ns = [length_ns * (loop.n - loop.waited) for loop, length_ns in zip(loops, lengths_ns)]
+def _busy_times(phases, now_ns):
+    """Return how long the queued steps of each phase ran; None if this is not known of two of them."""
+    busy_ns = [phase.busy_ns() for phase in phases]
     if all(busy_ns):
         return busy_ns
-    whole_ns = now_ns - loops[0].ring[(_first_pending(loops[0]) & RING_MASK) * 2]
+    whole_ns = now_ns - phases[0].first_ns
     rest_ns = whole_ns - sum(busy_ns)
     if busy_ns.count(0) > 1 or rest_ns * LEAST_PART < whole_ns:
         return None
@@ -165,32 +234,90 @@ def _mean_ns(loop):
     last, least = loop.waited - 1, max(loop.waited - LONGEST_RUN, loop.words[loop.base + QUEUES] - 1, 0)
     for step in range(last - 1, least - 1, -1):
         if loop.ring[(step & RING_MASK) * 2 + 1] & WAITED_FLAG:
-            start_ns = loop.ring[((step + 1) & RING_MASK) * 2]
+            start_ns = _called_ns(loop, step + 1)
             return ((loop.ring[(last & RING_MASK) * 2 + 1] & TIME_MASK) - start_ns) // (last - step)
     return 0
 
 
-def _end_phases(loops, busy_ns, now_ns, is_ours):
-    """Let each phase but the last end when its steps were over, and the next begin there.
+def _end_phases(phases, busy_ns, now_ns, is_ours):
+    """Let each phase but the last end when its steps were over, and the next begin there; return these times.
 
     These take as long as traced ones, or shorter in proportion if they took less in all.
     """
-    at_ns = loops[0].ring[(_first_pending(loops[0]) & RING_MASK) * 2]
+    at_ns, ends_ns = phases[0].first_ns, []
     whole_ns, left_ns = now_ns - at_ns, sum(busy_ns)
-    for loop, next_loop, own_ns in zip(loops, loops[1:], busy_ns):
+    for phase, next_phase, own_ns in zip(phases, phases[1:], busy_ns):
+        loop, next_loop = phase.last(), next_phase.first()
         last = ((loop.n - 1) & RING_MASK) * 2
         word = loop.ring[last + 1]
         # A device that keeps up with the job has only the last step left to run.
         least_ns = max(loop.ring[last] + loop.drained_ns, word & TIME_MASK)
         at_ns = min(max(at_ns + min(own_ns, whole_ns * own_ns // left_ns), least_ns), now_ns)
         whole_ns, left_ns = max(now_ns - at_ns, 0), left_ns - own_ns
-        loop.ring[last + 1] = word & ~TIME_MASK | WAITED_FLAG | at_ns
-        if not is_ours:
-            _count_wait(loop, loop.ring[last], word & TIME_MASK)
+        ends_ns.append(at_ns)
+        if len(phase.loops) == 1:
+            if not is_ours:
+                _count_latest(loop)
+            loop.ring[last + 1] = word & ~TIME_MASK | WAITED_FLAG | at_ns
         first = (_first_pending(next_loop) & RING_MASK) * 2
         word = next_loop.ring[first + 1]
         next_loop.ring[first + 1] = word & ~TIME_MASK | max(word & TIME_MASK, at_ns)
         next_loop.ring[first] = max(next_loop.ring[first], at_ns)
+    return ends_ns
+
+
+def _in_order(loops):
+    """Return the queued steps of loops in the order of their calls: when each was called, its slot, and its loop."""
+    queued = [
+        (_called_ns(loop, step), (step & RING_MASK) * 2, loop)
+        for loop in loops
+        for step in range(_first_pending(loop), loop.n)
+    ]
+    return sorted(queued, key=_first_of)
+
+
+def _take_turns(queued, began_ns, end_ns, may_end_before):
+    """Let queued steps run in the order of their calls, up to that time or, if they may, before it.
+
+    They take as long as traced ones, or longer or shorter in proportion. All but the last of a loop are stored with
+    calls of no length, except for what a call took beyond that: `spread_out` gives each the mean of its loop.
+    """
+    ratio = 1.0
+    ran, busy_ns = _run(queued, began_ns, ratio)
+    for _ in range(TRIES):
+        left_ns = end_ns - ran[-1][1]
+        if not left_ns or not busy_ns or (left_ns > 0 and may_end_before):
+            break
+        ratio = max(ratio + left_ns / busy_ns, LEAST_RATIO)
+        ran, busy_ns = _run(queued, began_ns, ratio)
+    for (_, slot, loop), (start_ns, until_ns, excess_ns) in zip(queued, ran):
+        is_last = slot == ((loop.n - 1) & RING_MASK) * 2
+        at_ns = until_ns if is_last else start_ns + excess_ns
+        word = loop.ring[slot + 1] & ~TIME_MASK
+        loop.ring[slot] = min(start_ns, end_ns)
+        loop.ring[slot + 1] = word | (WAITED_FLAG if is_last else 0) | min(at_ns, end_ns)
+
+
+def _first_of(values):
+    return values[0]
+
+
+def _run(queued, began_ns, ratio):
+    """Return when each step begins and ends on a device, and how long it ends after that because of its call.
+
+    It takes so many times as long as a traced one, and is not over before its call, which may compile. Return also how
+    long traced ones of those take that the device ran since it was last idle.
+    """
+    ran, at_ns, busy_ns = [], began_ns, 0
+    for called_ns, slot, loop in queued:
+        is_idle = called_ns > at_ns
+        start_ns = called_ns if is_idle else at_ns
+        over_ns = start_ns + int(loop.drained_ns * ratio)
+        called_until_ns = loop.ring[slot + 1] & TIME_MASK
+        at_ns = max(over_ns, called_until_ns)
+        busy_ns = 0 if at_ns > over_ns else loop.drained_ns + (0 if is_idle else busy_ns)
+        ran.append((start_ns, at_ns, at_ns - over_ns))
+    return ran, busy_ns
 
 
 def _leave_unknown(loop):

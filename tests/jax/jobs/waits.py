@@ -39,6 +39,11 @@ for name, every in (("each", 1), ("tenth", 10), ("once", STEPS)):
     jax.block_until_ready(state)
     means[name] = (time.perf_counter() - began) / STEPS
 
+first, second = named("first_in_turn"), named("second_in_turn")
+for _ in range(20):
+    state, _ = first(weights, x)
+    last["in_turn"] = float(second(state, x)[1])
+
 small = named("reads")
 value = small(weights, x)[1]
 reads = [
@@ -57,4 +62,9 @@ for read in (float, bool, str, lambda value: value.item(), lambda value: value.b
 print("last", {name: np.float32(value).tobytes().hex() for name, value in last.items()})
 with open("means.json", "w") as file:
     json.dump(means, file)
-print("COUNTS", json.dumps({**dict.fromkeys(means, STEPS + 1), "reads": 2}))
+print(
+    "COUNTS",
+    json.dumps(
+        {**dict.fromkeys(means, STEPS + 1), "first_in_turn": 20, "second_in_turn": 20, "reads": 2}
+    ),
+)
