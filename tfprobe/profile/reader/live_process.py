@@ -10,7 +10,7 @@ from tfprobe.profile.capture_tables import Executions
 from tfprobe.profile.profile import Problem, Process, Profile, Run
 from tfprobe.profile.reader.captures import Decoder, Gathered, window_of
 from tfprobe.profile.reader.followed_captures import with_queued_steps
-from tfprobe.profile.reader.process_notes import exposed_gaps
+from tfprobe.profile.reader.process_notes import behind_queued_steps, exposed_gaps
 from tfprobe.profile.reader.processes import process_of, with_launch
 from tfprobe.profile.tables import empty
 from tfprobe.runs.layout import ProcessFolder, RunFolder, parse_capture_name
@@ -129,8 +129,12 @@ def noted(folder: ProcessFolder) -> Profile:
         captures=(),
         executions=empty(Executions),
         problems=(),
-        activities=read_activities(folder.activities, shift_ns=shift_ns).until(
-            steps.last_sign_mono_ns + shift_ns
+        activities=behind_queued_steps(
+            read_activities(folder.activities, shift_ns=shift_ns).until(
+                steps.last_sign_mono_ns + shift_ns
+            ),
+            steps.loops,
+            [shift_ns],
         ),
         gaps=exposed_gaps(gaps, steps.loops),
         resource_samples=tuple(sorted(samples, key=lambda sample: sample.at_ns)),

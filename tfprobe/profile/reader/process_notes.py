@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import operator
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Generic, TypeVar
 
+import numpy as np
+
 from tfprobe.errors import Missing
 from tfprobe.profile.activities import Activity, Gap, ResourceSample, StackSamples
-from tfprobe.profile.profile import TORCH_KINDS, Loop, Problem
+from tfprobe.profile.profile import TORCH_KINDS, Loop, Problem, RecentSteps
 from tfprobe.profile.reader.samples import ProcessStacks
 from tfprobe.runs.layout import ProcessFolder, RunFolder
 from tfprobe.runs.process_folder.activities import ActivityHistory, ActivityLog
@@ -187,6 +189,52 @@ def exposed_gaps(gaps: Iterable[Gap], loops: Iterable[Loop]) -> tuple[Gap, ...]:
         return tuple(gaps)
     scaled = (_scaled(gap, ratios.get((gap.process, gap.loop), 1.0)) for gap in gaps)
     return tuple(gap for gap in scaled if gap.duration_ns)
+
+
+# What a fit of Keras does with the model between its own steps.
+_BESIDE_TRAINING = ("evaluate", "predict")
+
+
+def behind_queued_steps(
+    activities: tuple[Activity, ...], loops: Iterable[Loop], shifts_ns: Sequence[int | Missing]
+) -> tuple[Activity, ...]:
+    """Return the activities; evaluations begin when the training steps queued before are over.
+
+    The program waits for these in the evaluation, which did not cause them. `shifts_ns` are unix
+    minus monotonic time of each process.
+    """
+    queued = [loop for loop in loops if loop.queue is not None and loop.kind == "fit"]
+    if not queued:
+        return activities
+    gone_ns: dict[tuple[int, str, str], int] = {}
+    changed = []
+    for activity in activities:
+        shift_ns = shifts_ns[activity.process]
+        if activity.kind not in _BESIDE_TRAINING or isinstance(shift_ns, Missing):
+            changed.append(activity)
+            continue
+        ends_ns = (
+            _queued_until_ns(loop.recent, activity.start_ns - shift_ns) + shift_ns
+            for loop in queued
+            if (loop.process, loop.thread) == (activity.process, activity.thread)
+        )
+        start_ns = min(max(ends_ns, default=activity.start_ns), activity.end_ns)
+        start_ns = max(start_ns, activity.start_ns)
+        key = (activity.process, activity.kind, activity.name)
+        # Totals are of all of this name so far.
+        gone_ns[key] = gone_ns.get(key, 0) + start_ns - activity.start_ns
+        total_ns = max(activity.total_ns - gone_ns[key], 0)
+        changed.append(replace(activity, start_ns=start_ns, total_ns=total_ns))
+    return tuple(sorted(changed, key=lambda each: (each.start_ns, -each.end_ns)))
+
+
+def _queued_until_ns(steps: RecentSteps, at_ns: int) -> int:
+    """Return when the steps were over that had been called by then; that time where none was."""
+    called = int(np.searchsorted(steps.start_ns, at_ns, side="right"))
+    waits = np.flatnonzero(steps.waited[max(called - 1, 0) :])
+    if not called or not len(waits):
+        return at_ns
+    return int(steps.end_ns[called - 1 + int(waits[0])])
 
 
 def _scaled(gap: Gap, ratio: float) -> Gap:

@@ -23,7 +23,12 @@ from tfprobe.profile.reader.followed_captures import (
     with_queued_steps,
 )
 from tfprobe.profile.reader.followed_process import FollowedProcess, FollowedService
-from tfprobe.profile.reader.process_notes import MachineNotes, exposed_gaps, with_all_traces
+from tfprobe.profile.reader.process_notes import (
+    MachineNotes,
+    behind_queued_steps,
+    exposed_gaps,
+    with_all_traces,
+)
 from tfprobe.profile.reader.processes import (
     no_rank,
     programs_of,
@@ -255,7 +260,9 @@ class RunReader:
                 *(problem for process in chosen for problem in _problems(process)),
                 *_joined(machine.problems for machine in machines),
             ),
-            activities=activities,
+            activities=behind_queued_steps(
+                activities, loops, [process.unix_minus_monotonic_ns for process in processes]
+            ),
             compilations=_joined(
                 process.compilations(index) for index, process in enumerate(chosen)
             ),
