@@ -466,6 +466,25 @@ def test_before_both_were_traced_nothing_says_how_long_each_took(job: Job) -> No
     assert of_train.queue.undivided == 75
 
 
+def test_a_short_phase_that_was_not_traced_leaves_the_time_to_the_others(job: Job) -> None:
+    """What is left for it is less than the error of theirs, so that it alone has no time."""
+    train, evaluation = job.loop(), job.loop("eval_step")
+    train.drained_ns = STEP_NS
+    for _ in range(2):
+        for _ in range(75):
+            job.call(train)
+        for _ in range(5):
+            job.call(evaluation, step_ns=EVAL_NS)
+        job.wait()
+
+    of_train, of_evaluation = job.read()
+
+    assert of_train.times.sum_ns == pytest.approx(150 * STEP_NS, rel=0.05)
+    assert of_train.queue is not None
+    assert of_train.queue.undivided == 0
+    assert "together" in str(unknown_times(of_evaluation))
+
+
 def test_what_one_loop_took_is_left_for_the_other(job: Job) -> None:
     """The program waits for some of its training steps alone, which says how long they take."""
     train, evaluation = job.loop(), job.loop("eval_step")

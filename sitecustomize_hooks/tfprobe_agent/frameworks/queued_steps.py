@@ -179,10 +179,11 @@ def _divided(pending, now_ns, was_ready, is_ours):
             if loop not in timed:
                 loop.words[loop.base + QUEUES] = 1 + loop.n
     if len(phases) > 1:
-        busy_ns = _busy_times(phases, now_ns)
-        if busy_ns is None:
-            for loop in timed:
+        busy_ns, unknown = _busy_times(phases, now_ns)
+        for phase in unknown:
+            for loop in phase.loops:
                 _leave_unknown(loop)
+        if busy_ns is None:
             return phases[-1].last()
         ends_ns = _end_phases(phases, busy_ns, now_ns, is_ours)
     else:
@@ -218,15 +219,18 @@ def _began_ns(phase):
 
 
 def _busy_times(phases, now_ns):
-    """Return how long the queued steps of each phase ran; None if this is not known of two of them."""
+    """Return how long the queued steps of each phase ran, and which of them that does not tell the time of.
+
+    The times are None if they are not known of two phases. One has what is left by the others, which says something of
+    it only if it is a good part.
+    """
     busy_ns = [phase.busy_ns() for phase in phases]
-    if all(busy_ns):
-        return busy_ns
+    unknown = [phase for phase, own_ns in zip(phases, busy_ns) if not own_ns]
+    if len(unknown) > 1:
+        return None, phases
     whole_ns = now_ns - phases[0].first_ns
-    rest_ns = whole_ns - sum(busy_ns)
-    if busy_ns.count(0) > 1 or rest_ns * LEAST_PART < whole_ns:
-        return None
-    return [own_ns or rest_ns for own_ns in busy_ns]
+    rest_ns = max(whole_ns - sum(busy_ns), 0)
+    return [own_ns or rest_ns for own_ns in busy_ns], unknown if rest_ns * LEAST_PART < whole_ns else ()
 
 
 def _mean_ns(loop):

@@ -8,12 +8,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tfprobe.analysis.core.intervals import nest, union
+from tfprobe.analysis.core.intervals import nest, union, within_ns
+from tfprobe.analysis.steps.phases import EVALUATION_KINDS
 from tfprobe.errors import Missing
-from tfprobe.profile.activities import Activity
+from tfprobe.profile.activities import COMPILING, Activity
 from tfprobe.profile.profile import Loop, Process, Profile
 from tfprobe.profile.tables import Int64s
 
+_EVALUATION = "evaluate"
 UNPLACED_STEPS = Missing("the recording has no clock times of its steps")
 
 
@@ -262,7 +264,8 @@ def _by_total(uses: Iterable[ActivityUse]) -> tuple[ActivityUse, ...]:
 class ActivityInSteps:
     """All activities of one kind and name while steps ran: how many, their own and total time.
 
-    `source` is the line of the job that started most of them, "" if none is known.
+    `source` is the line of the job that started most of them, "" if none is known. `once_ns` is how
+    much of an evaluation's time went to compiling in the first of them.
     """
 
     kind: str
@@ -271,18 +274,22 @@ class ActivityInSteps:
     own_ns: int
     total_ns: int = 0
     source: str = ""
+    once_ns: int = 0
 
 
 def activities_in_steps(profile: Profile, item: ProcessActivities) -> tuple[ActivityInSteps, ...]:
     """Return activities by their own time, without activities inside them; longest first.
 
     Activities that ended before the first step or began after the last one are left out, in
-    proportion where not all intervals of an activity were kept.
+    proportion where not all intervals of an activity were kept. So are evaluations after the last
+    step of a training: nothing waits for them.
     """
     process = item.process.index
     loops = [loop for loop in profile.loops if loop.process == process]
     first_ns = min((loop.first_seen_ns for loop in loops if loop.first_seen_ns), default=0)
     last_ns = _last_ns(profile, loops, process)
+    training = [loop for loop in loops if loop.kind not in EVALUATION_KINDS]
+    trained_ns = _last_ns(profile, training, process) or last_ns
     own = [activity for activity in profile.activities if activity.process == process]
     in_steps = []
     for use in item.activities:
@@ -292,16 +299,31 @@ def activities_in_steps(profile: Profile, item: ProcessActivities) -> tuple[Acti
             activity for activity in own if (activity.kind, activity.name) == (use.kind, use.name)
         ]
         early_count, early_ns = _before(same, first_ns)
-        late_count, late_ns = _after(same, last_ns)
+        late_count, late_ns = _after(same, trained_ns if use.kind == _EVALUATION else last_ns)
         count, total_ns = use.count - early_count - late_count, use.total_ns - early_ns - late_ns
         left_ratio = max(total_ns, 0) / use.total_ns if use.total_ns else 0.0
         if count > 0:
             own_ns = round(use.exclusive_ns * left_ratio)
             ran = [activity for activity in same if activity.end_ns > first_ns]
+            once_ns = _compiled_ns(own, ran[:1]) if use.kind == _EVALUATION else 0
             in_steps.append(
-                ActivityInSteps(use.kind, use.name, count, own_ns, max(total_ns, 0), _source(ran))
+                ActivityInSteps(
+                    use.kind, use.name, count, own_ns, max(total_ns, 0), _source(ran), once_ns
+                )
             )
     return tuple(sorted(in_steps, key=lambda use: -use.own_ns))
+
+
+def _compiled_ns(own: list[Activity], rows: list[Activity]) -> int:
+    """Return how much of the time of some activities of a process went to compiling."""
+    compiling = [activity for activity in own if activity.kind in COMPILING]
+    times = union(
+        np.array([activity.start_ns for activity in compiling], dtype=np.int64),
+        np.array([activity.end_ns for activity in compiling], dtype=np.int64),
+    )
+    start_ns = np.array([row.start_ns for row in rows], dtype=np.int64)
+    end_ns = np.array([row.end_ns for row in rows], dtype=np.int64)
+    return int(within_ns(times, start_ns, end_ns).sum())
 
 
 def _source(rows: list[Activity]) -> str:

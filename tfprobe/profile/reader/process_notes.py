@@ -192,7 +192,7 @@ def exposed_gaps(gaps: Iterable[Gap], loops: Iterable[Loop]) -> tuple[Gap, ...]:
 
 
 # What a fit of Keras does with the model between its own steps.
-_BESIDE_TRAINING = ("evaluate", "predict")
+_EVALUATING = ("evaluate", "predict")
 
 
 def behind_queued_steps(
@@ -210,7 +210,7 @@ def behind_queued_steps(
     changed = []
     for activity in activities:
         shift_ns = shifts_ns[activity.process]
-        if activity.kind not in _BESIDE_TRAINING or isinstance(shift_ns, Missing):
+        if activity.kind not in _EVALUATING or isinstance(shift_ns, Missing):
             changed.append(activity)
             continue
         ends_ns = (

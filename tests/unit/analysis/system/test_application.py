@@ -16,6 +16,7 @@ from tfprobe.analysis.system.application import (
     ActivityUse,
     ProcessActivities,
     activities,
+    activities_in_steps,
     evaluations,
 )
 from tfprobe.errors import Missing
@@ -194,6 +195,40 @@ def test_exclusive_times_of_a_thread_sum_to_its_union(seed: int):
         owner.update(dict.fromkeys(range(start[at], end[at]), at))
     assert nested.own_ns.sum() == union(start, end).length_ns
     assert nested.own_ns.tolist() == [list(owner.values()).count(at) for at in range(30)]
+
+
+def test_what_the_first_evaluation_compiles_is_known():
+    """Its function is compiled for all of them; what another one compiles comes again."""
+    fit = steps_at(*range(0, 400, 20), kind="fit", name="model")
+    done = [
+        activity("evaluate", "model.evaluate", 105, 145, total_ns=40 * MS),
+        activity("trace", "test_step", 110, 120),
+        activity("xla", "test_step", 115, 135),
+        activity("evaluate", "model.evaluate", 205, 225, count=2, total_ns=60 * MS),
+        activity("trace", "other", 210, 220),
+    ]
+    recorded = profile(loops=[fit], processes=[NODE], activities=done)
+
+    found = activities_in_steps(recorded, activities(recorded)[0])
+
+    (evaluated,) = [use for use in found if use.kind == "evaluate"]
+    assert (evaluated.count, evaluated.total_ns, evaluated.once_ns) == (2, 60 * MS, 25 * MS)
+
+
+def test_an_evaluation_after_the_training_is_none_that_it_waits_for():
+    """Its own steps are the last ones of the process."""
+    fit = steps_at(*range(0, 400, 20), kind="fit", name="model")
+    last = steps_at(420, 440, kind="evaluate", name="model", index=1)
+    done = [
+        activity("evaluate", "model.evaluate", 105, 145, total_ns=40 * MS),
+        activity("evaluate", "model.evaluate", 405, 465, count=2, total_ns=100 * MS),
+    ]
+    recorded = profile(loops=[fit, last], processes=[NODE], activities=done)
+
+    found = activities_in_steps(recorded, activities(recorded)[0])
+
+    (evaluated,) = [use for use in found if use.kind == "evaluate"]
+    assert (evaluated.count, evaluated.total_ns) == (1, 40 * MS)
 
 
 def test_calls_between_updates_are_an_evaluation():

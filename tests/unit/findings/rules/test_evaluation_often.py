@@ -36,6 +36,22 @@ def test_less_is_not() -> None:
     assert found("evaluation_often", processes=[only]) is None
 
 
+def test_what_the_first_compiles_stays() -> None:
+    """It is compiled once, however seldom the model is evaluated."""
+    compiled = ActivityInSteps(
+        "evaluate", "model.evaluate", 4, 0, WHOLE_NS // 2, once_ns=WHOLE_NS * 3 // 10
+    )
+
+    finding = found("evaluation_often", processes=[process(activities=(FIT, compiled))])
+
+    assert finding is not None
+    assert finding.gain.high_ns == WHOLE_NS // 5
+    assert [each.time_ns for each in finding.evidence][1:3] == [
+        WHOLE_NS // 20,
+        WHOLE_NS * 3 // 10,
+    ]
+
+
 def test_a_single_evaluation_is_none_too_many() -> None:
     """None of it can be left away."""
     once = ActivityInSteps("evaluate", "model.evaluate", 1, WHOLE_NS // 2, WHOLE_NS // 2)
