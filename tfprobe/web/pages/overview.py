@@ -12,7 +12,7 @@ from tfprobe.analysis.steps.step_times import StepTimeSummary
 from tfprobe.analysis.system import endings, hardware
 from tfprobe.analysis.system.hardware import DeviceHardware, ProcessHardware
 from tfprobe.errors import Missing
-from tfprobe.profile.profile import Loop, Profile, Run
+from tfprobe.profile.profile import JAX_KINDS, TORCH_KINDS, Loop, Profile, Run
 from tfprobe.report.documents import run_report
 from tfprobe.report.documents.document import Document, known
 from tfprobe.report.documents.run_report import ProcessReport
@@ -77,6 +77,7 @@ def _main(run: Reading) -> Document:
         "work": run.place(loop),
         "kind": loop.kind,
         "name": loop.name[:_NAME_CHARACTERS],
+        **_framework(loop),
         **_times(loop, found),
         "series": series_document(series(found.remembered)),
         "is_whole": found.remembered.is_whole,
@@ -87,6 +88,14 @@ def _main(run: Reading) -> Document:
         "usual_most_ns": usual_most_ns(found.remembered),
         "sampled_steps": marked_steps(found.remembered, found.remembered.sampled),
     }
+
+
+def _framework(loop: Loop) -> Document:
+    """Return what runs the steps, where they say so: a program may import several frameworks."""
+    if loop.kind in TORCH_KINDS:
+        return {"framework": "torch"}
+    is_jax = loop.queue is not None or loop.kind in JAX_KINDS
+    return {"framework": "jax"} if is_jax else {}
 
 
 def _times(loop: Loop, found: LoopStepReport) -> Document:

@@ -12,7 +12,7 @@ from tests.support.open_runs import ToldRun
 from tests.support.profiles import Step, loop, op, process, profile, timed_loop
 from tests.support.rundir import MONO_NS, UNIX_NS
 from tfprobe.errors import Missing
-from tfprobe.profile.profile import Problem, Profile, Run
+from tfprobe.profile.profile import Problem, Profile, Run, StepQueue
 from tfprobe.web import answers
 from tfprobe.web.pages.overview import command_line
 from tfprobe.web.params import Params
@@ -173,3 +173,21 @@ def test_a_command_is_cut_where_no_page_shows_more() -> None:
     run = Run("r", "/runs/r", ("python", "x" * 1_000_000), Missing("unknown"), "finished")
 
     assert command_line(run) == "python " + "x" * 1_993
+
+
+@pytest.mark.parametrize(
+    ("changes", "framework"),
+    [
+        ({"kind": "jit"}, "jax"),
+        ({"kind": "fit", "queue": StepQueue(0, 1.0, 99, 0, 0)}, "jax"),
+        ({"kind": "optimizer_step", "queue": StepQueue(0, 1.0, 99, 0, 0)}, "torch"),
+        ({"kind": "fit"}, None),
+    ],
+)
+def test_the_framework_is_the_one_that_runs_the_steps(changes, framework):
+    """A program of JAX imports TensorFlow for its data, and both have a version."""
+    told = loop([10 * MS] * 100, **changes)
+
+    main = asked("overview", profile(loops=[told]))["main"]
+
+    assert main.get("framework") == framework

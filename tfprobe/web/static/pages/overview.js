@@ -226,6 +226,14 @@ function overviewFindings(found, link) {
   );
 }
 
+const FRAMEWORKS = { tensorflow: "TensorFlow", jax: "JAX", torch: "PyTorch" };
+
+/** The framework that runs the steps, or else the first that the processes have imported. */
+function frameworkOf(found) {
+  const has = (name) => found.processes.some((each) => each[name]);
+  return found.main.framework ?? Object.keys(FRAMEWORKS).find(has) ?? "tensorflow";
+}
+
 function overviewFigures(found) {
   const { main, overhead } = found;
   const about = main.error_ratio ? "~" : "";
@@ -233,7 +241,7 @@ function overviewFigures(found) {
   const timed = (value) =>
     value === null || value === undefined ? missing(why) : `${about}${time(value)}`;
   const of = (name) => found.processes.map((each) => each[name]).filter(Boolean);
-  const framework = ["tensorflow", "jax", "torch"].find((name) => of(name).length) ?? "tensorflow";
+  const framework = frameworkOf(found);
   const versions = of(framework);
   const pythons = of("python");
   const rate = main.steps_per_s;
@@ -273,7 +281,7 @@ function overviewFigures(found) {
       nameOf(hosts.length > 1 ? `on ${count(hosts.length)} hosts` : (hosts[0] ?? "")),
     ),
     keyFigure(
-      { tensorflow: "TensorFlow", jax: "JAX", torch: "PyTorch" }[framework],
+      FRAMEWORKS[framework],
       versions.length
         ? nameOf([...new Set(versions)].join(", "))
         : missing(found.processes[0]?.missing?.tensorflow ?? "no process was recorded"),
@@ -450,6 +458,7 @@ function overviewCurve(box, label, amounts) {
 function overviewProcesses(found, { link }) {
   if (!found.processes.length) return null;
   const reasonOf = (name) => (row) => row.missing?.[name];
+  const framework = frameworkOf(found);
   return table({
     caption: "Processes",
     rows: found.processes,
@@ -488,7 +497,7 @@ function overviewProcesses(found, { link }) {
         kind: "ratio",
         missing: reasonOf("overhead_ratio"),
       },
-      { key: "tensorflow", title: "TensorFlow", missing: reasonOf("tensorflow") },
+      { key: framework, title: FRAMEWORKS[framework], missing: reasonOf(framework) },
       { key: "python", title: "Python", missing: reasonOf("python") },
     ],
   });
