@@ -720,3 +720,10 @@ def test_a_loop_without_room_of_its_own_is_not_marked(job: Job) -> None:
     queued_steps.enroll(job.current, loop)
 
     assert job.current.queued == []
+
+
+def test_a_watch_that_has_ended_meanwhile_notes_no_wait() -> None:
+    """Another thread, or the exit, may end it after the wrapper of the wait has looked."""
+    gaps = load("core.gaps")
+
+    assert gaps.waited.__wrapped__(SimpleNamespace(watch=None), 1_000, True) is None

@@ -258,6 +258,8 @@ def waited(current, waited_ns, has_ended):
     """Note a wait for the step before the gap; if the step ended with it, the gap begins now, and its watch anew."""
     began_ns = UNPATCHED.monotonic_ns()
     watch = current.watch
+    if watch is None:
+        return  # it has ended since the caller looked
     place = place_of(sys._getframe(1))
     times, ns = watch.waits.get(place, (0, 0))
     watch.waits[place] = times + 1, ns + waited_ns
@@ -269,8 +271,9 @@ def waited(current, waited_ns, has_ended):
     cost_ns = watch.opening_ns + events * watch.event_ns + made_ns + UNPATCHED.monotonic_ns() - began_ns
     watch.recorder.watched(watch.loop, watch.why, cost_ns)
     begin(current, watch.recorder, watch.loop, watch.step, watch.why)
-    if current.watch is not None:
-        current.watch.waits = watch.waits
+    anew = current.watch
+    if anew is not None:
+        anew.waits = watch.waits
 
 
 def end(current):
