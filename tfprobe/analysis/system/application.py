@@ -16,6 +16,8 @@ from tfprobe.profile.profile import Loop, Process, Profile
 from tfprobe.profile.tables import Int64s
 
 _EVALUATION = "evaluate"
+# Calls that run steps: the first one compiles what these are.
+_CALLS = ("train", _EVALUATION, "predict")
 UNPLACED_STEPS = Missing("the recording has no clock times of its steps")
 
 
@@ -265,7 +267,7 @@ class ActivityInSteps:
     """All activities of one kind and name while steps ran: how many, their own and total time.
 
     `source` is the line of the job that started most of them, "" if none is known. `once_ns` is how
-    much of an evaluation's time went to compiling in the first of them.
+    much of the time of calls that run steps went to compiling in the first of them.
     """
 
     kind: str
@@ -305,7 +307,7 @@ def activities_in_steps(profile: Profile, item: ProcessActivities) -> tuple[Acti
         if count > 0:
             own_ns = round(use.exclusive_ns * left_ratio)
             ran = [activity for activity in same if activity.end_ns > first_ns]
-            once_ns = _compiled_ns(own, ran[:1]) if use.kind == _EVALUATION else 0
+            once_ns = _compiled_ns(own, ran[:1]) if use.kind in _CALLS else 0
             in_steps.append(
                 ActivityInSteps(
                     use.kind, use.name, count, own_ns, max(total_ns, 0), _source(ran), once_ns

@@ -133,6 +133,22 @@ def test_calls_of_single_steps_are_told_however_long_their_steps_are() -> None:
     assert round(finding.gain.high_ratio, 6) == 0.9
 
 
+def test_what_the_first_call_compiles_is_not_won() -> None:
+    """One call for all would compile it, too."""
+    single = timing(kind="predict", usual_step_ns=20.0 * MS)
+    calls = ActivityInSteps(
+        "predict", "model.predict", STEPS, WHOLE_NS // 5, WHOLE_NS, once_ns=WHOLE_NS // 2
+    )
+
+    finding = found(
+        "small_executions",
+        loop(timing=single, process=process(activities=(calls,)), ops=ops(busy_ns=1.0 * MS)),
+    )
+
+    assert finding is not None
+    assert round(finding.gain.high_ratio, 6) == 0.4
+
+
 @pytest.mark.parametrize(("calls", "is_single"), [(STEPS // 3, True), (STEPS // 4, False)])
 def test_calls_of_fit_with_few_steps_are_told_with_their_line(calls: int, is_single: bool) -> None:
     """fit does more around its steps than they are worth, however many are put together."""
