@@ -44,6 +44,8 @@ WAITS = (
 # An executor needs some us between two ops. During a longer pause its threads have no CPU, or wait
 # for something.
 _PAUSE_NS = 200_000
+# An op that takes this many times as long as a tiny one mostly computes.
+_LONG = 10
 _UPDATES = (
     "Apply",
     "Assign",
@@ -127,7 +129,8 @@ class StepOps:
     `busy_ns`, one that is not tiny for `large_ns`, and none for `paused_ns`, counting only pauses
     longer than an executor needs for the next op. `undisturbed_ns` is what they take at least, at
     most `busy_ns`: of each op, by its type and place among those of its type, the shortest time in
-    any traced step, without the time of a tiny op. `usual_op_ns` is the median op. `has_updates`:
+    any traced step, without the time of a tiny op; of ops that are long in each, all of their time.
+    `usual_op_ns` is the median op. `has_updates`:
     some ops change variables, as training does. `concurrent` are types of ops that compute for
     later steps on the host, as an input pipeline does: `concurrent_ns` is the sum of their times,
     `concurrent_busy_ns` the time in which any of them ran. All types are by busy time, longest
@@ -351,7 +354,8 @@ def _undisturbed_ns(host: _Rows, tiny_ns: float) -> float:
     """Return the time of a mean step's ops beyond that of tiny ones, each by its shortest time.
 
     An op that lost its CPU for a while takes a thousand times as long in one step, and not in the
-    others: under load, a hundredth of the ops took nine tenths of the time of all.
+    others: under load, a hundredth of the ops took nine tenths of the time of all. An op that
+    computes for long loses it however it is run, and counts as it is.
     """
     rows = host.rows
     order = np.lexsort((rows.start_ns, rows.op_type, host.capture))
@@ -363,7 +367,9 @@ def _undisturbed_ns(host: _Rows, tiny_ns: float) -> float:
     same, inverse = np.unique(key, return_inverse=True)
     shortest = np.full(len(same), np.iinfo(np.int64).max)
     np.minimum.at(shortest, inverse, rows.duration_ns[order])
-    return float(np.maximum(shortest[inverse] - tiny_ns, 0).sum()) / host.captures
+    needed = np.maximum(shortest[inverse] - tiny_ns, 0)
+    is_long = shortest[inverse] >= _LONG * tiny_ns
+    return float(np.where(is_long, rows.duration_ns[order], needed).sum()) / host.captures
 
 
 def _types(mine: _Rows, every: _Rows) -> tuple[BusyOp, ...]:

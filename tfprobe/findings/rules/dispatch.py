@@ -293,9 +293,9 @@ def eager_loop(loop: LoopAnalysis, limits: Thresholds) -> Verdict:
     """Return a finding for an eager loop; the bound is the time of its steps outside ops.
 
     It includes `tiny_op_us` for each op, the time within an op that dispatching it from Python
-    takes, and by how much ops take longer than in another traced step: a thread that shares its CPU
-    loses it within ops, too; and the ends of epochs of a model that is made to run eagerly. It does
-    not include what is gained if a function runs ops in parallel.
+    takes, and by how much short ops take longer than in another traced step: a thread that shares
+    its CPU loses it within ops, too; and the ends of epochs of a model that is made to run eagerly.
+    It does not include what is gained if a function runs ops in parallel.
     """
     switch = _switch(loop)
     if loop.timing.kind != "eager" and not switch:

@@ -23,9 +23,15 @@ def test_an_op_counts_by_its_shortest_time() -> None:
     assert undisturbed_us(first, other) == (40 - 10) + (30 - 10)
 
 
+def test_an_op_that_is_long_in_each_step_counts_as_it_is() -> None:
+    """It would lose its CPU in a function, too."""
+    assert undisturbed_us([op("MatMul", 0, 100)], [op("MatMul", 0, 500)]) == 300
+    assert undisturbed_us([op("MatMul", 0, 99)], [op("MatMul", 0, 500)]) == 89
+
+
 def test_one_step_says_what_its_ops_take() -> None:
     """Nothing says which of them were disturbed."""
-    assert undisturbed_us([op("MatMul", 0, 50), op("Mul", 60, 400), op("Mul", 500, 3)]) == 430
+    assert undisturbed_us([op("MatMul", 0, 50), op("Mul", 60, 400), op("Mul", 500, 3)]) == 440
 
 
 def test_an_op_of_one_step_alone_counts_there() -> None:
