@@ -29,12 +29,14 @@ def test_a_window_does_not_end_inside_a_collection(ended: list[str]) -> None:
     import ctypes  # noqa: F401 - as PyTorch does
 
     watch = profiler._collection_callback()
+    gc.disable()  # of collections, that of the test alone
     gc.callbacks.append(watch)
     try:
         # One call of C: the interpreter gets to no instruction before all of it is done.
         list(itertools.chain(map(gc.collect, (0,)), map(ended.append, ("after",))))
     finally:
         gc.callbacks.remove(watch)
+        gc.enable()
 
     assert ended[:2] == ["after", "ended"]
 

@@ -117,8 +117,10 @@ class XSpaceReader:
 
 def _op_types(rows: Executions) -> dict[str, str]:
     """Return the ops of nodes by their names."""
-    texts = rows.strings
-    pairs = np.unique(np.stack((rows.name, rows.op_type)), axis=1).T.tolist()
+    texts, count = rows.strings, len(rows.strings.values)
+    # One number for both: pairs take ten times as long to sort.
+    names, op_types = np.divmod(np.unique(rows.name.astype(np.int64) * count + rows.op_type), count)
+    pairs = zip(names.tolist(), op_types.tolist(), strict=True)
     return {texts[name]: texts[op_type] for name, op_type in pairs}
 
 
