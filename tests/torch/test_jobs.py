@@ -107,6 +107,15 @@ def test_steps_are_traced_and_their_modules_have_paths(laboratory) -> None:
     ]
 
 
+def test_steps_of_optimizers_in_turn_are_traced(laboratory) -> None:
+    """All are due at once: none may take the place of another that waits for its step."""
+    outcome = outcomes(laboratory, "training.py")["every"]
+
+    traced = {loop["name"] for loop in outcome.loops if loop["sampled"]}
+
+    assert {"Pair", "Pair 2"} <= traced
+
+
 def test_the_profiler_of_the_job_comes_first(laboratory) -> None:
     """From its preparation to its end no step is traced, and the reason is told."""
     outcome = outcomes(laboratory, "profiling.py")["every"]

@@ -164,8 +164,11 @@ def _end(optimizer):
             thread.window = None
             end_ns = _end_traced(loop, window, start_ns, end_ns)
         thread.mark_ns = end_ns
-        if loop.n >= loop.next_check or end_ns >= loop.words[loop.poll_at]:
-            thread.due = loop
+        if window is None and (loop.n >= loop.next_check or end_ns >= loop.words[loop.poll_at]):
+            # Of optimizers in turn all may be due: one keeps its place until its step begins, unless that never comes.
+            if thread.due is None or thread.waited > len(thread.follows):
+                thread.due, thread.waited = loop, 0
+            thread.waited += 1
         due = thread.due
         if due is not None or thread.marked is not loop:  # else nobody asks yet that the loop follows itself
             thread.follows[loop], thread.marked = thread.marked, loop

@@ -15,6 +15,7 @@ class TorchThread:
         "switching",
         "update_ns",
         "updating",
+        "waited",
         "whole_steps",
         "window",
         "window_end",
@@ -26,6 +27,7 @@ class TorchThread:
         self.marked = None  # the loop of the latest one
         self.follows = {}  # by loop: the one whose step ended where the latest step of this loop began
         self.due = None  # the loop whose next step is to be traced
+        self.waited = 0  # marks at which some loop was due since then
         self.window = self.window_end = None  # the open window between two marks, and what ends it with the thread
         self.lone_calls = None  # calls without gradients since the latest mark, while these may belong to a step
         self.whole_steps = []  # calls of compiled functions; True once these are steps, False with an optimizer
