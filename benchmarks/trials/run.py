@@ -65,8 +65,9 @@ ROWS = (
     Row("keras_checkpoint", "tf2.21-py3.11", "save_every=10", is_same=False),
     Row("session_summaries", "tf1.15-py3.7", "summaries_every=20", is_same=False),
     Row("session_threads", "tf1.15-py3.7", "threads=2"),
-    Row("png_without_cache", "tf2.21-py3.11", "cache"),
-    Row("python_map", "tf2.21-py3.11", "parallel_map"),
+    # By hand, batches are kept instead of images, and 16 threads read instead of one for each CPU.
+    Row("png_without_cache", "tf2.21-py3.11", "cache", is_same=False),
+    Row("python_map", "tf2.21-py3.11", "parallel_map", is_same=False),
 )
 
 
