@@ -148,9 +148,14 @@ class Fields:
             return Repeated(none, Extents(none, none))
         if len(found) == 1:
             return Repeated(found[0][0], Extents(*found[0][1:]))
-        owner, start, end = (np.concatenate(each) for each in zip(*found, strict=True))
+        # Column by column: what is joined is let go, since all of them may be most of the memory.
+        columns = [list(column) for column in zip(*found, strict=True)]
+        del found, start, end
+        owner = _joined(columns[0])
         order = np.argsort(owner, kind="stable")
-        return Repeated(owner[order], Extents(start[order], end[order]))
+        owner = owner[order]
+        start, end = (_joined(column)[order] for column in columns[1:])
+        return Repeated(owner, Extents(start, end))
 
     def _found(self, field: int, kind: int) -> tuple[Int64s | None, Int64s]:
         """Return the messages whose next field is this one, None for all, and where its value is.
@@ -216,6 +221,13 @@ class Fields:
         if at > limit:
             at = places[-1] = limit
         return at
+
+
+def _joined(parts: list[Int64s]) -> Int64s:
+    """Return the parts as one column, and forget them."""
+    whole = np.concatenate(parts)
+    parts.clear()
+    return whole
 
 
 def _are_most(there: Flags) -> bool:
