@@ -60,6 +60,24 @@ def test_training_is_looked_through() -> None:
     }
 
 
+def test_ops_within_a_library_are_no_time_of_its_python() -> None:
+    """Clipping gradients computes; what a program prints of a tensor does, too, and is printed."""
+    found = _calls(
+        frame("train.py(30): <module>", 0, 1000),
+        frame("transformers/trainer.py(9): _clip_grad_norm", 0, 400),
+        op("aten::linalg_vector_norm", 50, 100),
+        op("aten::mul", 200, 150),
+        frame("<built-in function print>", 400, 600),
+        frame("torch/_tensor_str.py(9): _str", 410, 500),
+        op("aten::abs", 420, 300),
+    )
+
+    assert found == {
+        ("train.py:30", "transformers/trainer.py(9): _clip_grad_norm"): (150, 1),
+        ("train.py:30", "<built-in function print>"): (600, 1),
+    }
+
+
 def test_the_agent_is_no_function_of_the_program() -> None:
     """It stands around calls of it, and opens the window in which they are traced."""
     found = _calls(

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections.abc import Iterator
+from itertools import accumulate
 from typing import NamedTuple
 
 import numpy as np
@@ -30,6 +31,9 @@ _TRAINS = re.compile(
     r"|autograd/__init__\.py\(\d+\): (?:backward|grad)"
     r"|autograd/graph\.py\(\d+\): _engine_run_backward|_tensor\.py\(\d+\): backward)"
 )
+# A function of a library that is not PyTorch's, such as one that clips gradients: the ops in it are
+# computed, and no time of Python. What PyTorch prints, and built-in functions, are taken whole.
+_COMPUTES = re.compile(r"(?!(?:.*/)?torch/).+\(\d+\): ", re.DOTALL)
 _UPDATES = re.compile(r"Optimizer\.")
 # An op that gives a value to Python, where a program calls no function for it: float(), if.
 _READS = frozenset({"aten::item", "aten::is_nonzero"})
@@ -94,6 +98,7 @@ class _Thread:
             for op in own.tolist()
         ]
         self._op_starts = [start_ns for start_ns, _, _ in self._ops]
+        self._ops_ns_before = [0, *accumulate(took_ns for _, took_ns, _ in self._ops)]
         call = events.call[self._frames.boxes].tolist()
         self._lines = [events.call_lines[at] if at != NONE else ("", 0) for at in call]
         self.found: dict[tuple[str, str, bool, int], tuple[int, int, int]] = {}
@@ -178,7 +183,15 @@ class _Thread:
         start_ns = self._frames.starts_ns[at]
         file, line = self._lines[at]
         line = line if file == source.rpartition(":")[0] and not is_of_loader else 0
-        self._sum(name, source, start_ns, self._length_ns(at), line, is_of_loader=is_of_loader)
+        took_ns = self._length_ns(at)
+        if not is_of_loader and _COMPUTES.match(name):
+            took_ns = max(took_ns - self._ops_ns(start_ns, self._frames.ends_ns[at]), 0)
+        self._sum(name, source, start_ns, took_ns, line, is_of_loader=is_of_loader)
+
+    def _ops_ns(self, start_ns: int, end_ns: int) -> int:
+        """Return how long the thread's ops took that began in this time; they do not overlap."""
+        first, last = (bisect_left(self._op_starts, edge_ns) for edge_ns in (start_ns, end_ns))
+        return self._ops_ns_before[last] - self._ops_ns_before[first]
 
     def _sum(
         self,
