@@ -398,7 +398,7 @@ def phase_parts(lives: Lives, width: int) -> Iterator[RenderableType]:
     yield from _totals(known[:SHOWN_PROCESSES], names, width)
     if not any(life.knows_import for life in known):
         yield page.paragraph(
-            "The time of the TensorFlow import is unknown: set-up is part of start-up."
+            "The time of the framework's import is unknown: set-up is part of start-up."
         )
 
 

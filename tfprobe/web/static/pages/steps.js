@@ -689,7 +689,7 @@ function stepsLife(found) {
     make(
       "p",
       { class: "soft small" },
-      `${time(found.wall_ns)} in all, ${percent(stepsSteady(found))} of it steady.${found.knows_import ? "" : " The time of the TensorFlow import is unknown: set-up is part of start-up."}${found.segments_left_out ? ` ${written(found.segments_left_out, "count")} later stretches are not drawn.` : ""}`,
+      `${time(found.wall_ns)} in all, ${percent(stepsSteady(found))} of it steady.${found.knows_import ? "" : " The time of the framework's import is unknown: set-up is part of start-up."}${found.segments_left_out ? ` ${written(found.segments_left_out, "count")} later stretches are not drawn.` : ""}`,
     ),
   );
 }
