@@ -16,7 +16,7 @@ from tfprobe.errors import Missing
 from tfprobe.findings.engine import advise
 from tfprobe.profile.activities import ResourceSample
 from tfprobe.profile.capture_tables import Place
-from tfprobe.profile.profile import Problem
+from tfprobe.profile.profile import Problem, StepQueue
 from tfprobe.profile.snapshots import RunLine
 from tfprobe.report.diff import pair as diff_layout
 from tfprobe.report.documents.run_report import Report, gather_report
@@ -294,3 +294,18 @@ def test_a_rank_and_how_it_ended_are_shown():
 
     assert "worker 1" in text
     assert "killed" in text
+
+
+def test_loops_that_take_little_share_one_note_of_their_queues() -> None:
+    """Only what takes a tenth of the time has a note of its own, or is the first."""
+    queue = StepQueue(0, 1.0, 0, 0, 0)
+    loops = [
+        loop([10**9], index=0, kind="jit", name="step", queue=queue),
+        loop([10**6], index=1, kind="jit", name="loss", queue=queue),
+        loop([10**6], index=2, kind="jit", name="batch", queue=queue),
+    ]
+
+    text = report_text(gather_report(profile(loops=loops)), width=200, colour=False)
+
+    assert "Calls of jit step only queue its steps; a step ends when" in text
+    assert "Calls of jit loss, jit batch only queue their steps, too; `tfprobe steps`" in text

@@ -39,6 +39,8 @@ from tfprobe.report.text.stacks import stacks_summary
 # What fits on a screen with the rest of the report; --json has all.
 TOP_OPS = 6
 TOP_LOOPS = 12
+# Of the time of all loops: what takes less has no note of its own.
+_NOTED_RATIO = 0.1
 TOP_CAUSES = 3
 TOP_FINDINGS = 3
 SHOWN_PROBLEMS = 10
@@ -157,13 +159,27 @@ def _loops(loops: tuple[LoopReport, ...], width: int) -> Iterator[RenderableType
     ]
     rows = [_loop(item, show_raised) for item in loops[:TOP_LOOPS]]
     yield page.table(columns, rows, width=width)
-    for item in loops[:TOP_LOOPS]:
-        if item.loop.queue is not None:
-            yield page.paragraph(queue_note(item.loop, item.loop.queue))
+    yield from _queue_notes(loops[:TOP_LOOPS])
     hidden = loops[TOP_LOOPS:]
     if hidden:
         time = numbers.duration(sum(item.loop.times.sum_ns for item in hidden))
         yield page.paragraph(f"and {len(hidden)} more, {time} in all; --json has them")
+
+
+def _queue_notes(loops: tuple[LoopReport, ...]) -> Iterator[RenderableType]:
+    """Say what the times of loops are whose calls only queue steps, at length if they take long."""
+    whole_ns = sum(item.loop.times.sum_ns for item in loops)
+    queued = [item.loop for item in loops if item.loop.queue is not None]
+    short = []
+    for place, loop in enumerate(queued):
+        if loop.queue is None or (place and loop.times.sum_ns < _NOTED_RATIO * whole_ns):
+            short.append(f"{loop.kind} {loop.name}")
+        else:
+            yield page.paragraph(queue_note(loop, loop.queue))
+    if short:
+        yield page.paragraph(
+            f"Calls of {', '.join(short)} only queue their steps, too; `tfprobe steps` says more."
+        )
 
 
 def _loop(item: LoopReport, show_raised: bool) -> list[str]:
