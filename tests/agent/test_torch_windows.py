@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import itertools
 import sys
 import threading
+from types import SimpleNamespace
 
 import pytest
 
@@ -22,12 +24,16 @@ def ended(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return found
 
 
-@pytest.mark.usefixtures("state")
-@pytest.mark.skipif(sys.version_info >= (3, 12), reason="collections run between instructions")
-def test_a_window_does_not_end_inside_a_collection(ended: list[str]) -> None:
-    """A collection may run while PyTorch's function is about to be called; see pytorch's tracer."""
-    import ctypes  # noqa: F401 - as PyTorch does
+def _runs_on(monkeypatch: pytest.MonkeyPatch, *version: int) -> None:
+    """Let the agent take the interpreter for this version, with ctypes loaded as by PyTorch."""
+    modules = {**sys.modules, "ctypes": ctypes}
+    monkeypatch.setattr(profiler, "sys", SimpleNamespace(version_info=version, modules=modules))
 
+
+@pytest.mark.usefixtures("state")
+def test_a_window_does_not_end_inside_a_collection(ended: list[str], monkeypatch) -> None:
+    """A collection may run while PyTorch's function is about to be called; see pytorch's tracer."""
+    _runs_on(monkeypatch, 3, 11)
     watch = profiler._collection_callback()
     gc.disable()  # of collections, that of the test alone
     gc.callbacks.append(watch)
@@ -42,9 +48,9 @@ def test_a_window_does_not_end_inside_a_collection(ended: list[str]) -> None:
 
 
 @pytest.mark.usefixtures("state")
-@pytest.mark.skipif(sys.version_info < (3, 12), reason="the interpreter is asked")
-def test_a_window_ends_after_a_collection(ended: list[str]) -> None:
-    """Once for each."""
+def test_a_window_ends_after_a_collection(ended: list[str], monkeypatch) -> None:
+    """Once for each, where collections run between two instructions."""
+    _runs_on(monkeypatch, 3, 12)
     watch = profiler._collection_callback()
     gc.callbacks.append(watch)
     try:
@@ -56,9 +62,9 @@ def test_a_window_ends_after_a_collection(ended: list[str]) -> None:
 
 
 @pytest.mark.usefixtures("state")
-@pytest.mark.skipif(sys.version_info >= (3, 12), reason="collections run between instructions")
-def test_a_window_of_another_thread_is_not_looked_at() -> None:
+def test_a_window_of_another_thread_is_not_looked_at(monkeypatch) -> None:
     """The interpreter would do it in the main thread, which cannot end it."""
+    _runs_on(monkeypatch, 3, 11)
     found = []
     thread = threading.Thread(target=lambda: found.append(profiler._collection_callback()))
     thread.start()
