@@ -307,3 +307,26 @@ def test_calls_of_the_model_are_steps_where_nothing_is_trained():
         (0, 10_000, 60_000),
         (1, 100_000, 150_000),
     ]
+
+
+def test_an_annotation_outlasts_the_function_that_begins_it() -> None:
+    """Whatever line called that: a loader's batch, and what a program marks."""
+    events = [
+        frame("train.py(7): step", 0, 1000),
+        frame("torch/utils/data/dataloader.py(720): __next__", 10, 500),
+        frame("torch/autograd/profiler.py(918): __enter__", 20, 30),
+        annotation("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", 40, 400),
+        op("aten::stack", 100, 50),
+        frame("<built-in method __enter__ of torch._C._profiler._RecordFunctionFast", 600, 20),
+        annotation("mine", 610, 300),
+        op("aten::add", 700, 50),
+    ]
+    calls = called_from(
+        (10, "train.py", 8),
+        (20, "torch/utils/data/dataloader.py", 721),
+        (600, "train.py", 9),
+    )
+
+    found = KinetoReader(Interner()).read(trace(events, **calls))
+
+    assert [row.name for row in found.rows] == ["DataLoader/aten::stack", "mine/aten::add"]

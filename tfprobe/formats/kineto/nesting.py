@@ -124,6 +124,8 @@ class _Nest:
 
     def _frame(self, box: int, outer: _Open, end_ns: int) -> list[_Open]:
         """Return what a function of Python opens: nothing if it says nothing of ops in it."""
+        if self._places.opens_annotation(int(self._events.name[box])):
+            return []  # the annotation begins within the function and outlasts it
         stack, call = outer.stack, int(self._events.call[box])
         if call != NONE:
             stack = self._places.at_line(stack, *self._events.call_lines[call])

@@ -19,6 +19,11 @@ _PASSING = re.compile(
     r"|nn/modules/module\.py|utils/_contextlib|utils/_python_dispatch|overrides)"
     r"|<frozen|<string>"
 )
+# What enters a context, such as `record_function`.
+_ENTERS = re.compile(
+    r"(?:<built-in (?:method|function) |.*\(\d+\): )(?:__enter__|_record_function_enter\w*)\b",
+    re.DOTALL,
+)
 _OPTIMIZER = re.compile(r"Optimizer\.(?P<call>step|zero_grad)#(?P<name>\w+)\.")
 _LOADER = re.compile(r"enumerate\(DataLoader\)")
 # Behind it stands a number that differs from run to run.
@@ -91,6 +96,10 @@ class Places:
         if known is None:
             known = self._frames[name] = _parsed(self._texts[name])
         return known
+
+    def opens_annotation(self, name: int) -> bool:
+        """Return whether a function enters a context: an annotation may begin in it and go on."""
+        return _ENTERS.match(self._texts[name]) is not None
 
     def in_module(self, scope: int, name: str) -> int:
         """Return the scope of a module that is called in a scope."""
