@@ -48,6 +48,28 @@ def test_a_window_does_not_end_inside_a_collection(ended: list[str], monkeypatch
 
 
 @pytest.mark.usefixtures("state")
+def test_callbacks_of_the_job_do_not_end_it_before(ended: list[str], monkeypatch) -> None:
+    """They are functions of Python, which the collector calls at its start and at its end."""
+    _runs_on(monkeypatch, 3, 11)
+    watch = profiler._collection_callback()
+
+    def of_the_job(phase: str, _info: object) -> None:
+        ended.append(phase)
+
+    gc.disable()
+    gc.callbacks[:0] = [of_the_job]
+    gc.callbacks.append(watch)
+    try:
+        list(itertools.chain(map(gc.collect, (0,)), map(ended.append, ("after",))))
+    finally:
+        gc.callbacks.remove(watch)
+        gc.callbacks.remove(of_the_job)
+        gc.enable()
+
+    assert ended[:4] == ["start", "stop", "after", "ended"]
+
+
+@pytest.mark.usefixtures("state")
 def test_a_window_ends_after_a_collection(ended: list[str], monkeypatch) -> None:
     """Once for each, where collections run between two instructions."""
     _runs_on(monkeypatch, 3, 12)

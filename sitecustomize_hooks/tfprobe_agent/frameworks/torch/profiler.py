@@ -10,6 +10,7 @@ import gc
 import os
 import sys
 import threading
+from itertools import cycle, repeat, starmap
 
 from tfprobe_agent import patching
 from tfprobe_agent.config import foreign_profiler, kineto_daemon, kineto_log_level
@@ -299,16 +300,24 @@ def _collection_callback():
         return None
     if _Soon.ask is None:
         call = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p)
-        # A collection calls it with two arguments more.
-        add = ctypes.PYFUNCTYPE(ctypes.c_int, call, ctypes.c_void_p, ctypes.py_object, ctypes.py_object)
-        _Soon.ask = functools.partial(add(("Py_AddPendingCall", ctypes.pythonapi)), call(_between_instructions), None)
-    return _Soon.ask
+        _Soon.ask = ctypes.PYFUNCTYPE(ctypes.c_int, call, ctypes.c_void_p)(("Py_AddPendingCall", ctypes.pythonapi))
+        _Soon.arguments = call(_between_instructions), None
+    # A collection calls at its start and at its end, where alone the interpreter is asked: between the two, finalizers
+    # and callbacks of the job run instructions of their own.
+    turns = cycle((repeat(0), starmap(_Soon.ask, repeat(_Soon.arguments))))
+    return functools.partial(str.format, "{0.taken}", _Turns(map(next, turns)))
+
+
+class _Turns(zip):
+    """An iterator whose attribute `taken` takes one more item, whatever else a format is given."""
+
+    taken = property(next)
 
 
 class _Soon:
     """Asks the interpreter to look at the window of the main thread; kept, since it may do so at any time."""
 
-    ask = None
+    ask = arguments = None
 
 
 def _between_instructions(_argument):
