@@ -310,10 +310,18 @@ LEAST_PAUSE_NS = 1000 * 1000
 READINGS = 2048
 
 
-class _Readings(zip):
+class _Taking(zip):
     """An iterator whose attribute `taken` takes one more item."""
 
     taken = property(next)
+
+
+def collection_callback(*iterators):
+    """Return a callback for `gc.callbacks`, of functions of C alone, that takes an item of each iterator at each call.
+
+    Whatever the collector passes to the format, it takes an item.
+    """
+    return partial(str.format, "{0.taken}", _Taking(*iterators))
 
 
 class Pauses:
@@ -327,9 +335,8 @@ class Pauses:
         unit_ns = UNPATCHED.c_clock_unit_ns
         readings = map(mul, cycle((-unit_ns, unit_ns)), starmap(UNPATCHED.c_clock, repeat(())))
         summed, kept = tee(readings)
-        stored = _Readings(map(self._total_ns.append, accumulate(summed)), map(self._recent_ns.append, kept))
-        # Whatever the collector passes to the format, it takes an item, which stores the reading.
-        self._callback = partial(str.format, "{0.taken}", stored)
+        stores = map(self._total_ns.append, accumulate(summed)), map(self._recent_ns.append, kept)
+        self._callback = collection_callback(*stores)
 
     def follow(self):
         """Let the collector call us from now on."""

@@ -5,7 +5,6 @@ second. None may come, after the last step of a loop, so a window that has becom
 next begins an evaluation, takes a batch or collects garbage.
 """
 
-import functools
 import gc
 import os
 import sys
@@ -17,6 +16,7 @@ from tfprobe_agent.config import foreign_profiler, kineto_daemon, kineto_log_lev
 from tfprobe_agent.core import gaps, tracing
 from tfprobe_agent.core.guard import failed
 from tfprobe_agent.core.recorder import current_recorder
+from tfprobe_agent.core.resource_samples import collection_callback
 from tfprobe_agent.core.step_wrapper import open_window
 from tfprobe_agent.frameworks.job_profiler import around_start
 from tfprobe_agent.interruptions import leave_traceback, let_through
@@ -305,13 +305,7 @@ def _collection_callback():
     # A collection calls at its start and at its end, where alone the interpreter is asked: between the two, finalizers
     # and callbacks of the job run instructions of their own.
     turns = cycle((repeat(0), starmap(_Soon.ask, repeat(_Soon.arguments))))
-    return functools.partial(str.format, "{0.taken}", _Turns(map(next, turns)))
-
-
-class _Turns(zip):
-    """An iterator whose attribute `taken` takes one more item, whatever else a format is given."""
-
-    taken = property(next)
+    return collection_callback(map(next, turns))
 
 
 class _Soon:
