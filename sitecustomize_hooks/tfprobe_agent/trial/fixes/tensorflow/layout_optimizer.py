@@ -3,6 +3,8 @@
 from tfprobe_agent.trial.fixes import calls
 from tfprobe_agent.trial.fixes.devices import has_gpu
 
+from .session_options import copy_of, replace_options
+
 _CONTEXT = "tensorflow.python.eager.context"
 _SESSION = "tensorflow.python.client.session"
 MODULES = (_CONTEXT, _SESSION)
@@ -18,7 +20,7 @@ def patch(name, module, value, note):
     elif name == _CONTEXT:
         calls.replace(module.Context, "set_optimizer_experimental_options", lambda original: _set(original, note))
     else:
-        calls.replace(module.BaseSession, "__init__", lambda original: _initialize(original, note))
+        replace_options(module, note, lambda config: _config(config, note))
 
 
 def _set(original, note):
@@ -31,18 +33,11 @@ def _set(original, note):
     return set_options
 
 
-def _initialize(original, note):
-    arguments = calls.Arguments(original)
-
-    def initialize(self, *args, **kwargs):
-        everything = (self,) + args
-        config = arguments.get("config", everything, kwargs)
-        if config is not None and config.graph_options.rewrite_options.layout_optimizer == _OFF:
-            changed = type(config)()
-            changed.CopyFrom(config)
-            changed.graph_options.rewrite_options.layout_optimizer = _ON
-            everything, kwargs = arguments.put("config", changed, everything, kwargs)
-            note.applied()
-        original(*everything, **kwargs)
-
-    return initialize
+def _config(config, note):
+    """Return a copy of a ConfigProto with the option; None if it does not switch it off."""
+    if config.graph_options.rewrite_options.layout_optimizer != _OFF:
+        return None
+    changed = copy_of(config)
+    changed.graph_options.rewrite_options.layout_optimizer = _ON
+    note.applied()
+    return changed

@@ -6,6 +6,8 @@ Where the program asks for nothing, variables of the arm say the same.
 from tfprobe_agent.trial.fixes import calls
 from tfprobe_agent.unpatched import UNPATCHED
 
+from .session_options import copy_of, replace_options
+
 _SESSION = "tensorflow.python.client.session"
 _CONFIG = "tensorflow.python.framework.config"
 MODULES = (_SESSION, _CONFIG)
@@ -17,7 +19,7 @@ def patch(name, module, value, note):
     cpus = len(UNPATCHED.sched_getaffinity(0))
     threads = value if value is not None else cpus
     if name == _SESSION:
-        calls.replace(module.BaseSession, "__init__", lambda original: _session(original, threads, note))
+        replace_options(module, note, lambda config: _config(config, threads, note))
         return
     for field in _FIELDS:
         calls.replace(module, "set_%s" % field, lambda original: _setting(original, threads, note))
@@ -27,28 +29,13 @@ def patch(name, module, value, note):
         note.applied()
 
 
-def _session(original, threads, note):
-    arguments = calls.Arguments(original)
-    with_threads = calls.without_errors(note, lambda config: _config(config, threads, note))
-
-    def initialize(*args, **kwargs):
-        config = arguments.get("config", args, kwargs)
-        changed = None if config is None else with_threads(config)
-        if changed is not None:
-            args, kwargs = arguments.put("config", changed, args, kwargs)
-        original(*args, **kwargs)
-
-    return initialize
-
-
 def _config(config, threads, note):
     """Return a copy of a ConfigProto with these numbers; None if it asks for no others."""
     numbers = [getattr(config, field) for field in _FIELDS]
     if all(number in (0, threads) for number in numbers):
         note.skipped("asks for no other number")
         return None
-    changed = type(config)()
-    changed.CopyFrom(config)
+    changed = copy_of(config)
     for field, number in zip(_FIELDS, numbers):
         if number:
             setattr(changed, field, threads)
