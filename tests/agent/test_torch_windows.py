@@ -13,7 +13,7 @@ import pytest
 
 from tests.support.agent import load
 
-profiler = load("frameworks.torch.profiler")
+profiler, tracing = load("frameworks.torch.profiler"), load("core.tracing")
 
 
 @pytest.fixture
@@ -93,3 +93,24 @@ def test_a_window_of_another_thread_is_not_looked_at(monkeypatch) -> None:
     thread.join()
 
     assert found == [None]
+
+
+@pytest.mark.usefixtures("state")
+def test_a_window_that_the_exit_ends_leaves_nothing_behind(ended: list[str], monkeypatch) -> None:
+    """A collection of the interpreter that ends would call functions that have been taken apart."""
+    monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(__file__="/none/__init__.py"))
+    monkeypatch.setattr(profiler, "_NUMBERS", {})
+    _runs_on(monkeypatch, 3, 11)
+    window = profiler.MarkedWindow(None)
+    monkeypatch.setattr(window, "discard", lambda _session: None)
+    window.session, window.on_collection = object(), profiler._collection_callback()
+    tracing.TRACING.window = window
+    gc.callbacks.append(window.on_collection)
+    assert tracing.take(window)
+
+    assert window.surrender()
+
+    assert window.on_collection not in gc.callbacks
+    assert (tracing.TRACING.window, tracing.holder()) == (None, None)
+    gc.collect()
+    assert ended == []

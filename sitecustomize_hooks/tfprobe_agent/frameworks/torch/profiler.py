@@ -278,6 +278,13 @@ class MarkedWindow(Window):
         # only the thread that has opened a session can end it
         return self.thread == threading.get_ident() and UNPATCHED.monotonic_ns() > self.stale_ns
 
+    def surrender(self):
+        # Nothing is called in it that would close it, and behind the end of the program no mark comes.
+        is_own = Window.surrender(self)
+        if is_own:
+            self.close()
+        return is_own
+
     def close(self):
         if self.on_collection is not None and self.on_collection in gc.callbacks:
             gc.callbacks.remove(self.on_collection)
