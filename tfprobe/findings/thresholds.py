@@ -51,6 +51,9 @@ class Thresholds:
     copy_bytes: float = _setting(
         65_536, "bytes a copy", "below, a copy costs its start of some 10 us rather than its bytes"
     )
+    cpu_wait_ratio: float = _setting(
+        0.1, "ratio", "on a shared machine, a thread loses as much to others now and then"
+    )
     critical_ratio: float = _setting(
         0.15, "ratio, gain by the rule's share", "about an hour of a working day's training"
     )

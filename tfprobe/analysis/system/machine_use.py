@@ -18,7 +18,8 @@ _NOT_MEASURED = Missing("it was not measured")
 class MachineUse:
     """What a process used of its machine while its steps ran.
 
-    `used_cpus` is how many CPUs it kept busy on average, of the `cpus` it may use. `switches_per_s`
+    `used_cpus` is how many CPUs it kept busy on average, of the `cpus` it may use, and
+    `others_cpus` how many other processes of the machine and the hypervisor did. `switches_per_s`
     counts how often its threads gave up or lost a CPU.
     """
 
@@ -31,6 +32,7 @@ class MachineUse:
     steps: int
     used_cpus: float | Missing = _NOT_MEASURED
     switches_per_s: float | Missing = _NOT_MEASURED
+    others_cpus: float | Missing = _NOT_MEASURED
 
 
 def machine_use(profile: Profile, process: int) -> MachineUse | Missing:
@@ -53,6 +55,7 @@ def machine_use(profile: Profile, process: int) -> MachineUse | Missing:
         steps=resource_samples[-1].steps,
         used_cpus=_used_cpus(resource_samples),
         switches_per_s=_switches_per_s(resource_samples),
+        others_cpus=others_cpus(resource_samples),
     )
 
 
@@ -69,6 +72,35 @@ def _used_cpus(resource_samples: Sequence[ResourceSample]) -> float | Missing:
     if isinstance(before_ns, Missing) or isinstance(after_ns, Missing) or wall_ns <= 0:
         return Missing("the CPU time of its threads is unknown")
     return (after_ns - before_ns) / wall_ns
+
+
+def others_cpus(resource_samples: Sequence[ResourceSample]) -> float | Missing:
+    """Return how many CPUs of the machine others kept busy, on average: processes, a hypervisor.
+
+    `resource_samples` are those of one process, by time.
+    """
+    known = [
+        (resource_sample.at_ns, used_ns)
+        for resource_sample in resource_samples
+        if not isinstance(used_ns := _others_ns(resource_sample), Missing)
+    ]
+    if len(known) < 2 or known[-1][0] <= known[0][0]:
+        return Missing("how busy the machine was is unknown")
+    (first_ns, before_ns), (last_ns, after_ns) = known[0], known[-1]
+    return max(after_ns - before_ns, 0) / (last_ns - first_ns)
+
+
+def _others_ns(resource_sample: ResourceSample) -> int | Missing:
+    """Return the time of all CPUs since boot that was not idle, without that of the process."""
+    busy_ns, stolen_ns = resource_sample.machine_busy_ns, resource_sample.machine_steal_ns
+    own_ns = _cpu_ns(resource_sample)
+    if (
+        isinstance(busy_ns, Missing)
+        or isinstance(stolen_ns, Missing)
+        or isinstance(own_ns, Missing)
+    ):
+        return Missing("how busy the machine was is unknown")
+    return busy_ns + stolen_ns - own_ns
 
 
 def _switches_per_s(resource_samples: Sequence[ResourceSample]) -> float | Missing:

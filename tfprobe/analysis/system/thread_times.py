@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+from tfprobe.analysis.system.machine_use import others_cpus
 from tfprobe.errors import Missing
 from tfprobe.profile.activities import ResourceSample, ThreadTimes, ThreadUse
 from tfprobe.profile.graph import is_of_library
@@ -274,24 +275,8 @@ def _after_first_step(resource_samples: Sequence[ResourceSample]) -> Sequence[Re
 
 def _is_alone(resource_samples: Sequence[ResourceSample]) -> bool:
     """Say whether others used next to nothing of the machine's CPUs; False if that is unknown."""
-    known = [
-        (
-            resource_sample.at_ns,
-            resource_sample.machine_busy_ns + resource_sample.machine_steal_ns,
-            resource_sample.user_ns + resource_sample.system_ns,
-        )
-        for resource_sample in resource_samples
-        if not isinstance(resource_sample.machine_busy_ns, Missing)
-        and not isinstance(resource_sample.machine_steal_ns, Missing)
-        and not isinstance(resource_sample.user_ns, Missing)
-        and not isinstance(resource_sample.system_ns, Missing)
-    ]
-    if len(known) < 2:
-        return False
-    passed_ns, busy_ns, own_ns = (
-        last - first for first, last in zip(known[0], known[-1], strict=True)
-    )
-    return busy_ns - own_ns < _OTHERS_CORES * passed_ns
+    others = others_cpus(resource_samples)
+    return not isinstance(others, Missing) and others < _OTHERS_CORES
 
 
 def _thread(group: ThreadGroup) -> PythonThread:

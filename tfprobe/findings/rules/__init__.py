@@ -54,7 +54,11 @@ from tfprobe.findings.rules.recording import (
     profiler_overhead,
     step_outliers,
 )
-from tfprobe.findings.rules.threads import threads_few, threads_oversubscribed
+from tfprobe.findings.rules.threads import (
+    cpus_contended,
+    threads_few,
+    threads_oversubscribed,
+)
 
 RULES: tuple[Rule, ...] = (
     of_loops("accelerator_idle", accelerator_idle),
@@ -65,6 +69,7 @@ RULES: tuple[Rule, ...] = (
     of_processes("compile_time", compile_time),
     of_loops("copies_many", copies_many),
     of_loops("copies_pageable", copies_pageable),
+    of_loops("cpus_contended", cpus_contended, is_of_traces=False),
     of_loops("data_layout", data_layout),
     of_loops("dataset_serial", dataset_serial),
     of_loops("dense_gradient", dense_gradient),

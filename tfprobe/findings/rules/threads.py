@@ -1,4 +1,4 @@
-"""Find thread pools that are too small or too large for the CPUs."""
+"""Find threads without CPUs: pools of the wrong size, and CPUs that others have."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from tfprobe.analysis.ops.step_ops import StepOps
 from tfprobe.errors import Missing
-from tfprobe.findings.finding import Evidence, Finding
+from tfprobe.findings.finding import Evidence, Finding, Severity
 from tfprobe.findings.rule import LoopAnalysis, ProcessAnalysis, RunAnalysis, Verdict, lacking
 from tfprobe.findings.thresholds import Thresholds
 
@@ -151,6 +151,58 @@ def threads_oversubscribed(loop: LoopAnalysis, limits: Thresholds) -> Verdict:
         gain=gain,
         part="threads",
     )
+
+
+_CPUS_UNKNOWN = Missing("other threads of the process wait, too, and it is not known how long")
+
+
+def cpus_contended(loop: LoopAnalysis, limits: Thresholds) -> Verdict:
+    """Return a finding if the thread of the steps waits for CPUs that it may not have now.
+
+    Either its cgroup has used up its limit, or other processes run. That is no fault of the job, so
+    that it is a note. There is no bound: only the first thread's wait is recorded.
+    """
+    process = loop.process
+    threads, machine = process.threads, process.machine
+    if isinstance(threads, Missing) or isinstance(machine, Missing):
+        return lacking(threads, machine)
+    if not loop.is_main or threads.delay_ratio < limits.cpu_wait_ratio:
+        return None
+    throttled_ns, others = _throttled_ns(process), machine.others_cpus
+    is_limited = throttled_ns >= limits.cpu_wait_ratio * process.wall_ns
+    if not is_limited and (threads.is_alone or isinstance(others, Missing)):
+        return None
+    evidence = [
+        Evidence(
+            "share of time in which the thread of the steps was ready to run and had no CPU",
+            ratio=threads.delay_ratio,
+        )
+    ]
+    if is_limited:
+        evidence.append(Evidence("time throttled by the cgroup", time_ns=throttled_ns))
+    if not isinstance(others, Missing):
+        evidence.append(Evidence(f"other processes kept {others:.2g} CPUs busy"))
+    return Finding(
+        title="Steps wait for CPUs that the cgroup withholds"
+        if is_limited
+        else "Steps wait for CPUs that other processes use",
+        severity=Severity.WARNING if is_limited else Severity.INFO,
+        evidence=(*evidence, *_used(process)),
+        action=_MORE_CPUS if is_limited else _FEWER_PROCESSES,
+        gain=_CPUS_UNKNOWN,
+        part="cpus",
+    )
+
+
+_MORE_CPUS = (
+    "Raise the CPU limit of the container or of the job (cpu.max, limits.cpu, --cpus), or let the "
+    "job use no more threads than the limit has CPUs."
+)
+_FEWER_PROCESSES = (
+    "Run fewer processes at a time on this machine, or give each CPUs of its own (taskset, "
+    "cpusets, Slurm's --cpus-per-task) and as many threads. Times of this run are longer by that "
+    "wait, and gains by other advice may be, too."
+)
 
 
 def cpus_of(process: ProcessAnalysis) -> float | Missing:

@@ -19,6 +19,8 @@ _HEIGHTS = "▁▂▃▄▅▆▇█"
 _CURVE_WIDTH = 16
 # Less of a CPU is not mentioned.
 _LEAST_CORES = 0.005
+# On a shared machine, a thread loses as much of its time to others now and then.
+_LEAST_WAIT_RATIO = 0.1
 # The table shows at most this many threads, by CPU time.
 _MOST_THREADS = 8
 _UNKNOWN = "?"
@@ -83,7 +85,8 @@ def _in_short(item: Hardware) -> Iterator[tuple[str, str]]:
     known = [process for process in item.processes if not isinstance(process, Missing)]
     if known:
         most = max(known, key=lambda each: each.watched_ns)
-        facts = [text for text in (_busy(most), _memory(most), _switches(most)) if text]
+        waits = _contended(most) or _switches(most)
+        facts = [text for text in (_busy(most), _memory(most), waits) if text]
         if facts:
             yield "machine", ", ".join(facts)
     if not isinstance(item.devices, Missing):
@@ -101,6 +104,14 @@ def _busy(item: ProcessHardware) -> str:
     if not isinstance(throttled, Missing) and throttled:
         text += f" ({numbers.percent(throttled)} throttled)"
     return text
+
+
+def _contended(item: ProcessHardware) -> str:
+    """Say how long the first thread was ready to run and had no CPU, if that is noticeable."""
+    wait = item.run_delay_ratio
+    if isinstance(wait, Missing) or wait.mean < _LEAST_WAIT_RATIO:
+        return ""
+    return f"CPU wait {numbers.percent(wait.mean)}"
 
 
 def _memory(item: ProcessHardware) -> str:
