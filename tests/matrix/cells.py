@@ -51,7 +51,8 @@ TOOLS = (
 FAULTS = ("test_faults.py",)
 # How a process ends is Python's more than TensorFlow's: the oldest, the newest, and two between.
 ENDINGS = ("test_endings.py",)
-# The examples run what the other tests count, in the sizes of a demonstration.
+# The examples run what the other tests count, in the sizes of a demonstration: with TensorFlow 1,
+# which has all of Estimator, and with the newest.
 EXAMPLES = ("test_examples.py",)
 # What trials change in real programs: in the oldest and newest TensorFlow, and with Keras 2.
 FIXES = ("test_fixes.py",)
@@ -71,7 +72,7 @@ CELLS = (
         "3.6",
         ("tensorflow==1.14.0", "protobuf<3.20", "h5py<3", "termcolor<2"),
         first=("pip>=21,<22", "setuptools<60", "wheel<0.38"),
-        more=ENDINGS + EXAMPLES,
+        more=ENDINGS,
     ),
     Cell(
         "tf1.15-py3.7",
@@ -93,7 +94,7 @@ CELLS = (
         "3.11",
         ("tensorflow-cpu==2.15.*", "protobuf>=4.25", INTERFACE),
         required=True,
-        more=PIPELINES + ENDINGS + EXAMPLES + FIXES,
+        more=PIPELINES + ENDINGS + FIXES,
     ),
     Cell(
         "tf2.16-py3.12",
@@ -112,7 +113,7 @@ CELLS = (
         "3.13",
         ("tensorflow-cpu==2.21.*", "tensorboard", INTERFACE),
         required=True,
-        more=ENDINGS + EXAMPLES,
+        more=ENDINGS,
     ),
     Cell(
         "jax0.4-py3.10",

@@ -56,9 +56,10 @@ def _create(folder: Path, cell: Cell) -> None:
 
 
 def _install(python: Path, wanted: tuple[str, ...]) -> None:
+    # Most modules of a framework are never imported: to compile them all takes as long as the rest.
     if wanted:
-        _call(str(python), "-m", "pip", "install", "--quiet", "--no-input", "--upgrade-strategy",
-              "only-if-needed", *wanted)  # fmt: skip
+        _call(str(python), "-m", "pip", "install", "--quiet", "--no-input", "--no-compile",
+              "--upgrade-strategy", "only-if-needed", *wanted)  # fmt: skip
 
 
 def _call(*command: str) -> None:

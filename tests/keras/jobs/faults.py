@@ -66,5 +66,5 @@ def trained():
 
 
 if __name__ == "__main__":
-    # What is no framework's fails in the jobs of TensorFlow.
+    # What is no framework's fails in Sessions of TensorFlow.
     forked_faults.run(workload, prefix="frameworks.")

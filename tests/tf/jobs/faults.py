@@ -81,4 +81,8 @@ def eager_workload():
 
 
 if __name__ == "__main__":
-    forked_faults.run({"session": session_workload, "eager": eager_workload}[sys.argv[1]])
+    if sys.argv[1] == "session":
+        forked_faults.run(session_workload)
+    else:
+        # What is no framework's fails in Sessions.
+        forked_faults.run(eager_workload, prefix="frameworks.")

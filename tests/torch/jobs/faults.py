@@ -155,5 +155,5 @@ def compiled():
 
 
 if __name__ == "__main__":
-    # What is no framework's fails in the jobs of TensorFlow.
+    # What is no framework's fails in Sessions of TensorFlow.
     forked_faults.run(workload, prefix="frameworks.")
