@@ -31,10 +31,11 @@ def outcomes(laboratory: Laboratory, name: str) -> dict[str, Outcome]:
 
 
 def counts(outcome: Outcome) -> dict[str, int]:
-    """Return the completed steps by name; those of executables by `compiled` and their name."""
+    """Return the completed steps by name; those that jax.jit did not make by kind and name."""
     found: dict[str, int] = {}
     for loop in outcome.loops:
-        name = f"compiled {loop['name']}" if loop["kind"] == "compiled" else loop["name"]
+        is_other = loop["kind"] in ("compiled", "grad")
+        name = f"{loop['kind']} {loop['name']}" if is_other else loop["name"]
         found[name] = found.get(name, 0) + loop["count"]
     return found
 

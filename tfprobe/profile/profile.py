@@ -30,7 +30,9 @@ _MOST_STEPS_PER_WAIT = 1.25
 # States of a process or run that exists, even if a signal or a debugger has stopped it.
 LIVE_STATES = ("running", "stopped")
 # The kinds of loops of JAX whose calls only queue their steps, as do those of Keras on JAX.
-JAX_KINDS = frozenset({"jit", "compiled"})
+# GRADIENT_KIND is what the program differentiates outside of a compiled function, op by op.
+GRADIENT_KIND = "grad"
+JAX_KINDS = frozenset({"jit", "compiled", GRADIENT_KIND})
 # The kinds of loops of PyTorch, outside Keras.
 TORCH_KINDS = frozenset({"optimizer_step", "forward", "compiled_step"})
 # The kind of a loop whose steps a profiler service recorded, whatever they are.

@@ -16,6 +16,7 @@ KINDS = (
     "optimizer_step",
     "forward",
     "compiled_step",
+    "grad",
 )
 
 WORD = 8

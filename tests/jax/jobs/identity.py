@@ -66,6 +66,12 @@ class Model:
     plain = staticmethod(jax.jit(lambda x: 7 * x))
 
 
+@jax.grad
+def slope(x):
+    """The slope of the sum of squares."""
+    return jnp.sum(x**2)
+
+
 x = jnp.arange(4.0)
 parallel = jax.pmap(lambda x: x + 1)
 compiled = step.lower(x).compile()
@@ -77,6 +83,8 @@ for name, function in {
     "bound": Model().method,
     "parallel": parallel,
     "compiled": compiled,
+    "slope": slope,
+    "value and slope": jax.value_and_grad(lambda x, y=1: x.sum() * y, argnums=0),
 }.items():
     print(name, str(type(function)), str(function.__class__), without_addresses(repr(function)))
     print(name, "callable", callable(function), isinstance(function, jax.stages.Wrapped))
@@ -147,6 +155,30 @@ show("loaded", pickle.loads(pickled)(x))
 loaded = pickle.loads(cloudpickle.dumps({"twice": [step, step]}))["twice"]
 print("loaded", loaded[0] is loaded[1], str(type(loaded[0])))
 attempt("loaded parallel", lambda: pickle.loads(cloudpickle.dumps(parallel))(x[None]))
+
+for name, gradient in {
+    "slope": slope,
+    "copy": copy.copy(slope),
+    "deepcopy": copy.deepcopy([slope])[0],
+    "pickled": pickle.loads(pickle.dumps(slope)),
+}.items():
+    print(name, gradient is slope, str(type(gradient)), inspect.signature(gradient))
+    show(name, gradient(x))
+ran("grad slope", 4)
+pickled = cloudpickle.dumps([slope, jax.grad(lambda x: jnp.sum(3 * x))])
+print("tfprobe" in repr(pickled), "CompiledFunction" in repr(pickled))
+for gradient in pickle.loads(pickled):
+    show("loaded gradient", gradient(x))
+ran("grad slope", int(pickle.loads(pickled)[0] is slope))
+show("vmap", jax.vmap(jax.grad(lambda x: x**3))(x))
+show("jit", jax.jit(slope)(x))
+ran("slope")
+print("jaxpr", jax.make_jaxpr(slope)(x), jax.eval_shape(slope, x))
+print("lowered", jax.jit(slope).lower(x).as_text())
+show("partial", functools.partial(slope)(x))
+ran("grad slope")
+attempt("no scalar", lambda: jax.grad(lambda x: x)(x))
+attempt("not differentiable", lambda: slope(jnp.arange(3)))
 
 model = Model()
 for _ in range(3):

@@ -67,6 +67,7 @@ KINDS: tuple[str, ...] = (
     "optimizer_step",
     "forward",
     "compiled_step",
+    "grad",
 )
 
 

@@ -1,5 +1,7 @@
 """The jax.jit wrappers: outermost calls that execute, of functions that the program made with `jax.jit` and the like.
 
+Gradients that the program takes outside of a compiled function are steps, too: of a program that compiles no step.
+
 The package's attributes are replaced, which JAX's own modules do not use: what they compile for `jax.numpy` never meets
 a wrapper. What the program gets stands for the function; of ahead-of-time executables the class is patched.
 """
@@ -27,6 +29,7 @@ _CORE = "jax._src.core"
 _FRAME_FILTERS = ("jax._src.traceback_util", "jax._src.source_info_util")
 _AGENT = os.path.join(os.path.dirname(step_wrapper.__file__), os.pardir)
 _COMPILING = ("jit", "pmap", "pjit")
+_DIFFERENTIATING = ("grad", "value_and_grad")
 _LONGEST_NAME = 160
 
 
@@ -82,6 +85,8 @@ def patch(module):
         patching.patch_call(module, name, around)
         _patch_deprecated(module, name, around)
     if module.__name__ == "jax":
+        for name in _DIFFERENTIATING:
+            patching.patch_call(module, name, _around_differentiating)
         patching.patch_call(module, "eval_shape", _around_eval_shape)
         _leave_out_own_frames()
 
@@ -120,6 +125,11 @@ def _around_mapping(original):
     return _around_maker(original, _is_mapped)
 
 
+def _around_differentiating(original):
+    """Return `jax.grad` with what it makes wrapped: outside of a trace, a call of it runs op by op, and is a step."""
+    return _around_maker(original, _is_gradient, make_wrapper=_gradient_wrapper)
+
+
 def _is_compiled(made, _args, _kwargs):
     """Return whether jit or pmap returned a compiled function; its type differs from version to version."""
     return hasattr(made, "lower")
@@ -128,6 +138,11 @@ def _is_compiled(made, _args, _kwargs):
 def _is_mapped(_made, args, kwargs):
     """Return whether shard_map returned a mapped function, rather than a decorator: it was given a function."""
     return (args[0] if args else kwargs.get("f")) is not None
+
+
+def _is_gradient(_made, args, kwargs):
+    """Return whether jax.grad returned a gradient, rather than a decorator: it was given a function."""
+    return (args[0] if args else kwargs.get("fun")) is not None
 
 
 # Its frame has the file name of the import machinery: `warnings` does not count it, so that a deprecated argument is
@@ -147,8 +162,12 @@ _made = {}
 exec(compile(_MAKER, "<frozen importlib._bootstrap_external>", "exec"), _made)
 
 
-def _around_maker(original, is_function, options=None):
-    """Return a maker of functions with these wrapped; it may return a decorator, with its options, that makes them."""
+def _around_maker(original, is_function, options=None, make_wrapper=None):
+    """Return a maker of functions with these wrapped; it may return a decorator, with its options, that makes them.
+
+    `make_wrapper(called, function, owner)` is by default that of compiled functions.
+    """
+    make_wrapper = make_wrapper or _step_wrapper
 
     def wrapped(made, args, kwargs):
         try:
@@ -157,8 +176,8 @@ def _around_maker(original, is_function, options=None):
             if is_function(made, args, kwargs):
                 # Copies have no name of their own.
                 called = name_of(made), kwargs if options is None else options
-                return stand_in(made, functools.partial(_step_wrapper, called))
-            return functools.wraps(made)(_around_maker(made, is_function, kwargs))
+                return stand_in(made, functools.partial(make_wrapper, called))
+            return functools.wraps(made)(_around_maker(made, is_function, kwargs, make_wrapper))
         except Exception:
             failed("wrapping a compiled function")
             return made
@@ -222,6 +241,24 @@ def _step_wrapper(called, function, owner, place=None):
         return loop
 
     find.signatures = signatures.Signatures(name, options)
+    return step_wrapper.make(find, profiler.trace_function, applies=executes)(function, owner)
+
+
+def _gradient_wrapper(called, function, owner):
+    """Return what calls a gradient as a step: op by op, so that no compilation is one of its own."""
+    reference, name = weakref.ref(owner), called[0]
+
+    def find(current, _args, _kwargs):
+        instance = reference()
+        if instance is None or not executes():
+            return None
+        loop = find_named("grad", name)
+        cache_loop(id(instance), instance, loop)
+        if loop is not None:
+            queued_steps.enroll(current, loop)
+            note_devices_after(loop)
+        return loop
+
     return step_wrapper.make(find, profiler.trace_function, applies=executes)(function, owner)
 
 
