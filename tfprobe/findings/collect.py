@@ -52,7 +52,7 @@ from tfprobe.findings.rule import (
 from tfprobe.findings.thresholds import Thresholds
 from tfprobe.profile.capture_tables import Place
 from tfprobe.profile.graph import TracedLoop, is_of_library
-from tfprobe.profile.profile import Capture, Loop, Process, Profile
+from tfprobe.profile.profile import GRADIENT_KIND, JAX_KINDS, Capture, Loop, Process, Profile
 
 _NS_PER_US = 1000
 # A device that steps run on, as TensorFlow names it; those of the host are no accelerators.
@@ -200,6 +200,7 @@ def _process(
     threads_ns = (
         timing.thread_ns for key, timing in results.timings.items() if key[0] == process.index
     )
+    own_loops = [loop for loop in profile.loops if loop.process == process.index]
     return ProcessAnalysis(
         subject=_subject(process),
         overhead_ns=overhead
@@ -220,17 +221,16 @@ def _process(
         account=account if isinstance(account, Missing) else replace(account, strip=None),
         own_profiler=process.own_profiler,
         threads=step_threads(profile, process.index),
-        trains=any(
-            loop.process == process.index and loop.kind == "optimizer_step"
-            for loop in profile.loops
-        ),
+        trains=any(loop.kind == "optimizer_step" for loop in own_loops),
         recompiled=recompilations(profile, process.index) if profile.compilations else (),
         breaks=break_sites(profile, process.index) if profile.graph_breaks else (),
-        functions=frozenset(
-            loop.name
-            for loop in profile.loops
-            if loop.process == process.index and loop.kind == "function"
+        is_of_jax=bool(own_loops)
+        and all(loop.queue is not None or loop.kind in JAX_KINDS for loop in own_loops),
+        runs_jax_eagerly=any(
+            loop.kind == GRADIENT_KIND and _key(loop) in results.timings and _is_main(results, loop)
+            for loop in own_loops
         ),
+        functions=frozenset(loop.name for loop in own_loops if loop.kind == "function"),
     )
 
 

@@ -87,9 +87,9 @@ def judge(run: RunAnalysis, thresholds: Thresholds = DEFAULTS) -> Advice:
 
     They compare steps, whose lengths are not known of loops that only queue them.
     """
-    undivided = [loop.timing.undivided for loop in run.loops if loop.timing.undivided is not None]
+    undivided = tuple(loop for loop in run.loops if loop.timing.undivided is not None)
     divided = tuple(loop for loop in run.loops if loop.timing.undivided is None)
-    run = replace(run, loops=divided)
+    run = replace(run, loops=divided, undivided=undivided)
     frameworks = _frameworks_of(run)
     releases = {process.subject: process.release for process in run.processes}
     releases |= {loop.subject: loop.process.release for loop in run.loops}
@@ -98,7 +98,11 @@ def judge(run: RunAnalysis, thresholds: Thresholds = DEFAULTS) -> Advice:
     }
     analyses |= {loop.subject: loop for loop in run.loops}
     findings: list[Finding] = []
-    unchecked = [Unchecked(QUEUED_LOOPS, reason.reason) for reason in undivided[:1]]
+    unchecked = [
+        Unchecked(QUEUED_LOOPS, loop.timing.undivided.reason)
+        for loop in undivided[:1]
+        if loop.timing.undivided is not None
+    ]
     for rule in RULES:
         verdicts = list(rule.check(run, thresholds))
         found = [

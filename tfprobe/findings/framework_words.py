@@ -97,9 +97,6 @@ _JAX: Mapping[tuple[str, str], str] = {
     ("collectives_exposed", ""): "First check whether one rank is late. Then let XLA hide more of "
     "it (--xla_gpu_enable_latency_hiding_scheduler=true in XLA_FLAGS), reduce in 16 bits, shard "
     "so that less is exchanged, or take larger batches.",
-    ("compile_time", ""): "Call jax.jit once, outside of the loop, and call what it returns: each "
-    "new function is compiled anew. What must be compiled in each process can be kept in "
-    "jax_compilation_cache_dir.",
     ("copies_many", ""): "Put what goes over the bus into one array or one jax.device_put, and "
     "keep it on the device between steps.",
     ("copies_pageable", ""): "Call jax.device_put for the next batch before the step that runs "
@@ -142,7 +139,6 @@ ACTIONS: Mapping[str, Mapping[tuple[str, str], str]] = {"jax": _JAX, "pytorch": 
 # Rules that do not apply to a framework, with the reason.
 NOT_OF: Mapping[str, Mapping[str, str]] = {
     "jax": {
-        "eager_loop": "steps of JAX are compiled",
         "growing_graph": "JAX has no graph that grows",
         "many_runs": "JAX has no Session",
         "retracing": "recompiling looks at functions of JAX",

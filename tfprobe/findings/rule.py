@@ -34,7 +34,7 @@ from tfprobe.analysis.transfers.bus_transfers import StepCopies
 from tfprobe.errors import Missing
 from tfprobe.findings.finding import Evidence, Finding, Gain, Subject
 from tfprobe.findings.thresholds import Thresholds
-from tfprobe.profile.profile import JAX_KINDS, TORCH_KINDS, OwnProfiler
+from tfprobe.profile.profile import GRADIENT_KIND, JAX_KINDS, TORCH_KINDS, OwnProfiler
 
 TENSORFLOW = "tensorflow"
 NOT_CHECKED = Missing("it was not checked")
@@ -74,7 +74,8 @@ class ProcessAnalysis:
     is the time of the thread whose steps and gaps take longest. `recompiled` are the functions that
     JAX or torch.compile compiled more than once, `breaks` the lines at which graphs of the latter
     break. `trains`: some loop updates a model of PyTorch, between whose updates calls of modules
-    are evaluations.
+    are evaluations. `is_of_jax`: all of its loops are of JAX. `runs_jax_eagerly`: the one with most
+    time takes gradients outside of a compiled function.
     """
 
     subject: Subject
@@ -95,6 +96,8 @@ class ProcessAnalysis:
     recompiled: tuple[Recompiled, ...] = ()
     trains: bool = False
     breaks: tuple[BreakSite, ...] = ()
+    is_of_jax: bool = False
+    runs_jax_eagerly: bool = False
 
     def of_wall(self, high_ns: int, low_ns: int) -> Gain:
         """Return a gain of the whole process, of its wall time from exec to exit."""
@@ -184,6 +187,22 @@ class LoopAnalysis:
         return "jax" if is_jax else TENSORFLOW
 
     @property
+    def is_gradient(self) -> bool:
+        """Say whether its steps are gradients of JAX outside of a compiled function."""
+        return self.timing.kind == GRADIENT_KIND
+
+    @property
+    def python_gap_ns(self) -> float:
+        """Return the time between steps that is divided among lines as watched gaps are.
+
+        If JAX runs op by op, the first gaps compile ops, which is no line's own.
+        """
+        timing = self.timing
+        if not self.process.runs_jax_eagerly:
+            return timing.regular_gap_ns
+        return min(timing.regular_gap_ns, timing.usual_gap_ns * timing.steps)
+
+    @property
     def loop_source(self) -> str:
         """Return the line of the job that runs the steps, "" where none was seen."""
         watched = self.python.loop_source if isinstance(self.python, GapPython) else ""
@@ -261,12 +280,14 @@ class RunAnalysis:
     """The results for all processes of a run, or for some of them.
 
     `longest_traced_ns` is the time of the steps of the loop with most time of those that were
-    traced; None where no step was.
+    traced; None where no step was. `undivided` are loops whose steps have no times, left out of
+    `loops` where rules look at them.
     """
 
     processes: tuple[ProcessAnalysis, ...]
     loops: tuple[LoopAnalysis, ...]
     longest_traced_ns: int | None = None
+    undivided: tuple[LoopAnalysis, ...] = ()
 
     def __iter__(self) -> Iterator[LoopAnalysis]:
         return iter(self.loops)

@@ -277,6 +277,22 @@ def test_traces_of_jax_are_no_retraces_of_a_loop() -> None:
     assert _loop(made).timing.retraces == 1
 
 
+@pytest.mark.parametrize(
+    ("kinds", "is_eager", "is_of_jax"),
+    [(("grad", "jit"), True, True), (("jit", "grad"), False, True), (("grad", "fit"), True, False)],
+)
+def test_a_process_runs_eagerly_if_gradients_take_most_time(
+    kinds: tuple[str, str], *, is_eager: bool, is_of_jax: bool
+) -> None:
+    """A compiled function that is called beside them, as one of optax is, changes nothing."""
+    longest, other = kinds
+    loops = [loop([9 * MS] * 9, kind=longest), loop([MS] * 9, index=1, kind=other)]
+
+    (process,) = analyse(profile(loops=loops), (), DEFAULTS).processes
+
+    assert (process.runs_jax_eagerly, process.is_of_jax) == (is_eager, is_of_jax)
+
+
 def test_reading_a_tensor_between_steps_is_found_with_its_line() -> None:
     """The outermost call counts, with all below it; the line is the job's own."""
     ops = "/env/site-packages/tensorflow/python/framework/ops.py"

@@ -37,6 +37,7 @@ class LineKind(Enum):
     GRAPH = "graph"
     LOCK = "lock"
     OUTPUT = "output"
+    OPS = "ops"
     PYTHON = "python"
 
     __hash__ = object.__hash__
@@ -67,6 +68,8 @@ _KINDS: tuple[tuple[LineKind, re.Pattern[str], re.Pattern[str]], ...] = tuple(
             r"tensorflow(_core)?/python/framework/(ops|op_def_library|importer)\.py$",
             r"^_?(create_op\w*|apply_op\w*|import_graph_def|add_op)$",
         ),
+        # What each op of JAX passes that runs by itself, rather than in a compiled function.
+        (LineKind.OPS, r"/jax/_src/(dispatch|(lax|numpy)/\w+|random)\.py$", r""),
         (LineKind.OUTPUT, r"/(logging/\w+|json/\w+|csv|pickle|numpy/lib/npyio)\.py$", r""),
         (LineKind.OUTPUT, r"^$", r"^(builtins\.print|_io\.\w+\.(write|flush)|_?pickle\.|_json\.)"),
     )
@@ -74,6 +77,8 @@ _KINDS: tuple[tuple[LineKind, re.Pattern[str], re.Pattern[str]], ...] = tuple(
 _RELEASES = re.compile(r"^_thread\.\w*[lL]ock\.(__exit__|release)$")
 _ACQUIRES = re.compile(r"^_thread\.\w*[lL]ock\.(acquire|__enter__)$")
 _REMEMBERED = 10_000
+# Trees of arrays are walked in Python around their ops.
+_LEAST_OPS_RATIO = 0.2
 _OF_LOOP = (Part.IDLE, Part.FETCH, Part.SYNC_WAIT)
 
 
@@ -81,7 +86,8 @@ _OF_LOOP = (Part.IDLE, Part.FETCH, Part.SYNC_WAIT)
 class PythonLine:
     """A line of the job that takes `ratio` of the time between steps.
 
-    `calls` is how often the line made its longest call in one gap.
+    `calls` is how often the line made its longest call in one gap. `runs_ops`: a good part of its
+    time goes to ops of JAX that run one by one, whatever the rest goes to.
     """
 
     what: str
@@ -90,6 +96,7 @@ class PythonLine:
     kind: LineKind
     ratio: float
     calls: int
+    runs_ops: bool = False
 
     @property
     def source(self) -> str:
@@ -126,6 +133,7 @@ def python_lines(gaps: Sequence[Gap], usual: Usual | None = None) -> tuple[Pytho
             kind=times.main,
             ratio=times.total_ns / (total_ns or 1),
             calls=times.calls,
+            runs_ops=times.runs_ops,
         )
         for times in by_line.values()
     ]
@@ -156,6 +164,10 @@ class _Times:
     @property
     def total_ns(self) -> int:
         return sum(self._by_kind.values())
+
+    @property
+    def runs_ops(self) -> bool:
+        return self._by_kind.get(LineKind.OPS, 0) >= _LEAST_OPS_RATIO * self.total_ns
 
     @property
     def place(self) -> _Place:

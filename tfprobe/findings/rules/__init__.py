@@ -73,7 +73,7 @@ RULES: tuple[Rule, ...] = (
     of_loops("data_layout", data_layout),
     of_loops("dataset_serial", dataset_serial),
     of_loops("dense_gradient", dense_gradient),
-    of_loops("eager_loop", eager_loop),
+    Rule("eager_loop", eager_loop, is_of_traces=True),
     of_processes("epoch_ends", epoch_ends),
     of_processes("evaluation_often", evaluation_often),
     of_loops("expensive_lines", expensive_lines),

@@ -306,6 +306,12 @@ _REMEDIES: Mapping[LineKind, _Remedy] = {
         "Nothing to gain where it serves requests; otherwise use another thread for the network.",
         0.0,
     ),
+    LineKind.OPS: _Remedy(
+        "runs ops of JAX one by one",
+        "Put them into the compiled function of the step, or into one of their own under jax.jit: "
+        "each op costs some 20 us of Python and a program of its own. Batches can be made with "
+        "NumPy.",
+    ),
     LineKind.PYTHON: _Remedy(
         "computes",
         "Do it once before the loop, with NumPy or TensorFlow on whole arrays, in a tf.data "
@@ -326,6 +332,8 @@ def python_between_steps(loop: LoopAnalysis, limits: Thresholds) -> Verdict:
     if isinstance(python, Missing):
         return python
     lines = tuple(line for line in python.lines if _counts(line) and not _is_step(python, line))
+    if loop.process.runs_jax_eagerly:
+        lines = tuple(line for line in lines if not line.runs_ops)  # of eager_loop
     if loop.timing.kind in _OF_KERAS or not lines or lines[0].kind is LineKind.GRAPH:
         return None
     if loop.timing.usual_gap_ns < limits.python_us * _NS_PER_US:
@@ -333,7 +341,7 @@ def python_between_steps(loop: LoopAnalysis, limits: Thresholds) -> Verdict:
     longest, total_ratio = lines[0], sum(line.ratio for line in lines)
     is_most = longest.ratio > total_ratio / 2
     remedy = _REMEDIES[longest.kind if is_most else LineKind.PYTHON]
-    gain_ns = loop.timing.regular_gap_ns * (longest.ratio if is_most else total_ratio)
+    gain_ns = loop.python_gap_ns * (longest.ratio if is_most else total_ratio)
     gain = loop.gain(gain_ns, remedy.likely * gain_ns)
     if gain.high_ratio < limits.python_ratio:
         return None
@@ -398,7 +406,7 @@ def _is_step(python: GapPython, line: PythonLine) -> bool:
 def _evidence(
     loop: LoopAnalysis, python: GapPython, lines: tuple[PythonLine, ...]
 ) -> tuple[Evidence, ...]:
-    a_gap_ns = loop.timing.regular_gap_ns / max(loop.timing.steps, 1)
+    a_gap_ns = loop.python_gap_ns / max(loop.timing.steps, 1)
     watched = f"{python.gaps} watched gap{'' if python.gaps == 1 else 's'}"
     return (
         *(

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 
 from tfprobe.analysis.steps.cycle_shares import CycleShares
 from tfprobe.analysis.system.application import ActivityInSteps
 from tfprobe.errors import Missing
-from tfprobe.findings.finding import Evidence, Finding, Gain
+from tfprobe.findings.finding import Evidence, Finding, Gain, Severity
 from tfprobe.findings.rule import LoopAnalysis, ProcessAnalysis, RunAnalysis, Verdict
 from tfprobe.findings.thresholds import Thresholds
 
@@ -289,20 +290,35 @@ _OUTSIDE = ("idle", "kernel_launch", "feed", "fetch")
 _OF_MODELS = ("fit", "evaluate", "predict", "train_on_batch", "test_on_batch", "predict_on_batch")
 
 
-def eager_loop(loop: LoopAnalysis, limits: Thresholds) -> Verdict:
-    """Return a finding for an eager loop; the bound is the time of its steps outside ops.
+def eager_loop(run: RunAnalysis, limits: Thresholds) -> Iterator[Verdict]:
+    """Give a finding for each eager loop; the bound is the time of its steps outside ops.
 
     It includes `tiny_op_us` for each op, the time within an op that dispatching it from Python
     takes, and by how much short ops take longer than in another traced step: a thread that shares
     its CPU loses it within ops, too; and the ends of epochs of a model that is made to run eagerly.
-    It does not include what is gained if a function runs ops in parallel.
+    It does not include what is gained if a function runs ops in parallel. In a loop of JAX, it
+    includes what runs between gradients, except for lines that run no ops. A loop of JAX whose
+    steps have no times is told without a bound.
     """
+    for loop in run.loops:
+        found = _eager_loop(loop, limits)
+        yield replace(found, subject=loop.subject) if isinstance(found, Finding) else found
+    for loop in run.undivided:
+        found = _untimed_gradients(loop, limits)
+        yield replace(found, subject=loop.subject) if isinstance(found, Finding) else found
+
+
+def _eager_loop(loop: LoopAnalysis, limits: Thresholds) -> Verdict:
     switch = _switch(loop)
-    if loop.timing.kind != "eager" and not switch:
+    if loop.timing.kind != "eager" and not loop.is_gradient and not switch:
         return None
     if isinstance(loop.parts, Missing):
         return loop.parts
     outside_ns = loop.parts.of_all_steps(*_OUTSIDE)
+    if loop.is_gradient:
+        # Cycles in which ops are compiled, one by one, are a part of it.
+        cycles_ns = loop.timing.regular_step_ns + loop.timing.regular_gap_ns
+        outside_ns = loop.parts.ratio(*_OUTSIDE) * cycles_ns - _other_lines_ns(loop)
     if loop.gain(outside_ns, 0).high_ratio < limits.eager_ratio:
         return None
     gain_ns = outside_ns + _dispatch_ns(loop, limits) + (_epoch_ends_ns(loop) if switch else 0.0)
@@ -312,15 +328,69 @@ def eager_loop(loop: LoopAnalysis, limits: Thresholds) -> Verdict:
         severity=limits.severity(gain),
         evidence=(
             Evidence("share of the cycle outside ops", ratio=loop.parts.ratio(*_OUTSIDE)),
+            *(_compiled_ops(loop.process) if loop.is_gradient else ()),
             *loop.traced_step(),
             loop.shown_by("op"),
         ),
         action=f"Remove {switch}."
         if switch
+        else _JIT
+        if loop.is_gradient
         else "Put the step into a function: @tf.function above it.",
         gain=gain,
         part="dispatch",
     )
+
+
+_JIT = (
+    "Put the whole step, the gradient and the update, into one function under jax.jit: JAX then "
+    "compiles it as one program. What is no array and does not change, such as a model, goes into "
+    "static_argnames or the closure."
+)
+_UNTIMED = Missing("the program was not seen to wait for its steps, so they have no times")
+
+
+def _untimed_gradients(loop: LoopAnalysis, limits: Thresholds) -> Verdict:
+    """Return a finding if gradients of JAX run op by op, of which only traced ones have a time."""
+    if not loop.is_gradient or not loop.is_main:
+        return None
+    if isinstance(loop.ops, Missing):
+        return loop.ops
+    ratio = 1 - loop.ops.busy_ns / loop.ops.step_ns if loop.ops.step_ns else 0.0
+    if ratio < limits.eager_ratio:
+        return None
+    return Finding(
+        title="The loop runs eagerly, op by op",
+        severity=Severity.WARNING,
+        evidence=(
+            Evidence("share of a traced gradient outside ops", ratio=ratio),
+            *_compiled_ops(loop.process),
+            *loop.traced_step(),
+            loop.shown_by("op"),
+        ),
+        action=_JIT,
+        gain=_UNTIMED,
+        part="dispatch",
+    )
+
+
+_STAGES = ("trace", "lower", "xla")
+
+
+def _compiled_ops(process: ProcessAnalysis) -> Iterator[Evidence]:
+    """Yield how many programs JAX compiled for single ops; those of the program count as well."""
+    uses = [use for use in process.activities if use.kind in _STAGES]
+    count = sum(use.count for use in uses if use.kind == _STAGES[-1])
+    if count:
+        time_ns = sum(use.own_ns for use in uses)
+        yield Evidence(f"JAX compiled {count:,} programs, most of a single op", time_ns=time_ns)
+
+
+def _other_lines_ns(loop: LoopAnalysis) -> float:
+    """Return the time of lines between gradients that run no ops of JAX."""
+    lines = () if isinstance(loop.python, Missing) else loop.python.lines
+    ratio = sum(line.ratio for line in lines if not line.runs_ops)
+    return ratio * loop.python_gap_ns
 
 
 def _dispatch_ns(loop: LoopAnalysis, limits: Thresholds) -> float:
@@ -354,6 +424,9 @@ def _epoch_ends_ns(loop: LoopAnalysis) -> float:
 def _switch(loop: LoopAnalysis) -> str:
     """Return the setting that makes functions run eagerly, "" if there is none."""
     settings = {} if isinstance(loop.process.settings, Missing) else loop.process.settings
+    if loop.framework == "jax":
+        is_off = (settings.get("jax") or {}).get("jax_disable_jit") is True
+        return "jax_disable_jit" if is_off else ""
     if settings.get("eager") is True:
         return "tf.config.run_functions_eagerly(True)"
     if settings.get("run_eagerly") is True and loop.timing.kind in _OF_MODELS:

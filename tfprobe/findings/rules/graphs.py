@@ -180,7 +180,8 @@ def compile_time(process: ProcessAnalysis, limits: Thresholds) -> Verdict:
 
     The bound is the time of all traces but the first, in the whole process. If models cause them,
     it includes making models, and first steps, in which TensorFlow optimizes what was traced.
-    Traces of functions that save are part of saving; `retracing` looks at functions that are steps.
+    Traces of functions that save are part of saving; `retracing` looks at functions that are steps,
+    and `recompiling` at what JAX traces.
     """
     traces = [activity for activity in process.activities if _counts(process, activity, limits)]
     if not traces:
@@ -216,6 +217,8 @@ def _counts(process: ProcessAnalysis, use: ActivityInSteps, limits: Thresholds) 
     is_own = use.name in process.functions
     # what JAX traces, it lowers as well
     is_jax = any(other.kind == "lower" and other.name == use.name for other in process.activities)
+    # ... unless it is a part of something else
+    is_jax = is_jax or (process.is_of_jax and not use.name.startswith(_OF_DATASETS))
     return not is_own and not is_jax and not use.name.startswith(tuple(OF_TENSORFLOW))
 
 

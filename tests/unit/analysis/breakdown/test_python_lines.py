@@ -26,6 +26,8 @@ C = {"file": "", "line": 0}
         ((call("accept", 90, file="/usr/lib/python3.11/socket.py"),), LineKind.NETWORK),
         ((call("_create_op_internal", 90, file=f"{TF}/framework/ops.py"),), LineKind.GRAPH),
         ((call("_slice_helper", 90, file=f"{TF}/ops/array_ops.py"),), LineKind.READS),
+        ((call("apply_primitive", 90, file="/env/jax/_src/dispatch.py"),), LineKind.OPS),
+        ((call("tree_map", 90, file="/env/jax/_src/tree_util.py"),), LineKind.PYTHON),
         ((call("prepare", 90),), LineKind.PYTHON),
     ],
 )
@@ -44,6 +46,17 @@ def test_what_a_helper_does_is_told_by_the_line_that_does_it():
     dearest = python_lines([gap(LOOP, helper, sync)])[0]
 
     assert (dearest.what, dearest.kind, dearest.line) == ("posix.fsync", LineKind.SYNC_TO_DISK, 23)
+
+
+@pytest.mark.parametrize(("ops", "runs_ops"), [(15, False), (25, True)])
+def test_a_line_that_walks_trees_of_arrays_runs_ops(ops: int, *, runs_ops: bool):
+    """What it does most is Python, whose purpose is ops of JAX."""
+    walk = call("update", 100 - ops)
+    op = call("multiply", ops, parent=1, file="/env/jax/_src/numpy/array_methods.py")
+
+    dearest = python_lines([gap(LOOP, walk, op)])[0]
+
+    assert (dearest.kind, dearest.runs_ops) == (LineKind.PYTHON, runs_ops)
 
 
 def test_a_lock_is_known_by_its_end():

@@ -56,6 +56,19 @@ def test_functions_of_jax_are_not() -> None:
     assert found("compile_time", processes=[of_jax]) is None
 
 
+def test_parts_that_jax_traces_are_not() -> None:
+    """They have another name than what is lowered; pipelines of tf.data are told all the same."""
+    parts, pipelines = (
+        process(activities=(traced(name),), is_of_jax=True)
+        for name in ("<lambda>", "Dataset_map_prepare")
+    )
+
+    assert found("compile_time", processes=[parts]) is None
+    finding = found("compile_time", processes=[pipelines])
+    assert finding is not None
+    assert "tf.data" in finding.action
+
+
 def test_first_steps_of_many_models_count() -> None:
     """TensorFlow optimizes there what was traced; those of the first model have to be."""
     items = (Item("multi_step_on_iterator", "", 200_000_000), Item("first step", "", 300_000_000))

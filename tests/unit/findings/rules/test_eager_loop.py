@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from tests.support.subjects import (
@@ -16,8 +18,11 @@ from tests.support.subjects import (
     timing,
 )
 from tfprobe.analysis.account.ledger import Item
+from tfprobe.analysis.breakdown.python_lines import GapPython, LineKind, PythonLine
+from tfprobe.analysis.system.application import ActivityInSteps
 from tfprobe.analysis.system.thread_times import StepThreads
 from tfprobe.errors import Missing
+from tfprobe.findings.finding import Severity
 from tfprobe.findings.rule import TracedStep
 
 EAGER = timing(kind="eager")
@@ -120,3 +125,76 @@ def test_a_model_that_is_compiled_to_run_eagerly_is_told() -> None:
 def test_a_function_is_not() -> None:
     """Whatever its steps do outside ops."""
     assert found("eager_loop", loop(parts=parts(idle=0.9))) is None
+
+
+GRADIENT = timing(kind="grad", name="loss")
+
+
+def _between(*, runs_ops: bool) -> GapPython:
+    line = PythonLine("update", "train.py", 16, LineKind.PYTHON, 0.5, 1, runs_ops=runs_ops)
+    return GapPython((line,), 3)
+
+
+def test_gradients_of_jax_outside_a_compiled_function_are_told() -> None:
+    """The step is compiled as a whole instead; also cycles in which ops are compiled count."""
+    xla = ActivityInSteps("xla", "add", 7, 30 * MS)
+    lower = ActivityInSteps("lower", "add", 7, 3 * MS)
+    eager = process(activities=(xla, lower), is_of_jax=True, runs_jax_eagerly=True)
+
+    finding = found("eager_loop", loop(timing=GRADIENT, process=eager, parts=parts(idle=0.9)))
+
+    assert finding is not None
+    assert "jax.jit" in finding.action
+    assert finding.gain.high_ns >= 0.9 * (GRADIENT.regular_step_ns + GRADIENT.regular_gap_ns)
+    (compiled,) = [each for each in finding.evidence if "compiled" in each.text]
+    assert compiled.text == "JAX compiled 7 programs, most of a single op"
+    assert compiled.time_ns == 33 * MS
+
+
+def test_lines_between_gradients_that_run_no_ops_stay() -> None:
+    """Half of the time between steps prepares a batch with NumPy."""
+    with_ops, without = (
+        found(
+            "eager_loop",
+            loop(timing=GRADIENT, parts=parts(idle=0.9), python=_between(runs_ops=runs_ops)),
+        )
+        for runs_ops in (True, False)
+    )
+
+    assert with_ops is not None
+    assert without is not None
+    less_ns = with_ops.gain.high_ns - without.gain.high_ns
+    assert less_ns == pytest.approx(0.5 * GRADIENT.regular_gap_ns, rel=1e-6)
+
+
+def test_gradients_of_large_programs_are_not() -> None:
+    """The function that is differentiated is compiled, and takes nearly all of the time."""
+    assert found("eager_loop", loop(timing=GRADIENT, parts=parts(idle=0.09))) is None
+
+
+@pytest.mark.parametrize(("busy_ms", "is_found"), [(1.0, True), (7.9, False)])
+def test_gradients_without_times_are_told_without_a_bound(
+    busy_ms: float, *, is_found: bool
+) -> None:
+    """Nothing waited for them; the traced ones say what runs outside ops."""
+    untimed = replace(GRADIENT, undivided=Missing("its calls only queue its steps"))
+    of_ops = ops(busy_ns=busy_ms * MS, step_ns=8.0 * MS)
+
+    finding = found("eager_loop", loop(timing=untimed, ops=of_ops))
+
+    assert (finding is not None) == is_found
+    if finding is not None:
+        assert isinstance(finding.gain, Missing)
+        assert finding.severity is Severity.WARNING
+
+
+def test_a_program_that_turns_jit_off_is_told() -> None:
+    """Whatever it compiles runs op by op."""
+    off = process(settings={"jax": {"jax_disable_jit": True}})
+
+    finding = found(
+        "eager_loop", loop(timing=timing(kind="jit"), process=off, parts=parts(idle=0.5))
+    )
+
+    assert finding is not None
+    assert finding.action == "Remove jax_disable_jit."

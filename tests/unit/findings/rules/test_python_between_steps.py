@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.support.subjects import MS, found, loop, timing
+from tests.support.subjects import MS, found, loop, process, timing
 from tests.support.subjects import line as python_line
 from tfprobe.analysis.breakdown.python_lines import GapPython, PythonLine
 from tfprobe.errors import Missing
@@ -48,6 +48,7 @@ def test_less_is_not() -> None:
         ("collection", "garbage", "gc.collect()"),
         ("lock", "lock", "Hold the lock"),
         ("output", "writes", "every Nth step"),
+        ("ops", "ops of JAX one by one", "compiled function"),
         ("python", "computes", "before the loop"),
     ],
 )
@@ -139,3 +140,30 @@ def test_reading_many_values_of_pytorch_has_its_own_advice() -> None:
         "sync",
     )
     assert "clip_grad_norm_" in finding.action
+
+
+def test_ops_between_gradients_are_not_told_twice() -> None:
+    """A program that runs op by op is told so by eager_loop; its other lines are told here."""
+    eager = process(runs_jax_eagerly=True)
+
+    update = replace(line("python", 0.5), runs_ops=True)
+
+    assert find(update, process=eager) is None
+    finding = find(update, line("python", 0.4), process=eager)
+
+    assert finding is not None
+    assert finding.evidence[0].source == "train.py:40"
+
+
+def test_gaps_in_which_ops_are_compiled_are_no_lines() -> None:
+    """Of a loop of 1 s, 100 gaps of 0.5 ms are the job's own Python, and 150 ms compile."""
+    eager = process(runs_jax_eagerly=True)
+    usual = replace(EAGER, usual_gap_ns=0.5 * MS)
+
+    found_usual = found(
+        "python_between_steps",
+        loop(timing=usual, python=GapPython((line("python", 1.0),), 3), process=eager),
+    )
+
+    assert found_usual is not None
+    assert found_usual.gain.high_ns == round(usual.steps * 0.5 * MS)
