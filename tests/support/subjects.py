@@ -121,6 +121,7 @@ def timing(**changes: Any) -> LoopTiming:
         "regular_gap_ns": STEPS * 2 * MS,
         "usual_step_ns": 8.0 * MS,
         "usual_gap_ns": 2.0 * MS,
+        "mean_cycle_ns": 10.0 * MS,
         "retrace_ns": 0,
         "untraced": STEPS - 1,
         "slowest_steps": (7, 3),

@@ -27,7 +27,9 @@ class LoopTiming:
     `thread_ns` is the time of the thread with all its loops. `retrace_ns` is how much longer than
     the usual step the slowest steps took, as many as there were retraces; `untraced` counts the
     other steps, and if these are too few to say what is usual, `retrace_ns` is all of the time of
-    the slow steps. `gap_spread_ns` is the median absolute deviation of gaps. `regular_step_ns` and
+    the slow steps. `mean_cycle_ns` is the mean from the start of a step to the next start,
+    from the second step on: it is the same for loops that alternate, which what is usual is not.
+    `gap_spread_ns` is the median absolute deviation of gaps. `regular_step_ns` and
     `regular_gap_ns` leave out what took longer for a known reason other than the step itself: a
     first step, a trace, a checkpoint, an evaluation. `first_seen_ns` is the unix time of the first
     step, 0 if the recording has none. `undivided` says why the time of the loop cannot be divided
@@ -45,6 +47,7 @@ class LoopTiming:
     regular_gap_ns: int
     usual_step_ns: float
     usual_gap_ns: float
+    mean_cycle_ns: float
     retrace_ns: int
     untraced: int
     slowest_steps: tuple[int, ...]
@@ -121,6 +124,7 @@ def _loop_of(loop: Loop, took_ns: list[int]) -> LoopTiming:
         regular_gap_ns=0,
         usual_step_ns=float(np.median(took_ns)),
         usual_gap_ns=0.0,
+        mean_cycle_ns=float(np.mean(took_ns)),
         retrace_ns=0,
         untraced=len(took_ns),
         slowest_steps=(),
@@ -152,6 +156,8 @@ def _loop(
     durations_ns, gaps_ns = _durations_ns(loop), _gaps_ns(loop)
     retraces = min(retraces, max(loop.executed - 1, 0))
     retraced = slowest_ns(loop, durations_ns, retraces)
+    usual_step_ns = _median_ns(loop.times, durations_ns)
+    usual_gap_ns = _median_ns(loop.gaps, gaps_ns)
     step_ns = max(loop.times.sum_ns - excess.recorded_step_ns, 0)
     # Other loops that run between two steps are not part of the gap.
     gap_ns = max(min(loop.gaps.sum_ns - excess.recorded_gap_ns, thread_ns - busy_ns), 0)
@@ -165,8 +171,9 @@ def _loop(
         gap_ns=gap_ns,
         regular_step_ns=max(step_ns - excess.first_ns, 0),
         regular_gap_ns=gap_ns,
-        usual_step_ns=_median_ns(loop.times, durations_ns),
-        usual_gap_ns=_median_ns(loop.gaps, gaps_ns),
+        usual_step_ns=usual_step_ns,
+        usual_gap_ns=usual_gap_ns,
+        mean_cycle_ns=_mean_cycle_ns(loop) or usual_step_ns + usual_gap_ns,
         retrace_ns=retraced,
         untraced=max(loop.times.count - retraces - 1, 0),
         slowest_steps=_slowest(loop, durations_ns),
@@ -240,6 +247,16 @@ def _gaps_ns(loop: Loop) -> Int64s:
     recent = loop.recent
     gaps: Int64s = np.maximum(recent.start_ns[1:] - recent.end_ns[:-1], 0)[recent.has_gap[1:]]
     return gaps
+
+
+def _mean_cycle_ns(loop: Loop) -> float:
+    """Return the mean from start to start of the steps on record, 0 if they are too few.
+
+    The first step is left out: it compiles, and loops that alternate do so behind each other.
+    """
+    recent = loop.recent.since(1)
+    cycles: Int64s = np.diff(recent.start_ns)[recent.has_gap[1:]]
+    return max(float(np.mean(cycles)), 0.0) if len(cycles) else 0.0
 
 
 ThreadKey = tuple[int, str]

@@ -24,7 +24,8 @@ def session_run_cost(loop: LoopAnalysis, limits: Thresholds) -> Verdict:
     """Return a finding if Python takes longer to prepare a run than its ops take to run.
 
     The bound is the time from the call to the first op; or the time of the usual run outside its
-    ops, if that is longer. Other rules look at feeding arrays and fetching results.
+    ops, if that is longer; at most the time in which the thread that calls runs, because a callable
+    waits as long for threads that run ops. Other rules look at feeding arrays and fetching results.
     """
     timing, parts = loop.timing, loop.parts
     if timing.kind != "session_run" or loop.alone_step_ns > limits.small_step_us * _NS_PER_US:
@@ -35,7 +36,7 @@ def session_run_cost(loop: LoopAnalysis, limits: Thresholds) -> Verdict:
         return None
     before_ns = _before_ns(parts)
     gain_ns = before_ns / parts.cycle_ns * parts.total_ns if parts.cycle_ns else 0.0
-    gain_ns = max(gain_ns, _around_ns(loop, parts))
+    gain_ns = min(max(gain_ns, _around_ns(loop, parts)), _own_ns(loop))
     gain = loop.gain(gain_ns, LIKELY * gain_ns)
     if gain.high_ratio < limits.run_cost_ratio:
         return None
@@ -62,6 +63,14 @@ def _around_ns(loop: LoopAnalysis, parts: CycleShares) -> float:
         return 0.0
     ops_ns = loop.ops.span_ns * loop.timing.steps
     return loop.timing.regular_step_ns - ops_ns - parts.of_all_steps("feed", "fetch")
+
+
+def _own_ns(loop: LoopAnalysis) -> float:
+    """Return how long the thread of the steps runs, had it a CPU whenever it is ready to run."""
+    threads, whole_ns = loop.process.threads, float(loop.timing.thread_ns)
+    if isinstance(threads, Missing) or threads.delay_ratio >= 1:
+        return whole_ns
+    return threads.steps_cores / (1 - threads.delay_ratio) * whole_ns
 
 
 def _before_ns(parts: CycleShares) -> float:
@@ -103,7 +112,7 @@ def _alternating(runs: Iterable[LoopAnalysis]) -> Iterator[Sequence[LoopAnalysis
     for loop in runs:
         groups.setdefault((loop.timing.thread_ns, loop.timing.steps), []).append(loop)
     for loops in groups.values():
-        cycles_ns = [loop.timing.usual_step_ns + loop.timing.usual_gap_ns for loop in loops]
+        cycles_ns = [loop.timing.mean_cycle_ns for loop in loops]
         steps_ns = sum(loop.timing.usual_step_ns for loop in loops)
         is_group = max(cycles_ns) <= _ALIKE * min(cycles_ns) and steps_ns <= _ALIKE * min(cycles_ns)
         if is_group:

@@ -18,7 +18,7 @@ def run(name: str, *, steps: int = STEPS, step_ms: float = 1, cycle_ms: float = 
         steps=steps,
         regular_step_ns=round(steps * step_ms * MS),
         usual_step_ns=step_ms * MS,
-        usual_gap_ns=(cycle_ms - step_ms) * MS,
+        mean_cycle_ns=cycle_ms * MS,
     )
     subject = Subject("node7", 4711, None, "session_run", name)
     return loop(**{"subject": subject, "timing": own, "ops": NO_CAPTURE, **changes})

@@ -47,6 +47,20 @@ def test_a_run_that_waits_for_a_cpu_is_small_all_the_same() -> None:
     assert found("session_run_cost", replace(small(3, process=crowded), timing=usual)) is not None
 
 
+@pytest.mark.parametrize(("cores", "is_told"), [(0.09, False), (0.3, True)])
+def test_what_the_thread_does_not_run_for_is_no_cost_of_its_own(cores: float, is_told) -> None:
+    """Where others take the CPUs, a run waits long for the first op, and a callable as long.
+
+    A thread that had a CPU for 9 % of the time and was ready for 28 % would run for 12.5 % alone.
+    """
+    crowded = process(threads=StepThreads(cores, 0.28, is_alone=False, others=()))
+
+    finding = found("session_run_cost", small(4, process=crowded))
+
+    assert (finding is not None) is is_told
+    assert finding is None or finding.gain.high_ratio == pytest.approx(0.4)
+
+
 def test_less_is_not() -> None:
     """Every run costs something."""
     assert found("session_run_cost", small(2.9)) is None
