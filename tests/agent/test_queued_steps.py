@@ -111,6 +111,41 @@ def test_two_values_of_one_step_are_one_wait(job: Job) -> None:
     assert record.times.sum_ns == 2 * STEP_NS
 
 
+@pytest.mark.parametrize("traced_ns", [STEP_NS, 2 * STEP_NS])
+def test_a_wait_for_what_is_computed_behind_a_step_belongs_to_the_gap(job: Job, traced_ns) -> None:
+    """A norm of the weights, which JAX compiles for itself, is no part of the step before it."""
+    loop = job.loop()
+    loop.drained_ns = traced_ns
+    for _ in range(10):
+        job.call(loop)
+        job.wait()
+        job.idle_ns += HOST_NS
+        job.wait()
+
+    (record,) = job.read()
+
+    assert record.times.sum_ns == 10 * STEP_NS
+    assert record.gaps.sum_ns == 9 * HOST_NS
+
+
+def test_a_step_ends_with_its_own_wait_behind_that_for_the_value_of_an_earlier_one(
+    job: Job,
+) -> None:
+    """That value was there already when the call returned."""
+    loop = job.loop()
+    loop.drained_ns = STEP_NS
+    for _ in range(10):
+        job.call(loop)
+        queued_steps.waited(job.now_ns, was_ready=True)
+        job.wait()
+        job.work()
+
+    (record,) = job.read()
+
+    assert record.times.sum_ns == 10 * STEP_NS
+    assert record.gaps.sum_ns == 9 * HOST_NS
+
+
 def test_a_value_that_is_there_already_does_not_lengthen_the_step(job: Job) -> None:
     """When it was there, nobody knows: the step keeps the length of its call."""
     loop = job.loop()

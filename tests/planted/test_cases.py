@@ -13,7 +13,7 @@ from tests.planted.recording import Measured, Told, Twin
 from tests.planted.table import Row, table
 
 # What programs share.
-SHARED = {"data", "graphs", "models", "stopwatch", "torch_models"}
+SHARED = {"data", "graphs", "jax_models", "models", "stopwatch", "torch_models"}
 FILES = sorted(path for path in PROGRAMS.glob("*.py") if path.stem not in SHARED)
 MEASURED = Measured(wall_s=10.0, steps_s=7.0, cause_s=4.0, units=100, unit_s=0.07)
 MENDED = Measured(wall_s=10.0, steps_s=7.0, cause_s=None, units=200, unit_s=0.035)
