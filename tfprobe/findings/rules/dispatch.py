@@ -16,6 +16,7 @@ from tfprobe.findings.thresholds import Thresholds
 LIKELY = 0.8
 _NS_PER_US = 1000
 _BEFORE = "before the first op"
+_BETWEEN = "between ops"
 # Activities of Estimators and Keras, which call Session.run themselves.
 _OF_OTHERS = frozenset({"train", "evaluate", "predict"})
 
@@ -34,9 +35,8 @@ def session_run_cost(loop: LoopAnalysis, limits: Thresholds) -> Verdict:
         return parts
     if any(activity.kind in _OF_OTHERS for activity in loop.process.activities):
         return None
-    before_ns = _before_ns(parts)
-    gain_ns = before_ns / parts.cycle_ns * parts.total_ns if parts.cycle_ns else 0.0
-    gain_ns = min(max(gain_ns, _around_ns(loop, parts)), _own_ns(loop))
+    gain_ns = max(_idle_ns(parts, _BEFORE), _around_ns(loop, parts))
+    gain_ns = min(gain_ns, _own_ns(loop))
     gain = loop.gain(gain_ns, LIKELY * gain_ns)
     if gain.high_ratio < limits.run_cost_ratio:
         return None
@@ -73,8 +73,10 @@ def _own_ns(loop: LoopAnalysis) -> float:
     return threads.steps_cores / (1 - threads.delay_ratio) * whole_ns
 
 
-def _before_ns(parts: CycleShares) -> float:
-    return sum(cause.duration_ns for cause in parts.causes if cause.what == _BEFORE)
+def _idle_ns(parts: CycleShares, what: str) -> float:
+    """Return the idle time of all cycles that lies there."""
+    cause_ns = sum(cause.duration_ns for cause in parts.causes if cause.what == what)
+    return cause_ns / parts.cycle_ns * parts.total_ns if parts.cycle_ns else 0.0
 
 
 def _line(loop: LoopAnalysis) -> str:
@@ -186,7 +188,7 @@ _LEAST_STEPS_A_FIT = 4
 # The first calls trace and compile: fewer calls do not say what a call takes.
 _LEAST_CALLS = 5
 # What one call for several steps saves: Python around the step, and callbacks at each batch. Making
-# batches takes the same time.
+# batches takes the same time, and so does what the executor does between two ops.
 _SAVED = ("idle", "fetch", "feed")
 _CALLBACKS = ("callbacks", "summaries")
 _SEVERAL = (
@@ -288,7 +290,8 @@ def _small_executions_around_ns(loop: LoopAnalysis, limits: Thresholds) -> float
     if not isinstance(loop.input, Missing) and loop.input.keeps_up:
         handed_ns = parts.of_all_steps("input_wait")
     # Waiting for Python that makes the input does not get shorter.
-    saved_ns = max(parts.of_all_steps(*_SAVED) - loop.gil_wait_ns, 0.0)
+    saved_ns = parts.of_all_steps(*_SAVED) - _idle_ns(parts, _BETWEEN)
+    saved_ns = max(saved_ns - loop.gil_wait_ns, 0.0)
     return saved_ns + min(parts.of_all_steps(*_CALLBACKS), callbacks_ns) + handed_ns
 
 

@@ -6,7 +6,18 @@ from dataclasses import replace
 
 import pytest
 
-from tests.support.subjects import MS, STEPS, WHOLE_NS, found, loop, ops, parts, process, timing
+from tests.support.subjects import (
+    MS,
+    STEPS,
+    WHOLE_NS,
+    cause,
+    found,
+    loop,
+    ops,
+    parts,
+    process,
+    timing,
+)
 from tests.support.subjects import line as python_line
 from tfprobe.analysis.breakdown.python_lines import GapPython
 from tfprobe.analysis.input.step_input import StepInput
@@ -30,6 +41,16 @@ def test_less_is_not() -> None:
     shares = parts(idle=0.099, host_preprocess=0.5)
 
     assert found("small_executions", loop(timing=SMALL, parts=shares)) is None
+
+
+def test_what_is_idle_between_ops_stays() -> None:
+    """One call for several steps runs the same ops, with as much time between them."""
+    shares = replace(parts(idle=0.3), causes=(cause("idle", "between ops", "", 1.0),))
+
+    finding = found("small_executions", loop(timing=SMALL, parts=shares))
+
+    assert finding is not None
+    assert finding.gain.high_ratio == pytest.approx(0.2)
 
 
 def test_of_single_steps_a_call_the_calls_count_and_not_the_time_between_them() -> None:
