@@ -19,7 +19,7 @@ from tfprobe.profile.capture_tables import Place
 from tfprobe.profile.profile import Problem, StepQueue
 from tfprobe.profile.snapshots import RunLine
 from tfprobe.report.diff import pair as diff_layout
-from tfprobe.report.documents.run_report import Report, gather_report
+from tfprobe.report.documents.run_report import Report, gather_report, queue_note
 from tfprobe.report.documents.step_report import gather_steps as step_gather
 from tfprobe.report.format import page
 from tfprobe.report.format.page import histogram_sparkline
@@ -294,6 +294,16 @@ def test_a_rank_and_how_it_ended_are_shown():
 
     assert "worker 1" in text
     assert "killed" in text
+
+
+@pytest.mark.parametrize(("waits", "is_told"), [(19, False), (20, True)])
+def test_what_a_call_takes_is_the_mean_of_many(waits: int, *, is_told: bool) -> None:
+    """Of a few calls that the program waited for, one that compiles would be most of it."""
+    queue = StepQueue(0, 10.0, waits, 0, waits * 10**6)
+
+    note = queue_note(loop([10**9], kind="jit", name="step", queue=queue), queue)
+
+    assert ("(a call takes 1.00 ms in the mean)" in note) == is_told
 
 
 def test_loops_that_take_little_share_one_note_of_their_queues() -> None:

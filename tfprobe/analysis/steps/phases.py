@@ -99,6 +99,39 @@ class Life:
         )
 
 
+def drawn_segments(found: Life, columns: int) -> tuple[Segment, ...]:
+    """Return the segments of a life as a bar of so many columns can show them.
+
+    If there are more segments than half as many, each column is of the phase that takes most of it.
+    """
+    segments = found.segments
+    if len(segments) <= columns // 2:
+        return segments
+    # From the start of the life: floats hold no Unix time in ns exactly.
+    bounds = np.array([segment.start_ns for segment in segments] + [found.end_ns]) - found.start_ns
+    phases = np.array([PHASES.index(segment.phase) for segment in segments])
+    edges = np.linspace(0, found.wall_ns, columns + 1).astype(np.int64)
+    taken = [
+        np.diff(
+            np.interp(
+                edges,
+                bounds,
+                np.concatenate([[0], np.cumsum(np.where(phases == at, np.diff(bounds), 0))]),
+            )
+        )
+        for at in range(len(PHASES))
+    ]
+    longest = np.argmax(taken, axis=0)
+    first = np.concatenate([[0], np.flatnonzero(np.diff(longest)) + 1])
+    last = np.concatenate([first[1:], [columns]])
+    return tuple(
+        Segment(
+            PHASES[int(longest[a])], found.start_ns + int(edges[a]), found.start_ns + int(edges[b])
+        )
+        for a, b in zip(first, last, strict=True)
+    )
+
+
 class ProcessClock(NamedTuple):
     """How far unix time is ahead of the clock of steps, and the last end that a process noted."""
 

@@ -281,14 +281,18 @@ def loop_document(item: LoopReport) -> Document:
     return facts | _times_document(item.times)
 
 
+# Of few calls that were waited for, one that compiles is most of the mean.
+_LEAST_CALLS = 20
+
+
 def queue_note(loop: Loop, queue: StepQueue) -> str:
     """Return what the times of a loop are whose calls only queue its steps."""
     unknown = unknown_times(loop)
     if unknown is not None:
         return f"{loop.kind} {loop.name}: {unknown.reason}. How long its steps take is not known."
     sentence = f"Calls of {loop.kind} {loop.name} only queue its steps"
-    if queue.waits:
-        sentence += f" (a call takes {numbers.duration(queue.call_ns / queue.waits)})"
+    if queue.waits >= _LEAST_CALLS:
+        sentence += f" (a call takes {numbers.duration(queue.call_ns / queue.waits)} in the mean)"
     if loop.kind in TORCH_KINDS:
         sentence += "; a step ends when the device has run it, by the time of traced steps"
     else:

@@ -8,7 +8,7 @@ import numpy as np
 
 from tfprobe.analysis.core import no_data_reasons
 from tfprobe.analysis.steps.outliers import Outlier, Outliers
-from tfprobe.analysis.steps.phases import life
+from tfprobe.analysis.steps.phases import drawn_segments, life
 from tfprobe.analysis.steps.recompilations import concerns, sites_of
 from tfprobe.analysis.steps.step_series import series, usual_most_ns
 from tfprobe.analysis.steps.step_times import Distribution
@@ -35,8 +35,9 @@ from tfprobe.web.step_columns import (
 )
 from tfprobe.web.values import facts
 
-# A process that evaluates after each epoch has two stretches an epoch.
-_MOST_SEGMENTS = 1_000
+# A process that evaluates after each epoch has two stretches an epoch; the bar of all is about
+# twice as many pixels wide.
+_COLUMNS = 400
 _MOST_COMPILATIONS = 200
 
 
@@ -210,15 +211,15 @@ def _life(profile: Profile, loop: Loop) -> Document:
     document = life_document(found)
     if isinstance(found, Missing):
         return document
-    segments = found.segments
+    segments = drawn_segments(found, _COLUMNS)
     return {
         **document,
         # A script holds no Unix time in ns exactly.
         "segments": [
             [segment.phase, segment.start_ns - found.start_ns, segment.end_ns - found.start_ns]
-            for segment in segments[:_MOST_SEGMENTS]
+            for segment in segments
         ],
-        "segments_left_out": max(len(segments) - _MOST_SEGMENTS, 0),
+        "column_ns": None if segments is found.segments else found.wall_ns // _COLUMNS,
     }
 
 

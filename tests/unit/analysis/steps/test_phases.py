@@ -10,7 +10,7 @@ import numpy as np
 
 from tests.support.profiles import HOOKS, process, profile, timed_loop
 from tests.support.rundir import MONO_NS, UNIX_NS
-from tfprobe.analysis.steps.phases import PHASES, Life, life
+from tfprobe.analysis.steps.phases import PHASES, Life, Segment, drawn_segments, life
 from tfprobe.errors import Missing
 from tfprobe.profile.activities import Activity
 from tfprobe.profile.profile import Loop
@@ -184,3 +184,32 @@ def test_a_process_without_a_clock_says_so():
     assert life(profile(loops=[timed_loop([MS] * 5)], processes=[one]), one) == Missing(
         "the recording has no times of its steps"
     )
+
+
+def _alternating(number: int) -> Life:
+    """Return a start of 4 s, then as many compilations of 3 ms, each behind a step of 1 ms."""
+    edges_ns = [4 * S + at * MS for turn in range(number) for at in (4 * turn, 4 * turn + 1)]
+    edges_ns.append(4 * S + 4 * number * MS)
+    bounds_ns = [UNIX_NS, *(UNIX_NS + edge_ns for edge_ns in edges_ns)]
+    names = ["start-up", *(["steady", "compile"] * number)]
+    segments = tuple(map(Segment, names, bounds_ns, bounds_ns[1:]))
+    return Life(process(), UNIX_NS, bounds_ns[-1], segments, knows_import=True)
+
+
+def test_few_segments_are_drawn_as_they_are():
+    """Each is wider than a pixel, or nearly."""
+    found = _alternating(10)
+
+    assert drawn_segments(found, 400) is found.segments
+
+
+def test_of_many_segments_each_column_shows_the_longest_phase():
+    """Half of the time was the start, and is half of the bar, however many segments follow."""
+    found = _alternating(1000)
+
+    drawn = drawn_segments(found, 400)
+
+    assert [(each.phase, each.end_ns - each.start_ns) for each in drawn] == [
+        ("start-up", 4 * S),
+        ("compile", 4 * S),
+    ]

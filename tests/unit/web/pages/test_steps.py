@@ -116,6 +116,7 @@ def test_the_life_of_its_process_is_told_by_phases():
 
     assert sum(found["phases_ns"].values()) == found["wall_ns"]
     assert found["segments"][0][1] == 0
+    assert found["column_ns"] is None
 
 
 def test_the_parts_of_recorded_steps_sum_to_their_cycle():

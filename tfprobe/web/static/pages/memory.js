@@ -160,7 +160,8 @@ function memoryAllocators(found, args, context) {
     chosen: found.chosen.at,
     href: (row) => context.link("memory", { ...args, at: row.at }),
     columns: [
-      { key: "device", title: "Device", value: (row) => `${row.device} ${row.allocator}` },
+      { key: "allocator", title: "Allocator" },
+      { key: "device", title: "Device" },
       { key: "process", title: "Process", value: processName },
       { key: "peak_bytes", title: "Peak", kind: "bytes", bar: true },
       {
@@ -225,6 +226,8 @@ function memoryLevel(chosen, context) {
           ),
     ),
   );
+  // A program of a single op holds all of it at once.
+  if (chosen.timeline.after_ns.length < 2) return box;
   lines(box, {
     label: "Memory held over the step",
     height: 240,

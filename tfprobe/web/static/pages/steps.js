@@ -1,6 +1,6 @@
 // All steps of a loop: how long they took, which stand out, in which phase they were; and one step
 // in detail.
-import { clock, count, percent, time, written } from "../parts/amounts.js";
+import { clock, count, percent, time } from "../parts/amounts.js";
 import { causesList } from "../parts/answer.js";
 import { bars, stack } from "../parts/charts.js";
 import { partColour } from "../parts/colours.js";
@@ -689,7 +689,7 @@ function stepsLife(found) {
     make(
       "p",
       { class: "soft small" },
-      `${time(found.wall_ns)} in all, ${percent(stepsSteady(found))} of it steady.${found.knows_import ? "" : " The time of the framework's import is unknown: set-up is part of start-up."}${found.segments_left_out ? ` ${written(found.segments_left_out, "count")} later stretches are not drawn.` : ""}`,
+      `${time(found.wall_ns)} in all, ${percent(stepsSteady(found))} of it steady.${found.knows_import ? "" : " The time of the framework's import is unknown: set-up is part of start-up."}${found.column_ns ? ` Drawn is the phase that takes most of each ${time(found.column_ns)}.` : ""}`,
     ),
   );
 }
