@@ -21,8 +21,9 @@ _BUSY_RATIO = 0.75
 def threads_few(run: RunAnalysis, limits: Thresholds) -> Iterator[Verdict]:
     """Give a finding for each loop whose ops are limited to fewer threads than there are CPUs.
 
-    Processes of one machine share its CPUs: with one CPU for each, one thread is right. The bound
-    is what is saved if ops that are not tiny use all of these CPUs.
+    Processes of one machine share its CPUs: with one CPU for each, one thread is right, as it is
+    where the thread of the steps waits for a CPU itself. The bound is what is saved if ops that are
+    not tiny use all of these CPUs.
     """
     processes = Counter(process.subject.host for process in run.processes)
     for loop in run.loops:
@@ -40,7 +41,7 @@ def _of_loop(loop: LoopAnalysis, processes: int, limits: Thresholds) -> Verdict:
     own_cpus = cpus / max(processes, 1)
     if not threads or threads > limits.few_threads_per_cpu * own_cpus or ops.has_accelerator:
         return None
-    if not _leaves_cpus(process, own_cpus):
+    if not _leaves_cpus(process, own_cpus) or _is_contended(process, limits):
         return None
     divisible_ns = parts.of_all_steps("host_compute") * _large_ratio(ops)
     gain_ns = divisible_ns * (1 - threads / own_cpus)
@@ -166,12 +167,10 @@ def cpus_contended(loop: LoopAnalysis, limits: Thresholds) -> Verdict:
     threads, machine = process.threads, process.machine
     if isinstance(threads, Missing) or isinstance(machine, Missing):
         return lacking(threads, machine)
-    if not loop.is_main or threads.delay_ratio < limits.cpu_wait_ratio:
+    if not loop.is_main or not _is_contended(process, limits):
         return None
     throttled_ns, others = _throttled_ns(process), machine.others_cpus
-    is_limited = throttled_ns >= limits.cpu_wait_ratio * process.wall_ns
-    if not is_limited and (threads.is_alone or isinstance(others, Missing)):
-        return None
+    is_limited = _is_throttled(process, limits)
     evidence = [
         Evidence(
             "share of time in which the thread of the steps was ready to run and had no CPU",
@@ -192,6 +191,21 @@ def cpus_contended(loop: LoopAnalysis, limits: Thresholds) -> Verdict:
         gain=_CPUS_UNKNOWN,
         part="cpus",
     )
+
+
+def _is_contended(process: ProcessAnalysis, limits: Thresholds) -> bool:
+    """Say whether the thread of the steps was seen to wait for CPUs that it may not have now."""
+    threads, machine = process.threads, process.machine
+    if isinstance(threads, Missing) or isinstance(machine, Missing):
+        return False
+    if threads.delay_ratio < limits.cpu_wait_ratio:
+        return False
+    has_others = not threads.is_alone and not isinstance(machine.others_cpus, Missing)
+    return has_others or _is_throttled(process, limits)
+
+
+def _is_throttled(process: ProcessAnalysis, limits: Thresholds) -> bool:
+    return _throttled_ns(process) >= limits.cpu_wait_ratio * process.wall_ns
 
 
 _MORE_CPUS = (

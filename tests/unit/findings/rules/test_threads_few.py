@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tests.support.subjects import MS, found, gpu_ops, loop, machine, ops, parts, process, timing
+from tfprobe.analysis.system.thread_times import StepThreads
 from tfprobe.errors import Missing
 from tfprobe.findings.finding import Subject
 
@@ -39,6 +40,16 @@ def test_processes_that_share_a_machine_are_not() -> None:
 
     assert found("threads_few", alone, processes=others) is None
     assert found("threads_few", alone, processes=others[:2]) is not None
+
+
+def test_more_threads_have_no_cpus_where_others_use_them() -> None:
+    """The thread of the steps waits for one itself; two threads then took far longer than one."""
+    waiting = StepThreads(0.5, 0.4, is_alone=False, others=())
+    crowded = _loop(1, others_cpus=3.0)
+
+    assert found("threads_few", crowded) is not None
+    crowded = replace(crowded, process=replace(crowded.process, threads=waiting))
+    assert found("threads_few", crowded) is None
 
 
 def test_ops_that_run_beside_each_other_are_not() -> None:
