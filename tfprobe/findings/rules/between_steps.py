@@ -378,7 +378,7 @@ def _inside_steps(loop: LoopAnalysis, limits: Thresholds) -> Verdict:
         evidence=(
             *(
                 Evidence(
-                    f"{line.what}, {line.calls:,} time{'' if line.calls == 1 else 's'} in a step",
+                    f"{line.what}{_often(line.calls)}",
                     time_ns=round(line.ratio * a_step_ns),
                     source=line.source,
                 )
@@ -392,6 +392,11 @@ def _inside_steps(loop: LoopAnalysis, limits: Thresholds) -> Verdict:
         gain=gain,
         part="sync" if is_most and longest.kind is LineKind.READS else "between",
     )
+
+
+def _often(calls: int) -> str:
+    """Say how often something is called, nothing of what is no call, or no call of each step."""
+    return f", {calls:,} time{'' if calls == 1 else 's'} in a step" if calls else ""
 
 
 def _counts(line: PythonLine) -> bool:

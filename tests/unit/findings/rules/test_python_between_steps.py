@@ -130,6 +130,19 @@ def test_what_pytorch_does_between_updates_is_inside_of_steps() -> None:
     assert _inside(Missing("no stacks")) is None
 
 
+@pytest.mark.parametrize(
+    ("calls", "often"), [(0, ""), (1, ", 1 time in a step"), (2, ", 2 times in a step")]
+)
+def test_what_is_no_call_is_not_told_to_happen_zero_times(calls: int, often: str) -> None:
+    """Such as the time that Python itself takes in a function."""
+    use = line("python", 0.3, calls=calls)
+
+    finding = _inside(use)
+
+    assert finding is not None
+    assert finding.evidence[0].text == use.what + often
+
+
 def test_reading_many_values_of_pytorch_has_its_own_advice() -> None:
     """All of them at once, and norms of gradients not at all."""
     finding = _inside(line("reads", 0.3, calls=24))
