@@ -14,7 +14,7 @@ from itertools import cycle, repeat, starmap
 from tfprobe_agent import patching
 from tfprobe_agent.config import foreign_profiler, kineto_daemon, kineto_log_level
 from tfprobe_agent.core import gaps, tracing
-from tfprobe_agent.core.guard import failed
+from tfprobe_agent.core.guard import failed, never_raise_tracing
 from tfprobe_agent.core.recorder import current_recorder
 from tfprobe_agent.core.resource_samples import collection_callback
 from tfprobe_agent.core.step_wrapper import open_window
@@ -322,10 +322,11 @@ class _Soon:
 
 
 def _between_instructions(_argument):
-    end_window(torch_thread())
+    _collected("stop", None)
     return 0
 
 
+@never_raise_tracing
 def _collected(phase, _info):
     if phase == "stop":
         end_window(torch_thread())
