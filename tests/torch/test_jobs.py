@@ -13,6 +13,8 @@ from tests.tf.laboratory import WAYS, Laboratory, Outcome, as_bare, counted, cou
 JOBS = Path(__file__).parent / "jobs"
 NAMES = (
     "annotations.py",
+    "by_hand.py",
+    "by_hand_compiled.py",
     "compiling.py",
     "inference.py",
     "interrupted.py",
@@ -22,7 +24,7 @@ NAMES = (
     "training.py",
     "whole_steps.py",
 )
-BY_BUDGET = ("inference.py", "keras_models.py", "profiling.py", "training.py")
+BY_BUDGET = ("by_hand.py", "inference.py", "keras_models.py", "profiling.py", "training.py")
 RECORDED = [(name, "every") for name in NAMES] + [(name, "budget") for name in BY_BUDGET]
 # Time, process and place of a line that PyTorch logs.
 _LOGGED = re.compile(r"^(USDT:|[EWI]\d{4} )[^\]]*\]", re.MULTILINE)

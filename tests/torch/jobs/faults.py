@@ -29,6 +29,7 @@ torch.set_num_threads(1)
 
 def workload():
     torch.manual_seed(0)
+    by_hand()
     trained()
     scaled()
     evaluated()
@@ -55,6 +56,18 @@ def total(model):
 class Derived(torch.optim.SGD):
     def step(self, closure=None):
         return super().step(closure)
+
+
+def by_hand():
+    weight = torch.ones(8, requires_grad=True)
+    for _ in range(8):
+        loss = torch.exp(weight).sum()
+        loss.backward()
+        with torch.no_grad():
+            weight -= 0.1 * weight.grad
+    for _ in range(8):
+        weight = weight.detach() - 0.1 * torch.func.grad(lambda x: x.sin().sum())(weight)
+    print("by hand", float(weight.detach().sum()))
 
 
 def trained():

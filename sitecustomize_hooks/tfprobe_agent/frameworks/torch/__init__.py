@@ -5,7 +5,7 @@ import sys
 
 from tfprobe_agent.core.framework import Framework
 
-from . import callables, compiles, inputs, optimizers, profiler, saves, settings
+from . import callables, compiles, gradients, inputs, optimizers, profiler, saves, settings
 
 _OF_COMPILER = {
     "torch._dynamo.convert_frame": compiles.patch_old,
@@ -26,6 +26,7 @@ class Torch(Framework):
             return
         profiler.patch(module)
         optimizers.patch(module)
+        gradients.patch(module)
         callables.patch(module)
         inputs.patch()
         saves.patch()

@@ -21,7 +21,7 @@ from tfprobe_agent.core.threads import THREAD, cache_loop
 from tfprobe_agent.interruptions import leave_traceback
 from tfprobe_agent.unpatched import UNPATCHED
 
-from . import optimizers, profiler
+from . import gradients, optimizers, profiler
 from .thread_state import torch_thread
 
 FORWARD, COMPILED = "forward", "compiled_step"
@@ -125,6 +125,7 @@ def _around_compiler(original):
         try:
             if not WRAPPED.compiles:
                 WRAPPED.compiles = True
+                gradients.leave()
                 for module in list(WRAPPED.modules):
                     if not _is_compiled(module):
                         _unwrap(module)

@@ -31,6 +31,15 @@ _NO_CALLS = []
 _HOOKED = "wrapper"
 
 
+class Gradient:
+    """Stands for the optimizer of a loop that has none: its steps end where a gradient has been taken."""
+
+    __slots__ = ("__weakref__", "name")
+
+    def __init__(self, name):
+        self.name = name
+
+
 def patch(module):
     """Register the hooks in PyTorch, which has just been imported; before 2.0 it has none."""
     optimizers = sys.modules.get(_OPTIMIZERS)
@@ -69,7 +78,7 @@ def _around_step(is_compiling, original):
         except BaseException as error:
             leave_traceback(error)
             raise
-        _end(self)
+        end_step(self)
         return result
 
     return step
@@ -89,7 +98,7 @@ def _hooks(torch):
 
     def after_step(optimizer, args, kwargs):
         if not is_compiling():
-            _end(optimizer)
+            end_step(optimizer)
 
     return before_step, after_step
 
@@ -123,7 +132,7 @@ def _is_inside(frame):
     return outer is not None
 
 
-def _end(optimizer):
+def end_step(optimizer):
     """Note that a step of an optimizer has ended; if it was an outermost one, it ends a step of the program.
 
     That began where the thread's latest step ended, that of any optimizer. What a step that is not traced needs is
@@ -142,14 +151,14 @@ def _end(optimizer):
         end_ns = UNPATCHED.monotonic_ns()
         start_ns = thread.mark_ns or thread.update_ns or end_ns
         if thread.lone_calls != _NO_CALLS:
-            start_ns = max(start_ns, _calls_ended_ns(current, thread))
+            start_ns = max(start_ns, calls_ended_ns(current, thread))
             thread.lone_calls = []
         thread.whole_steps = False
         latest = thread.marked
         if latest is not None and latest.owner is not None and latest.owner() is optimizer:
             loop = latest  # only now: an exception that comes before must find no loop of another optimizer
         else:
-            loop = current.loop_cache.get(id(optimizer)) or _new_loop(current, optimizer)
+            loop = current.loop_cache.get(id(optimizer)) or find_loop(optimizer)
         window = thread.window
         if window is None:
             step = loop.n
@@ -192,16 +201,17 @@ def _settle(thread, loop, start_ns, end_ns):
         failed("after an optimizer step")
 
 
-def _calls_ended_ns(current, thread):
+def calls_ended_ns(current, thread):
     """Return when the latest call that was a step ended in this thread, if an evaluation has just run; else 0."""
     if thread.lone_calls is not None:
         return 0
     return max([loop.latest_end_ns() for loop in current.loops.values() if loop.kind != KIND], default=0)
 
 
-def _new_loop(current, optimizer):
+def find_loop(optimizer):
     """Return the loop of an optimizer; a second one of its class that steps in the same thread has its own."""
-    name = type(optimizer).__name__
+    current = THREAD.current
+    name = optimizer.name if type(optimizer) is Gradient else type(optimizer).__name__
     for number in range(1, _MOST_OF_A_CLASS + 1):
         loop = find_named(KIND, name if number == 1 else "%s %d" % (name, number))
         owner = None if loop is None or loop.owner is None else loop.owner()
@@ -257,7 +267,7 @@ def _around_scaler(original):
             is_outermost = began_ns is not None and not THREAD.current.depth and not STATE.disabled
             if is_outermost and thread.mark_ns == before_ns:
                 thread.updating, thread.update_ns = 0, began_ns
-                _end(optimizer)
+                end_step(optimizer)
         except BaseException:
             failed("after GradScaler.step")
         return result

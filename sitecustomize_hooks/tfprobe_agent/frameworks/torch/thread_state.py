@@ -7,8 +7,10 @@ class TorchThread:
     """The marks of a thread's optimizers, its open window, and calls that may turn out to be steps."""
 
     __slots__ = (
+        "differentiating",
         "due",
         "follows",
+        "gradients",
         "lone_calls",
         "mark_ns",
         "marked",
@@ -31,6 +33,8 @@ class TorchThread:
         self.window = self.window_end = None  # the open window between two marks, and what ends it with the thread
         self.lone_calls = None  # calls without gradients since the latest mark, while these may belong to a step
         self.whole_steps = []  # calls of compiled functions; True once these are steps, False with an optimizer
+        self.gradients = []  # those that may turn out to end steps, with the times of these; None once they do
+        self.differentiating = False  # a gradient is being taken
         self.switching = False  # a module is changing to evaluation or back
 
 
