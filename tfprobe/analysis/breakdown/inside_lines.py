@@ -10,6 +10,7 @@ import functools
 import re
 from collections import Counter
 from collections.abc import Mapping
+from statistics import median_low
 from typing import NamedTuple
 
 import numpy as np
@@ -86,20 +87,33 @@ def inside_lines(
     if not len(chosen):
         return Missing("the traced steps have no calls of Python")
     # Each step has a row for what it called.
-    by_source: dict[str, dict[tuple[str, int], _Call]] = {}
+    rows: dict[tuple[str, str, int], list[tuple[int, int]]] = {}
     for at in chosen.tolist():
         name, source = (spans.strings[int(column[at])] for column in (spans.name, spans.detail))
-        known, line = by_source.setdefault(source, {}), int(spans.parent[at])
-        before = known.get((name, line), _Call(_kind(name), name, 0, 0, line))
-        ns, times = int(spans.duration_ns[at]), int(spans.identity[at])
-        known[name, line] = before._replace(ns=before.ns + ns, times=before.times + times)
+        row = int(spans.duration_ns[at]), int(spans.identity[at])
+        rows.setdefault((source, name, int(spans.parent[at])), []).append(row)
+    by_source: dict[str, list[_Call]] = {}
+    for (source, name, line), known in rows.items():
+        times = sum(times for _, times in known)
+        by_source.setdefault(source, []).append(
+            _Call(_kind(name), name, _usual_ns(_kind(name), known), times, line)
+        )
     traced_ns = sum(capture.duration_ns for capture in captures)
     usual_ns = usual_step_ns * len(captures)
     lines = (
-        _line(source, [*calls.values()], traced_ns, usual_ns, len(captures))
+        _line(source, calls, traced_ns, usual_ns, len(captures))
         for source, calls in by_source.items()
     )
     return tuple(sorted((line for line in lines if line.ratio), key=_share))[:_TOP]
+
+
+def _usual_ns(kind: LineKind, rows: list[tuple[int, int]]) -> int:
+    """Return how long a function takes in the steps that call it, if each takes as long as usual.
+
+    A function in which the process loses its CPU seems to take long. Waits are taken as they are.
+    """
+    times_ns = [ns for ns, _ in rows]
+    return sum(times_ns) if kind in _AS_LONG else len(rows) * median_low(times_ns)
 
 
 def _share(line: PythonLine) -> float:

@@ -62,6 +62,26 @@ def test_the_line_is_that_of_the_calls_which_take_most(second_us: float, line: i
     )
 
 
+@pytest.mark.parametrize(
+    ("name", "ratio"), [("library.py(3): train", 6 / 400), ("<built-in function sleep>", 72 / 200)]
+)
+def test_a_function_in_which_the_cpu_was_lost_takes_as_long_as_usual(
+    name: str, ratio: float
+) -> None:
+    """By its median over the steps that call it; how long a wait takes may well vary."""
+    steps = [
+        Step([op("aten::add", 0, 5)], spans=[_called(name, us)] if us else [])
+        for us in (2, 68, 0, 2)
+    ]
+    found = profile(steps, loops=[loop()])
+
+    lines = inside_lines(found, found.captures, USUAL_NS)
+
+    assert not isinstance(lines, Missing)
+    (line,) = lines
+    assert line.ratio == pytest.approx(ratio)
+
+
 def test_reads_of_a_function_are_counted_over_its_lines() -> None:
     """Each line has fewer than eight."""
     (found,) = _lines(
