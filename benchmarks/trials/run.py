@@ -68,6 +68,8 @@ ROWS = (
     # By hand, batches are kept instead of images, and 16 threads read instead of one for each CPU.
     Row("png_without_cache", "tf2.21-py3.11", "cache", is_same=False),
     Row("python_map", "tf2.21-py3.11", "parallel_map", is_same=False),
+    Row("torch_optimizer", "torch2.13-py3.11", "fused_optimizer"),
+    Row("torch_threads", "torch2.13-py3.11", "threads=2"),
 )
 
 

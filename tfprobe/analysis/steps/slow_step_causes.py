@@ -25,12 +25,9 @@ UNKNOWN = Missing("not known")
 # After so many steps of a loop the agent sums them up, which takes some 100 us.
 FOLDED_STEPS = 1024
 # Kinds of activities, the most specific first. Those around whole loops explain nothing.
+_COMPILING = ("trace", "lower", "xla", "torch_compile", "compile")
 _KINDS: tuple[str, ...] = (
-    "trace",
-    "lower",
-    "xla",
-    "torch_compile",
-    "compile",
+    *_COMPILING,
     "save",
     "evaluate",
     "predict",
@@ -90,6 +87,8 @@ AFTER_WAIT = Cause("after_wait", "after a wait, the device is idle until the nex
 # A line seen in a watched gap says more than these.
 _VAGUE = frozenset({"epoch", "calls", "after_wait"}) | OF_MACHINE
 COLLECTION = Cause("gc", "garbage collection")
+# Tracing, lowering and compiling, where none of them takes most of the time by itself.
+COMPILATIONS = Cause("compilations", "compiling functions")
 # Kinds of loops that a method of Keras runs, and the kind of activity that its call is.
 _METHODS: Mapping[str, str] = {"fit": "train", "evaluate": "evaluate", "predict": "predict"}
 
@@ -249,6 +248,10 @@ def _in_order(
         for name, calls in named.items():
             times = [(call.start_ns, call.end_ns) for call in calls]
             yield _covered(Cause(kind, name), times, shift_ns)
+        if kind == _COMPILING[-1]:
+            compiling = [each for each in activities if each.kind in _COMPILING]
+            times = [(call.start_ns, call.end_ns) for call in compiling]
+            yield _covered(COMPILATIONS, times, shift_ns)
         if kind == _LAST_OF_LOOPS:
             yield from _of_loops(loops, thread)
 

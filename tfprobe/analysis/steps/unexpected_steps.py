@@ -30,6 +30,7 @@ _EXPECTED = frozenset(
         "xla",
         "torch_compile",
         "compile",
+        "compilations",
         "save",
         "evaluate",
         "predict",

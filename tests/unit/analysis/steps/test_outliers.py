@@ -13,7 +13,7 @@ from tests.support.profiles import HOOKS, process, profile, timed_loop
 from tests.support.rundir import MONO_NS, UNIX_NS
 from tfprobe.analysis.steps import outliers
 from tfprobe.analysis.steps.outliers import Outliers
-from tfprobe.analysis.steps.slow_step_causes import Cause, Causes, describe_cause
+from tfprobe.analysis.steps.slow_step_causes import COMPILATIONS, Cause, Causes, describe_cause
 from tfprobe.analysis.steps.step_window import recent_window
 from tfprobe.analysis.steps.unexpected_steps import unexpected_steps
 from tfprobe.errors import Missing
@@ -108,6 +108,20 @@ def test_a_slow_step_says_what_was_going_on():
     (outlier,) = found(loop, activities=activities).found
 
     assert outlier.cause == Cause("save", "model.keras")
+
+
+def test_compilations_explain_a_step_together():
+    """Of a function, tracing, lowering and XLA take a third each: none is most of it."""
+    loop = timed_loop(steps_of_ten_ms(at40=310 * MS))
+    at_ns = int(loop.recent.start_ns[40])
+    activities = tuple(
+        activity(kind, at_ns + number * 100 * MS, at_ns + (number + 1) * 100 * MS, name)
+        for number, (kind, name) in enumerate([("trace", "f"), ("lower", "f"), ("xla", "g")])
+    )
+
+    (outlier,) = found(loop, activities=activities).found
+
+    assert outlier.cause == COMPILATIONS
 
 
 def test_a_gap_full_of_evaluation_steps_is_evaluation():
