@@ -14,7 +14,7 @@ history = {}
 
 def note(weights):
     for number, layer in enumerate(weights):
-        read = float(jnp.linalg.norm(layer)), float(layer.min()), float(layer.max())
+        read = float(jnp.linalg.norm(layer)), float(layer.min()), float(layer.max())  # planted
         history[number] = read
 
 
@@ -25,7 +25,7 @@ while watch.running():
     loss = float(loss)
     if not options.mended:
         begun = now()
-        note(weights)  # planted
+        note(weights)
         watch.took(begun)
     watch.unit()
 watch.finish()
