@@ -12,7 +12,14 @@ from tfprobe.findings.collect import analyse
 from tfprobe.findings.finding import Evidence, Finding, Gain, Severity, Subject
 from tfprobe.findings.fixes import FIXES, JAX, KERAS, PYTORCH, applies
 from tfprobe.findings.framework_words import NOT_OF, in_words_of
-from tfprobe.findings.rule import TENSORFLOW, LoopAnalysis, ProcessAnalysis, Rule, RunAnalysis
+from tfprobe.findings.rule import (
+    ONE_STEP,
+    TENSORFLOW,
+    LoopAnalysis,
+    ProcessAnalysis,
+    Rule,
+    RunAnalysis,
+)
 from tfprobe.findings.rules import RULES
 from tfprobe.findings.thresholds import DEFAULTS, Thresholds, calibrated
 from tfprobe.profile.graph import TracedLoop
@@ -43,7 +50,6 @@ _SLOWS_THE_REST = frozenset(
         "sync",
     }
 )
-_ONE_STEP = Evidence("from one traced step")
 _Loop = tuple[str, int | None, int] | tuple[()]
 _PartOfLoop = tuple[str, str, str]
 
@@ -189,7 +195,7 @@ def _adjusted(
     is_single = rule.is_of_traces and isinstance(of, LoopAnalysis) and len(of.traced_steps) == 1
     if is_single:
         severity = min(severity, Severity.WARNING)
-    evidence = (*finding.evidence, *([_ONE_STEP] if is_single else []))
+    evidence = (*finding.evidence, *([ONE_STEP] if is_single else []))
     if isinstance(of, LoopAnalysis) and of.loop_source and not any(e.source for e in evidence):
         # A finding without a line points to where the steps are run.
         evidence = (*evidence, Evidence("its steps run at", source=of.loop_source))

@@ -39,6 +39,7 @@ from tfprobe.profile.profile import GRADIENT_KIND, JAX_KINDS, TORCH_KINDS, OwnPr
 TENSORFLOW = "tensorflow"
 NOT_CHECKED = Missing("it was not checked")
 NO_CAPTURE = Missing("no step was traced")
+ONE_STEP = Evidence("from one traced step")
 # Python takes a smaller share of the cycle between steps in any case.
 _GIL_RATIO = 0.2
 _WITHOUT_GIL = ("fetch", "idle")

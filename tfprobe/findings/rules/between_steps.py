@@ -11,8 +11,15 @@ from tfprobe.analysis.breakdown.python_lines import GapPython, LineKind, PythonL
 from tfprobe.analysis.breakdown.step_parts import Part
 from tfprobe.analysis.system.application import ActivityInSteps
 from tfprobe.errors import Missing
-from tfprobe.findings.finding import Evidence, Finding, Gain
-from tfprobe.findings.rule import LoopAnalysis, ProcessAnalysis, RunAnalysis, Verdict, much
+from tfprobe.findings.finding import Evidence, Finding, Gain, Severity
+from tfprobe.findings.rule import (
+    ONE_STEP,
+    LoopAnalysis,
+    ProcessAnalysis,
+    RunAnalysis,
+    Verdict,
+    much,
+)
 from tfprobe.findings.thresholds import Thresholds
 
 # At every tenth step instead of every step, nine tenths are saved, and what they delayed.
@@ -371,10 +378,13 @@ def _inside_steps(loop: LoopAnalysis, limits: Thresholds) -> Verdict:
     if gain.high_ratio < limits.python_ratio:
         return None
     a_step_ns = loop.timing.regular_step_ns / max(loop.timing.steps, 1)
+    # In one step, a function in which the process lost its CPU looks like one that takes long.
+    is_single = len(loop.traced_steps) == 1
+    severity = limits.severity(gain)
     does = "reads many values of tensors" if longest.kind is LineKind.READS else remedy.what
     return Finding(
         title=f"Inside steps Python {does if is_most else remedy.what}",
-        severity=limits.severity(gain),
+        severity=min(severity, Severity.WARNING) if is_single else severity,
         evidence=(
             *(
                 Evidence(
@@ -386,6 +396,7 @@ def _inside_steps(loop: LoopAnalysis, limits: Thresholds) -> Verdict:
                 if line.ratio >= limits.python_ratio / 2
             ),
             *loop.traced_step(),
+            *([ONE_STEP] if is_single else []),
             loop.shown_by("breakdown"),
         ),
         action=remedy.action,

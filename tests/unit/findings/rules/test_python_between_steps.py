@@ -11,6 +11,7 @@ from tests.support.subjects import line as python_line
 from tfprobe.analysis.breakdown.python_lines import GapPython, PythonLine
 from tfprobe.errors import Missing
 from tfprobe.findings.finding import Severity
+from tfprobe.findings.rule import TracedStep
 
 # Of a loop of 1 s, 200 ms lie between steps.
 EAGER = timing(kind="function", name="train_step")
@@ -110,11 +111,26 @@ def _stepping(use: PythonLine, step_source: str):
     return loop(timing=EAGER, python=GapPython((use,), 3, step_source))
 
 
-def _inside(*lines: PythonLine | Missing):
+def _inside(*lines: PythonLine | Missing, steps: int = 2):
     """Return the finding of a loop of PyTorch, whose steps of 8 ms are a loop of 1 s."""
     known = lines[0] if lines and isinstance(lines[0], Missing) else lines
     updates = timing(kind="optimizer_step", name="SGD")
-    return found("python_between_steps", loop(timing=updates, inside=known, is_pytorch=True))
+    traced = tuple(TracedStep(step, "capture") for step in range(steps))
+    return found(
+        "python_between_steps",
+        loop(timing=updates, inside=known, is_pytorch=True, traced_steps=traced),
+    )
+
+
+@pytest.mark.parametrize(("steps", "severity"), [(1, Severity.WARNING), (2, Severity.CRITICAL)])
+def test_one_traced_step_alone_is_said_and_alarms_less(steps: int, severity: Severity) -> None:
+    """The process may have lost its CPU in it, which nothing tells from slow Python."""
+    finding = _inside(line("python", 0.9), steps=steps)
+
+    assert finding is not None
+    assert finding.severity is severity
+    texts = [evidence.text for evidence in finding.evidence]
+    assert ("from one traced step" in texts) is (steps == 1)
 
 
 def test_what_pytorch_does_between_updates_is_inside_of_steps() -> None:
