@@ -164,3 +164,18 @@ def test_what_takes_a_gap_has_the_line_that_called_it() -> None:
 
     gaps = [spans.detail[at] for at in range(len(spans)) if spans.kind[at] == SpanKind.PYTHON_GAP]
     assert [spans.strings[at] for at in gaps] == ["train.py:9"]
+
+
+def test_the_agent_is_not_what_takes_a_gap() -> None:
+    """It stands around calls of the program: what called it did."""
+    events = [
+        op("aten::add", 0, 10),
+        frame("train.py(7): train", 20, 400),
+        frame("boot/tfprobe_agent/frameworks/torch/gradients.py(92): take_gradient", 30, 380),
+        op("aten::mul", 500, 10),
+    ]
+
+    spans = kineto.read(trace(events)).spans
+
+    gaps = [at for at in range(len(spans)) if spans.kind[at] == SpanKind.PYTHON_GAP]
+    assert [spans.strings[spans.name[at]] for at in gaps] == ["train"]

@@ -16,11 +16,10 @@ import numpy as np
 
 from tfprobe.formats.kineto.events import Kind, KinetoEvents
 from tfprobe.formats.kineto.nesting import NONE, OpNesting
-from tfprobe.formats.kineto.python_gaps import FRAME, ThreadFunctions, nested
+from tfprobe.formats.kineto.python_gaps import AGENT, FRAME, ThreadFunctions, nested
 from tfprobe.profile.graph import is_of_library
 from tfprobe.profile.tables import Int64s
 
-_AGENT = re.compile(r"(?:.*/)?tfprobe_agent/")
 _LOADER = re.compile(r"(?:.*/)?torch/utils/data/dataloader\.py\(\d+\): (?:__next__|__iter__)\Z")
 _FETCHED = re.compile(r": __(?:getitem|getitems|next|iter|call)__\Z")
 _PINS = re.compile(r"(?:.*/)?torch/utils/data/_utils/pin_memory\.py\(")
@@ -115,7 +114,7 @@ class _Thread:
                 self._load(at)
                 continue
             # The agent stands around calls of the program, and calls much itself.
-            source = "" if _AGENT.match(text) else source
+            source = "" if AGENT.match(text) else source
             own = _source(text)
             if own:
                 source = own

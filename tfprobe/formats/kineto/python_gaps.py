@@ -19,6 +19,7 @@ _LEAST_GAP_NS = 50_000
 # A function counts if it takes at least this share of a gap.
 _LEAST_RATIO = 0.5
 FRAME = re.compile(r"(?P<file>.+?)\((?P<line>\d{1,9})\): (?P<function>.+)\Z", re.DOTALL)
+AGENT = re.compile(r"(?:.*/)?tfprobe_agent/")
 _BUILT_IN = re.compile(r"<built-in (?:function|method) (?P<function>\w+)")
 
 
@@ -100,7 +101,10 @@ def _in_gap(
             break
         at = most
         box = frames.boxes[at]
-        name = events.texts[events.name[box]]
+        called = events.texts[events.name[box]]
+        if AGENT.match(called):
+            continue  # it stands around a call of the program
+        name = called
         times_ns = max(frames.starts_ns[at], begin_ns), min(frames.ends_ns[at], end_ns)
         frame = FRAME.match(name)
         if frame is not None and not is_of_library(frame["file"]):
