@@ -102,9 +102,9 @@ def _used(process: ProcessAnalysis) -> tuple[Evidence, ...]:
 # the time that n threads wait for c CPUs was saved where it was measured.
 BOUND = 0.5
 THREADS_OVERSUBSCRIBED_LIKELY = 0.2
-# With many context switches, 64 threads for 2 CPUs cost 44 to 63 % of the loop.
-BOUND_IF_SEEN = 0.7
-LIKELY_IF_SEEN = 0.4
+# With many context switches, 32 or 64 threads for 2 CPUs cost 44 to 64 % of the loop.
+BOUND_IF_SEEN = 0.75
+LIKELY_IF_SEEN = 0.75 * BOUND_IF_SEEN
 _OF_TORCH = "torch.get_num_threads()"
 _VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")
 
@@ -113,7 +113,7 @@ def threads_oversubscribed(loop: LoopAnalysis, limits: Thresholds) -> Verdict:
     """Return a finding for too many threads.
 
     Each of n threads on c CPUs waits (n - c) / n of the host's compute time: the bound is half of
-    that, or seven tenths if threads were seen to lose their CPUs to each other.
+    that, or three quarters if threads were seen to lose their CPUs to each other.
     """
     process, parts = loop.process, loop.parts
     if isinstance(process.settings, Missing):

@@ -67,7 +67,7 @@ def test_what_was_won_is_no_more_than_the_bound_nor_less_than_half(
     assert won_ratio <= finding.gain.high_ratio <= 2 * won_ratio
 
 
-@pytest.mark.parametrize(("switches", "bound_ratio"), [(37_505.0, 0.644), (4_000.0, 0.46)])
+@pytest.mark.parametrize(("switches", "bound_ratio"), [(37_505.0, 0.69), (4_000.0, 0.46)])
 def test_threads_that_were_seen_taking_turns_have_more_to_win(
     switches: float, bound_ratio: float
 ) -> None:
