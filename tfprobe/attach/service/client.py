@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -54,7 +57,8 @@ class ServiceClient:
 
     def close(self) -> None:
         """Give up the connection; a recording under way is cancelled there, too."""
-        self._channel.close()
+        with _held_back():
+            self._channel.close()
 
     def begin(self, request: ProfileRequest) -> Callable[[], bytes | None]:
         """Start a recording; return what waits for its end and gives the XSpace, None if empty.
@@ -68,9 +72,9 @@ class ServiceClient:
             request_serializer=lambda message: message.SerializeToString(),
             response_deserializer=message_class(f"{_PACKAGE}.ProfileResponse").FromString,
         )
-        pending = ask.future(
-            _request(self.address, request), timeout=request.duration_s + self._answer_s
-        )
+        message = _request(self.address, request)
+        with _held_back():
+            pending = ask.future(message, timeout=request.duration_s + self._answer_s)
         return lambda: self._answer(pending, request, folder)
 
     def _answer(self, pending: Any, request: ProfileRequest, folder: Path) -> bytes | None:
@@ -91,6 +95,31 @@ class ServiceClient:
             return NoAnswer(f"The recording of {self.address} was cancelled.")
         waited_s = request.duration_s + self._answer_s
         return explained(self.address, exc.code().name, exc.details() or "", request, waited_s)
+
+
+@contextmanager
+def _held_back() -> Iterator[None]:
+    """Let signals that end the command wait: their handlers raise.
+
+    Within gRPC's own bookkeeping, that leaves a call that is counted and never runs, and closing
+    the channel would wait for it for ever.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    came: list[int] = []
+    before = {
+        number: signal.signal(number, lambda number, _frame: came.append(number))
+        for number in (signal.SIGINT, signal.SIGTERM)
+        if signal.getsignal(number) is not None
+    }
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        for held in came:
+            signal.raise_signal(held)
 
 
 def _request(address: Address, request: ProfileRequest) -> Any:

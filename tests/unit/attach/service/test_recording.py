@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import signal
 import threading
 from pathlib import Path
+from typing import Any, NoReturn
 
+import grpc
 import pytest
 
 from tests.support.profiler_service import empty, sent, serving, trace
 from tfprobe.attach.service import exchange
-from tfprobe.attach.service.client import addresses
+from tfprobe.attach.service.client import Address, ProfileRequest, ServiceClient, addresses
 from tfprobe.attach.service.recording import WantedSteps, longer_s, record
 from tfprobe.errors import UnreadableInput
 from tfprobe.profile.reader.service_trace import whole_steps
@@ -103,3 +106,49 @@ def test_an_order_asks_for_what_the_agent_records(tmp_path: Path) -> None:
     assert (options.host_tracer_level, options.device_tracer_level) == (2, 1)
     assert (options.python_tracer_level, options.include_dataset_ops) == (0, False)
     assert order.repository_root == str(tmp_path / "exchange")
+
+
+class _InterruptedChannel:
+    """A channel in which a signal arrives while gRPC begins a call, and while it closes."""
+
+    def __init__(self, finished: list[str]) -> None:
+        """Take where to note what was finished."""
+        self._finished = finished
+
+    def unary_unary(self, *_words: Any, **_named: Any) -> Any:
+        """Return itself as what makes calls."""
+        return self
+
+    def future(self, *_words: Any, **_named: Any) -> None:
+        """Begin a call."""
+        signal.raise_signal(signal.SIGTERM)
+        self._finished.append("call")
+
+    def close(self) -> None:
+        """Close."""
+        signal.raise_signal(signal.SIGTERM)
+        self._finished.append("channel")
+
+
+def test_a_signal_waits_for_what_grpc_does_at_that_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A call that was cut off as it began made closing the channel wait for ever."""
+    finished: list[str] = []
+
+    def end(number: int, _frame: object) -> NoReturn:
+        raise SystemExit(128 + number)
+
+    monkeypatch.setattr(grpc, "insecure_channel", lambda *_, **__: _InterruptedChannel(finished))
+    before = signal.signal(signal.SIGTERM, end)
+    try:
+        client = ServiceClient(Address("localhost", 1))
+        with pytest.raises(SystemExit):
+            client.begin(ProfileRequest("a", 1.0, exchange.private(tmp_path)))
+        with pytest.raises(SystemExit):
+            client.close()
+        assert signal.getsignal(signal.SIGTERM) is end
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+    assert finished == ["call", "channel"]
