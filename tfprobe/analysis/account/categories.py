@@ -102,6 +102,7 @@ OF_KIND: Mapping[str, Category] = {
     "lower": Category.COMPILE,
     "xla": Category.COMPILE,
     "torch_compile": Category.COMPILE,
+    "compilations": Category.COMPILE,
     "compile": Category.PREPARATION,
     "save": Category.CHECKPOINTS,
     "evaluate": Category.EVALUATION,

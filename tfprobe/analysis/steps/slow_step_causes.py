@@ -17,7 +17,7 @@ from tfprobe.analysis.breakdown.gap_breakdown import GapCause as WatchedCause
 from tfprobe.analysis.breakdown.gap_breakdown import divide_gap
 from tfprobe.analysis.core.intervals import Intervals, union, within_ns
 from tfprobe.errors import Missing
-from tfprobe.profile.activities import Activity, ResourceSample
+from tfprobe.profile.activities import COMPILING, Activity, ResourceSample
 from tfprobe.profile.profile import Loop, Profile
 from tfprobe.profile.tables import Int64s
 
@@ -25,9 +25,9 @@ UNKNOWN = Missing("not known")
 # After so many steps of a loop the agent sums them up, which takes some 100 us.
 FOLDED_STEPS = 1024
 # Kinds of activities, the most specific first. Those around whole loops explain nothing.
-_COMPILING = ("trace", "lower", "xla", "torch_compile", "compile")
 _KINDS: tuple[str, ...] = (
-    *_COMPILING,
+    *COMPILING,
+    "compile",
     "save",
     "evaluate",
     "predict",
@@ -248,8 +248,8 @@ def _in_order(
         for name, calls in named.items():
             times = [(call.start_ns, call.end_ns) for call in calls]
             yield _covered(Cause(kind, name), times, shift_ns)
-        if kind == _COMPILING[-1]:
-            compiling = [each for each in activities if each.kind in _COMPILING]
+        if kind == COMPILING[-1]:
+            compiling = [each for each in activities if each.kind in COMPILING]
             times = [(call.start_ns, call.end_ns) for call in compiling]
             yield _covered(COMPILATIONS, times, shift_ns)
         if kind == _LAST_OF_LOOPS:

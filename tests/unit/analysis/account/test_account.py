@@ -165,6 +165,22 @@ def test_a_long_gap_that_nothing_explains_is_not_known():
     assert seconds(found) == {"productive": 1.0, "not_known": 3.0}
 
 
+def test_a_long_gap_that_compilations_explain_together_is_compiling():
+    """Tracing, lowering and XLA: none of them is most of it."""
+    gaps = np.full(100, 0)
+    gaps[50] = 3 * S
+    loop = timed_loop([10 * MS] * 100, gaps, start_ns=MONO_NS, kind="jit")
+    start_ns = 50 * 10 * MS + S
+    activities = tuple(
+        activity(kind, start_ns + number * 400 * MS, start_ns + (number + 1) * 400 * MS)
+        for number, kind in enumerate(["trace", "lower", "xla"])
+    )
+
+    found = account([loop], 4 * S, activities=activities)
+
+    assert seconds(found) == {"productive": 1.0, "compile": 3.0}
+
+
 def test_a_long_gap_has_the_line_of_one_like_it():
     """One of several alike was watched."""
     gaps = np.full(100, 0)
