@@ -57,7 +57,7 @@ class ServiceClient:
 
     def close(self) -> None:
         """Give up the connection; a recording under way is cancelled there, too."""
-        with _held_back():
+        with _deferring_signals():
             self._channel.close()
 
     def begin(self, request: ProfileRequest) -> Callable[[], bytes | None]:
@@ -73,7 +73,7 @@ class ServiceClient:
             response_deserializer=message_class(f"{_PACKAGE}.ProfileResponse").FromString,
         )
         message = _request(self.address, request)
-        with _held_back():
+        with _deferring_signals():
             pending = ask.future(message, timeout=request.duration_s + self._answer_s)
         return lambda: self._answer(pending, request, folder)
 
@@ -98,7 +98,7 @@ class ServiceClient:
 
 
 @contextmanager
-def _held_back() -> Iterator[None]:
+def _deferring_signals() -> Iterator[None]:
     """Let signals that end the command wait: their handlers raise.
 
     Within gRPC's own bookkeeping, that leaves a call that is counted and never runs, and closing
@@ -118,8 +118,8 @@ def _held_back() -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-        for held in came:
-            signal.raise_signal(held)
+        for deferred in came:
+            signal.raise_signal(deferred)
 
 
 def _request(address: Address, request: ProfileRequest) -> Any:
