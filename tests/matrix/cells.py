@@ -10,12 +10,15 @@ class Cell(NamedTuple):
 
     Every cell asks whether jobs are recorded rightly and undisturbed. `more` names the tests of
     FURTHER that it asks beside these: what does not differ between versions is asked once.
+    `is_between`: versions before and after it are asked at each change; this one is not where
+    CI=true, so that a change takes less than an hour, but by `make matrix`.
     """
 
     name: str
     python: str
     requirements: tuple[str, ...]
     required: bool = False
+    is_between: bool = False
     # That of Python 3.10 tries versions for ten minutes where a later one needs seconds.
     first: tuple[str, ...] = ("pip>=24",)
     more: tuple[str, ...] = ()
@@ -87,7 +90,7 @@ CELLS = (
         + FIXES
         + ("test_float_ops.py", "test_profile_proto.py"),
     ),
-    Cell("tf2.4-py3.8", "3.8", ("tensorflow-cpu==2.4.4", "protobuf<3.21")),
+    Cell("tf2.4-py3.8", "3.8", ("tensorflow-cpu==2.4.4", "protobuf<3.21"), is_between=True),
     Cell("tf2.12-py3.8", "3.8", ("tensorflow-cpu==2.12.1",), required=True),
     Cell(
         "tf2.15-py3.11",
@@ -100,6 +103,7 @@ CELLS = (
         "tf2.16-py3.12",
         "3.12",
         ("tensorflow-cpu==2.16.*", "tf_keras==2.16.*", "protobuf>=4.25", INTERFACE),
+        is_between=True,
     ),
     Cell(
         "tf2.21-py3.11",
@@ -136,6 +140,7 @@ CELLS = (
         "jax0.5-py3.12",
         "3.12",
         ("jax==0.5.3", "jaxlib==0.5.3", "orbax-checkpoint==0.11.10", *AROUND_JAX),
+        is_between=True,
         tests="tests/jax",
         packages=("jax",),
     ),
@@ -143,6 +148,7 @@ CELLS = (
         "jax0.10-py3.11",
         "3.11",
         ("jax==0.10.2", *AROUND_JAX),
+        is_between=True,
         tests="tests/jax",
         packages=("jax",),
     ),

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.matrix.__main__ import Result, never_run
+from tests.matrix.__main__ import Result, chosen, never_run
 from tests.matrix.cells import CELLS
 from tests.process.launching import ROOT
 
@@ -59,3 +59,17 @@ def test_a_cell_that_was_not_run_may_be_the_one() -> None:
     ran = Result(CELLS[0], skipped={"a": "too new"})
 
     assert never_run([ran, Result(CELLS[1], unavailable="no Python")]) == {}
+
+
+def test_where_ci_is_true_versions_between_are_left_out() -> None:
+    """Each has an older and a newer one that is asked; a person gets all of them."""
+    names = [cell.name for cell in chosen([], strict=True)]
+
+    assert chosen([], strict=False) == list(CELLS)
+    assert {cell.name for cell in CELLS if cell.required} <= set(names)
+    assert chosen(["tf2.4-py3.8"], strict=True) == [CELLS[2]]
+    for cell in CELLS:
+        kind = cell.tests
+        around = [each for each in CELLS if each.tests == kind]
+        at = around.index(cell)
+        assert not cell.is_between or 0 < at < len(around) - 1
