@@ -122,12 +122,12 @@ def _around_compiling(original):
 
 def _around_mapping(original):
     """Return `jax.shard_map` with what it makes wrapped: a plain function, which executes where it is not traced."""
-    return _around_maker(original, _is_mapped)
+    return _around_maker(original, _was_given("f"))
 
 
 def _around_differentiating(original):
     """Return `jax.grad` with what it makes wrapped: outside of a trace, a call of it runs op by op, and is a step."""
-    return _around_maker(original, _is_gradient, make_wrapper=_gradient_wrapper)
+    return _around_maker(original, _was_given("fun"), make_wrapper=_gradient_wrapper)
 
 
 def _is_compiled(made, _args, _kwargs):
@@ -135,14 +135,13 @@ def _is_compiled(made, _args, _kwargs):
     return hasattr(made, "lower")
 
 
-def _is_mapped(_made, args, kwargs):
-    """Return whether shard_map returned a mapped function, rather than a decorator: it was given a function."""
-    return (args[0] if args else kwargs.get("f")) is not None
+def _was_given(name):
+    """Return the test whether a maker made a function, rather than a decorator: it was given one, perhaps by name."""
 
+    def was_given(_made, args, kwargs):
+        return (args[0] if args else kwargs.get(name)) is not None
 
-def _is_gradient(_made, args, kwargs):
-    """Return whether jax.grad returned a gradient, rather than a decorator: it was given a function."""
-    return (args[0] if args else kwargs.get("fun")) is not None
+    return was_given
 
 
 # Its frame has the file name of the import machinery: `warnings` does not count it, so that a deprecated argument is
@@ -231,13 +230,10 @@ def _step_wrapper(called, function, owner, place=None):
         instance = reference()
         if instance is None or not executes():
             return None
-        loop = find_named(kind, loop_name)
-        cache_loop(id(instance), instance, loop)
+        loop = _find_loop(current, instance, kind, loop_name)
         if loop is not None:
-            queued_steps.enroll(current, loop)
             loop.owner = reference
             loop.after_fold = None if Compilations.are_seen else _note_retraces
-            note_devices_after(loop)
         return loop
 
     find.signatures = signatures.Signatures(name, options)
@@ -252,12 +248,7 @@ def _gradient_wrapper(called, function, owner):
         instance = reference()
         if instance is None or not executes():
             return None
-        loop = find_named("grad", name)
-        cache_loop(id(instance), instance, loop)
-        if loop is not None:
-            queued_steps.enroll(current, loop)
-            note_devices_after(loop)
-        return loop
+        return _find_loop(current, instance, "grad", name)
 
     return step_wrapper.make(find, profiler.trace_function, applies=executes)(function, owner)
 
@@ -268,12 +259,16 @@ def _find_executable(current, args, _kwargs):
         return None
     instance = args[0]
     loop = current.loop_cache.get(id(instance))
-    if loop is None:
-        loop = find_named("compiled", _executable_name(instance))
-        cache_loop(id(instance), instance, loop)
-        if loop is not None:
-            queued_steps.enroll(current, loop)
-            note_devices_after(loop)
+    return _find_loop(current, instance, "compiled", _executable_name(instance)) if loop is None else loop
+
+
+def _find_loop(current, instance, kind, name):
+    """Return the Loop of calls of an object, which only queue their steps; None if there is no room for another."""
+    loop = find_named(kind, name)
+    cache_loop(id(instance), instance, loop)
+    if loop is not None:
+        queued_steps.enroll(current, loop)
+        note_devices_after(loop)
     return loop
 
 
