@@ -20,10 +20,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 
+from tfprobe.analysis.core.intervals import Intervals, union, within_ns
 from tfprobe.analysis.steps.step_window import StepWindow, overlaps, recent_window, warm_up_steps
 from tfprobe.errors import Missing
 from tfprobe.profile.profile import Loop, Process, Profile
@@ -107,29 +109,22 @@ def drawn_segments(found: Life, columns: int) -> tuple[Segment, ...]:
     segments = found.segments
     if len(segments) <= columns // 2:
         return segments
-    # From the start of the life: floats hold no Unix time in ns exactly.
-    bounds = np.array([segment.start_ns for segment in segments] + [found.end_ns]) - found.start_ns
-    phases = np.array([PHASES.index(segment.phase) for segment in segments])
-    edges = np.linspace(0, found.wall_ns, columns + 1).astype(np.int64)
-    taken = [
-        np.diff(
-            np.interp(
-                edges,
-                bounds,
-                np.concatenate([[0], np.cumsum(np.where(phases == at, np.diff(bounds), 0))]),
-            )
-        )
-        for at in range(len(PHASES))
+    edges_ns = found.start_ns + np.linspace(0, found.wall_ns, columns + 1).astype(np.int64)
+    taken_ns = [
+        within_ns(_of_phase(segments, phase), edges_ns[:-1], edges_ns[1:]) for phase in PHASES
     ]
-    longest = np.argmax(taken, axis=0)
-    first = np.concatenate([[0], np.flatnonzero(np.diff(longest)) + 1])
-    last = np.concatenate([first[1:], [columns]])
+    longest = np.argmax(taken_ns, axis=0)
+    bounds = [0, *(np.flatnonzero(np.diff(longest)) + 1).tolist(), columns]
     return tuple(
-        Segment(
-            PHASES[int(longest[a])], found.start_ns + int(edges[a]), found.start_ns + int(edges[b])
-        )
-        for a, b in zip(first, last, strict=True)
+        Segment(PHASES[int(longest[first])], int(edges_ns[first]), int(edges_ns[end]))
+        for first, end in pairwise(bounds)
     )
+
+
+def _of_phase(segments: Sequence[Segment], phase: str) -> Intervals:
+    times_ns = [(each.start_ns, each.end_ns) for each in segments if each.phase == phase]
+    start_ns, end_ns = np.array(times_ns, dtype=np.int64).reshape(-1, 2).T
+    return union(start_ns, end_ns)
 
 
 class ProcessClock(NamedTuple):
