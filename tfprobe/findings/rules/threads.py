@@ -160,8 +160,8 @@ _CPUS_UNKNOWN = Missing("other threads of the process wait, too, and it is not k
 def cpus_contended(loop: LoopAnalysis, limits: Thresholds) -> Verdict:
     """Return a finding if the thread of the steps waits for CPUs that it may not have now.
 
-    Either its cgroup has used up its limit, or other processes run. That is no fault of the job, so
-    that it is a note. There is no bound: only the first thread's wait is recorded.
+    Either its cgroup has used up its limit, which can be raised, or others run, which is no fault
+    of the job, and a note. There is no bound: only the first thread's wait is recorded.
     """
     process = loop.process
     threads, machine = process.threads, process.machine
@@ -180,11 +180,11 @@ def cpus_contended(loop: LoopAnalysis, limits: Thresholds) -> Verdict:
     if is_limited:
         evidence.append(Evidence("time throttled by the cgroup", time_ns=throttled_ns))
     if not isinstance(others, Missing):
-        evidence.append(Evidence(f"other processes kept {others:.2g} CPUs busy"))
+        evidence.append(Evidence(f"other processes and the hypervisor kept {others:.2g} CPUs busy"))
     return Finding(
         title="Steps wait for CPUs that the cgroup withholds"
         if is_limited
-        else "Steps wait for CPUs that other processes use",
+        else "Steps wait for CPUs that others use",
         severity=Severity.WARNING if is_limited else Severity.INFO,
         evidence=(*evidence, *_used(process)),
         action=_MORE_CPUS if is_limited else _FEWER_PROCESSES,

@@ -25,7 +25,9 @@ def test_cpus_that_others_use_are_told_as_a_note() -> None:
     assert finding is not None
     assert finding.severity is Severity.INFO
     assert finding.evidence[0].ratio == 0.4
-    assert "other processes kept 3.4 CPUs busy" in [each.text for each in finding.evidence]
+    assert "other processes and the hypervisor kept 3.4 CPUs busy" in [
+        each.text for each in finding.evidence
+    ]
     assert isinstance(finding.gain, Missing)
 
 
