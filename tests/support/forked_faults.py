@@ -8,18 +8,23 @@ import sys
 AT_ONCE = 2
 
 
-def run(workload, prefix=""):
+def run(workload, prefix="", elsewhere=None):
     """Print what the workload prints and how it ends, then each fault that makes a difference.
 
     Of the functions of the agent that are entered, those whose name begins with `prefix` are made
-    to fail.
+    to fail, and those that the workload `elsewhere` does not enter, if there is one.
     """
+    others = None if elsewhere is None else in_child(elsewhere, None)[2]
     status, printed, entered = in_child(workload, None)
     print(printed, end="")
     print(f"status {status}")
     if not entered:
         return
-    entered = [name for name in entered if name.startswith(prefix)]
+    entered = [
+        name
+        for name in entered
+        if name.startswith(prefix) or (others is not None and name not in others)
+    ]
     print(f"FAULTS {len(entered)}", file=sys.stderr)
     running = []
     for fault in entered + [None] * AT_ONCE:

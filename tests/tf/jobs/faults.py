@@ -84,5 +84,5 @@ if __name__ == "__main__":
     if sys.argv[1] == "session":
         forked_faults.run(session_workload)
     else:
-        # What is no framework's fails in Sessions.
-        forked_faults.run(eager_workload, prefix="frameworks.")
+        # What is no framework's, and Sessions enter as well, fails there.
+        forked_faults.run(eager_workload, prefix="frameworks.", elsewhere=session_workload)
