@@ -55,6 +55,13 @@ class Counting(keras.callbacks.Callback):
         self.seen["epoch"] += 1
 
 
+class Waiting(keras.callbacks.Callback):
+    """Ends a fit only once its last step has run, and not as soon as the loss of that is there."""
+
+    def on_train_end(self, logs=None):
+        jax.block_until_ready(self.model.optimizer.iterations.value)
+
+
 class Custom(keras.Model):
     """A model with a train step of its own, as Keras' guide for JAX writes it."""
 
@@ -76,7 +83,11 @@ counting = Counting()
 folder = tempfile.mkdtemp()
 history = model.fit(
     X, Y, batch_size=16, epochs=5, validation_data=(X[:40], Y[:40]), verbose=0,
-    callbacks=[counting, keras.callbacks.ModelCheckpoint(os.path.join(folder, "best.keras"))],
+    callbacks=[
+        counting,
+        keras.callbacks.ModelCheckpoint(os.path.join(folder, "best.keras")),
+        Waiting(),
+    ],
 )  # fmt: skip
 print("fit", history.history, counting.seen)
 show("weights", *model.get_weights())
@@ -106,7 +117,8 @@ ran("predict_on_batch", "m_batches", 6)
 show("weights", *model.get_weights())
 
 model = build("m_several", steps_per_execution=3)
-print("several", model.fit(X, Y, batch_size=16, epochs=2, verbose=0).history)
+history = model.fit(X, Y, batch_size=16, epochs=2, verbose=0, callbacks=[Waiting()])
+print("several", history.history)
 show("predict", model.predict(X, batch_size=8, verbose=0))
 ran("fit", "m_several", 2 * 3)
 ran("predict", "m_several", 5)
