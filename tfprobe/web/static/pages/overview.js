@@ -242,7 +242,9 @@ function overviewFigures(found) {
     value === null || value === undefined ? missing(why) : `${about}${time(value)}`;
   const of = (name) => found.processes.map((each) => each[name]).filter(Boolean);
   const framework = frameworkOf(found);
-  const versions = of(framework);
+  const builds = of(framework);
+  // Of a PyTorch 2.14.1+cu130, the rest has no room here; the table of processes has it.
+  const versions = builds.map((build) => build.split("+")[0]);
   const pythons = of("python");
   const rate = main.steps_per_s;
   const hosts = [...new Set(found.processes.map((each) => each.host))];
@@ -283,7 +285,7 @@ function overviewFigures(found) {
     keyFigure(
       FRAMEWORKS[framework],
       versions.length
-        ? nameOf([...new Set(versions)].join(", "))
+        ? nameOf([...new Set(versions)].join(", "), { title: [...new Set(builds)].join(", ") })
         : missing(found.processes[0]?.missing?.tensorflow ?? "no process was recorded"),
       pythons.length ? nameOf(`Python ${[...new Set(pythons)].join(", ")}`) : "",
     ),
