@@ -55,7 +55,7 @@ FAULTS = ("test_faults.py",)
 # How a process ends is Python's more than TensorFlow's: the oldest, the newest, and two between.
 ENDINGS = ("test_endings.py",)
 # The examples run what the other tests count, in the sizes of a demonstration: with TensorFlow 1,
-# which has all of Estimator, and with the newest.
+# which has all of Estimator, with the newest, and with one that can trace workers of a cluster.
 EXAMPLES = ("test_examples.py",)
 # What trials change in real programs: in the oldest and newest TensorFlow, and with Keras 2.
 FIXES = ("test_fixes.py",)
@@ -97,7 +97,7 @@ CELLS = (
         "3.11",
         ("tensorflow-cpu==2.15.*", "protobuf>=4.25", INTERFACE),
         required=True,
-        more=PIPELINES + ENDINGS + FIXES,
+        more=PIPELINES + ENDINGS + EXAMPLES + FIXES,
     ),
     Cell(
         "tf2.16-py3.12",

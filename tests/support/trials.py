@@ -101,6 +101,7 @@ TRIAL = Trial(
     fixes=(WON, LOST, UNKNOWN, NOT_APPLIED),
     combined=TOGETHER,
     isolation="overlay",
+    not_overlaid=("/lustre",),
     written=("logs/events.1", "logs/events.2"),
     not_tried=(("cache", "the budget was spent"),),
 )

@@ -136,6 +136,8 @@ class Trial:
     delays: tuple[DelayOutcome, ...] = ()
     combined: FixOutcome | None = None
     isolation: str = ""
+    # Directories of users over which the kernel allows no overlay.
+    not_overlaid: tuple[str, ...] = ()
     written: tuple[str, ...] = ()
     not_tried: tuple[tuple[str, str], ...] = ()
     interrupted: bool = False

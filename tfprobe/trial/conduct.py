@@ -194,6 +194,7 @@ class Conductor:
             base=self._base(),
             fixes=(),
             isolation=self._job.place.isolation.value,
+            not_overlaid=tuple(map(str, self._job.place.refused)),
             written=tuple(dict.fromkeys(self._written)),
             not_tried=tuple((name, why) for name in not_tried),
             interrupted=interrupted,

@@ -5,9 +5,10 @@ Nothing that the process or its children write reaches the directories: it goes 
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,6 +22,8 @@ _MS_PRIVATE = 1 << 18
 _PSEUDO = frozenset(
     {"proc", "sysfs", "devpts", "cgroup", "cgroup2", "mqueue", "autofs", "devtmpfs"}
 )
+# The sockets of this network namespace: the path is the eighth field, if one has any.
+_SOCKETS = "/proc/net/unix"
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,42 +35,84 @@ class Overlay:
     work: Path
 
 
-def enter(overlays: Sequence[Overlay], scratch: Path) -> None:
+def enter(overlays: Sequence[Overlay], scratch: Path) -> dict[Path, OSError]:
     """Put this process into namespaces of its own and overlay the directories there.
 
-    `scratch`, which holds the upper directories, stays as it is. The working directory must be
-    entered again afterwards. Raises OSError where the kernel refuses.
+    Return those that could not be, with the reason. `scratch`, which holds the upper directories,
+    stays as it is, and so does what lies below an overlay and cannot be overlaid: sockets, files
+    that are mounted, and what the kernel refuses. The working directory must be entered again
+    afterwards. Raises OSError where the kernel refuses a namespace.
     """
     libc = ctypes.CDLL(None, use_errno=True)
     _unshare(libc)
     _mount(libc, "none", "/", None, _MS_REC | _MS_PRIVATE, None)
+    by_path = {overlay.path: overlay for overlay in overlays}
     # Opened before anything lies over them.
-    below = {overlay.path: os.open(overlay.path, os.O_PATH) for overlay in overlays}
-    kept = os.open(scratch, os.O_PATH)
-    for overlay in overlays:
-        lower = f"/proc/self/fd/{below[overlay.path]}"
-        options = f"lowerdir={lower},upperdir={overlay.upper},workdir={overlay.work}"
-        try:
-            _mount(libc, "overlay", overlay.path, "overlay", 0, options)
-        except OSError:  # what a user who is no root needs
-            _mount(libc, "overlay", overlay.path, "overlay", 0, f"{options},userxattr")
-        if overlay.path in (scratch, *scratch.parents):
-            _mount(libc, f"/proc/self/fd/{kept}", scratch, None, _MS_BIND, None)
-    for descriptor in (*below.values(), kept):
+    below = {path: os.open(path, os.O_PATH) for path in (*by_path, scratch)}
+    below.update(_opened({*_mounted_below(by_path), *_sockets_below(by_path)} - below.keys()))
+    laid: list[Path] = []
+    refused = {}
+    for path in sorted(below):  # outermost first
+        if path in by_path:
+            try:
+                _lay(libc, by_path[path], below[path])
+                laid.append(path)
+                continue
+            except OSError as problem:
+                refused[path] = problem
+        if any(each in path.parents for each in laid):
+            _mount(libc, f"/proc/self/fd/{below[path]}", path, None, _MS_BIND | _MS_REC, None)
+    for descriptor in below.values():
         os.close(descriptor)
+    return refused
 
 
-def mounts_below(directory: Path) -> list[Path]:
-    """Return where other file systems are mounted below a directory, outermost first."""
+def mounts() -> list[Path]:
+    """Return where file systems with files are mounted, outermost first."""
+    found = {point for point, kind in _mounts() if kind not in _PSEUDO}
+    return sorted(found)
+
+
+def _lay(libc: ctypes.CDLL, overlay: Overlay, below: int) -> None:
+    lower = f"/proc/self/fd/{below}"
+    options = f"lowerdir={lower},upperdir={overlay.upper},workdir={overlay.work}"
+    try:
+        _mount(libc, "overlay", overlay.path, "overlay", 0, options)
+    except OSError:  # what a user who is no root needs
+        _mount(libc, "overlay", overlay.path, "overlay", 0, f"{options},userxattr")
+
+
+def _mounted_below(directories: Iterable[Path]) -> list[Path]:
+    return [point for point, _ in _mounts() if any(each in point.parents for each in directories)]
+
+
+def _sockets_below(directories: Iterable[Path]) -> list[Path]:
+    """Return the sockets that somebody has opened there: none is reached through an overlay."""
+    with open(_SOCKETS, encoding="utf-8", errors="surrogateescape") as lines:
+        fields = [line.rstrip("\n").split(None, 7) for line in lines]
+    paths = {Path(each[7]) for each in fields if len(each) == 8 and each[7].startswith("/")}
+    return [path for path in paths if any(each in path.parents for each in directories)]
+
+
+def _opened(paths: Iterable[Path]) -> dict[Path, int]:
+    """Open what is still there and may be seen."""
+    found = {}
+    for path in paths:
+        with contextlib.suppress(OSError):
+            found[path] = os.open(path, os.O_PATH)
+    return found
+
+
+def _mounts() -> list[tuple[Path, str]]:
+    """Return each place where something is mounted, with the kind of its file system."""
     found = []
     with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as lines:
         for line in lines:
             before, _, after = line.partition(" - ")
             # Spaces and the like are octal there.
             point = Path(before.split(" ")[4].encode().decode("unicode_escape"))
-            if directory in point.parents and after.split(" ")[0] not in _PSEUDO:
-                found.append(point)
-    return sorted(set(found))
+            found.append((point, after.split(" ")[0]))
+    return found
 
 
 def _unshare(libc: ctypes.CDLL) -> None:

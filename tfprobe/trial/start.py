@@ -26,8 +26,9 @@ def main(path: str) -> NoReturn:
     spec = json.loads(Path(path).read_bytes())
     try:
         overlays = [Overlay(*map(Path, paths)) for paths in spec["overlays"]]
-        if overlays:
-            enter(overlays, Path(spec["scratch"]))
+        refused = enter(overlays, Path(spec["scratch"])) if overlays else {}
+        for problem in refused.values():  # the user's files would be written
+            raise problem
         os.chdir(spec["cwd"])
         _become(spec)
     except (TfprobeError, OSError) as problem:

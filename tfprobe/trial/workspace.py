@@ -1,6 +1,6 @@
 """Where an arm runs: it finds the files of the user, and nothing that it writes reaches them.
 
-Where the kernel allows it, the working directory and the user's home are overlaid. Otherwise the
+Where the kernel allows it, all directories are overlaid that may hold files of users. Otherwise the
 working directory is copied.
 """
 
@@ -8,23 +8,30 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import stat
 import subprocess
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from pathlib import Path
 
 from tfprobe.errors import TfprobeError
 from tfprobe.launch import environ
-from tfprobe.trial.namespace import Overlay, enter, mounts_below
+from tfprobe.trial.namespace import Overlay, enter, mounts
 
 # A copy of more than this is refused.
 MOST_COPIED_BYTES = 1 << 30
 _ATTEMPT_TIMEOUT_S = 60
 _MOST_LISTED = 20
+# Directories of the system and of what runs now, by the Filesystem Hierarchy Standard and systemd:
+# jobs find them as they are. Temporary files below /var are users' files.
+_SYSTEM = re.compile(
+    r"/((bin|boot|dev|etc|lib|lib32|lib64|libx32|lost\+found|proc|run|sbin|snap|sys|usr|var)(/|$)|$)"
+)
+_OF_USERS = ("/var/tmp",)
 
 
 class WorkspaceError(TfprobeError):
@@ -40,12 +47,16 @@ class Isolation(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Workspace:
-    """How arms see files. `overlaid` are the directories that none of them changes."""
+    """How arms see files. `overlaid` are the directories that none of them changes.
+
+    `refused` are those of users over which the kernel allows no overlay.
+    """
 
     isolation: Isolation
     cwd: Path
     overlaid: tuple[Path, ...]
     scratch: Path
+    refused: tuple[Path, ...] = ()
 
     def overlays(self, arm: Path) -> tuple[Overlay, ...]:
         """Return where the writes of an arm go, whose own directory is `arm`."""
@@ -80,20 +91,27 @@ class Workspace:
         return tuple(found)
 
 
-def workspace(cwd: Path, scratch: Path, protect: Sequence[Path] = ()) -> Workspace:
-    """Find how the user's files in `cwd`, the home directory and `protect` can be kept.
+def workspace(cwd: Path, scratch: Path) -> Workspace:
+    """Find how the user's files can be kept: those in `cwd`, and as many others as can be.
 
     Raises WorkspaceError where nothing works.
     """
-    if cwd.resolve() == Path("/"):
+    real = cwd.resolve()
+    if real == Path("/"):
         raise WorkspaceError(
             "A trial would let the job write into /, which cannot be overlaid.",
             hint="Start it in the directory of the job.",
         )
-    overlaid = _overlaid([cwd, *_home(), *protect])
-    found = Workspace(Isolation.OVERLAY, cwd, overlaid, scratch)
-    if _works(found):
-        return found
+    nearest = [cwd, *_home()]
+    everywhere = _overlaid([*nearest, *_of_users()])
+    # Elsewhere, a server of files that does not answer may keep the attempt waiting.
+    for wanted in (everywhere, _overlaid(nearest)):
+        place = Workspace(Isolation.OVERLAY, cwd, wanted, scratch)
+        refused = _refused(place)
+        overlaid = tuple(path for path in wanted if path not in refused)
+        if any(path == real or path in real.parents for path in overlaid):
+            kept = tuple(path for path in everywhere if path not in overlaid)
+            return replace(place, overlaid=overlaid, refused=kept)
     size = _size(cwd)
     if size > MOST_COPIED_BYTES:
         raise WorkspaceError(
@@ -104,23 +122,32 @@ def workspace(cwd: Path, scratch: Path, protect: Sequence[Path] = ()) -> Workspa
     return Workspace(Isolation.COPY, cwd, (cwd,), scratch)
 
 
-def attempt(place: Workspace, arm: Path) -> None:
-    """Enter a workspace and write into each directory of it. Raises OSError where that fails."""
-    enter(place.overlays(arm), place.scratch)
-    for path in place.overlaid:
-        probe = path / f".tfprobe-{os.getpid()}"
-        probe.touch()
-        probe.unlink()
+def attempt(place: Workspace, arm: Path) -> list[str]:
+    """Enter a workspace; return the directories where that, or to write a file, fails.
+
+    Raises OSError where the kernel refuses a namespace.
+    """
+    refused = set(enter(place.overlays(arm), place.scratch))
+    for path in set(place.overlaid) - refused:
+        if os.access(path, os.W_OK):
+            probe = path / f".tfprobe-{os.getpid()}"
+            try:
+                probe.touch()
+                probe.unlink()
+            except OSError:
+                refused.add(path)
+    return [str(path) for path in refused]
 
 
-def _works(place: Workspace) -> bool:
-    """Try it in a process of its own: there is no way back out of a namespace."""
+def _refused(place: Workspace) -> set[Path]:
+    """Return what cannot be overlaid; tried in a process of its own, for there is no way back."""
     arm = place.scratch / "attempt"
     place.make(arm)
     code = (
         "import json, sys; from pathlib import Path; from tfprobe.trial import workspace as w; "
         "cwd, scratch, arm, *overlaid = map(Path, json.loads(sys.argv[1])); "
-        "w.attempt(w.Workspace(w.Isolation.OVERLAY, cwd, tuple(overlaid), scratch), arm)"
+        "place = w.Workspace(w.Isolation.OVERLAY, cwd, tuple(overlaid), scratch); "
+        "print(json.dumps(w.attempt(place, arm)))"
     )
     paths = json.dumps([str(path) for path in (place.cwd, place.scratch, arm, *place.overlaid)])
     try:
@@ -133,9 +160,9 @@ def _works(place: Workspace) -> bool:
             cwd=place.scratch,
             env={**environ.inherited(), "PYTHONPATH": os.pathsep.join(sys.path)},
         )
-        return done.returncode == 0
+        return set(map(Path, json.loads(done.stdout if done.returncode == 0 else paths)))
     except (OSError, subprocess.TimeoutExpired):
-        return False
+        return set(place.overlaid)
     finally:
         shutil.rmtree(arm, ignore_errors=True)
 
@@ -144,13 +171,22 @@ def _overlaid(paths: Sequence[Path]) -> tuple[Path, ...]:
     """Return the outermost of the paths and what is mounted below them; never the whole root."""
     real = {path.resolve() for path in paths if path.is_dir()} - {Path("/")}
     outer = sorted(path for path in real if not any(other in path.parents for other in real))
-    below = [mount for path in outer for mount in mounts_below(path) if mount.is_dir()]
-    return (*outer, *below)
+    below = {mount for mount in mounts() if any(path in mount.parents for path in outer)}
+    return (*outer, *sorted(mount for mount in below if mount.is_dir()))
 
 
 def _home() -> list[Path]:
     home = Path(os.path.expanduser("~"))
     return [home] if home.is_absolute() and os.access(home, os.W_OK) else []
+
+
+def _of_users() -> list[Path]:
+    """Return the directories in / that may hold files of users, and disks mounted elsewhere."""
+    with os.scandir("/") as entries:
+        found = [entry.path for entry in entries if entry.is_dir(follow_symlinks=False)]
+    found += map(str, mounts())
+    wanted = [*_OF_USERS, *(path for path in found if not _SYSTEM.match(path))]
+    return [Path(path) for path in wanted if os.access(path, os.X_OK)]
 
 
 def _size(directory: Path) -> int:

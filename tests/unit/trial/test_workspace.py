@@ -5,8 +5,10 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import socket
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -52,8 +54,26 @@ def scratch(tmp_path: Path) -> Path:
     return folder
 
 
+def refuse_all(place: Workspace) -> set[Path]:
+    """Answer as a machine that allows no overlay."""
+    return set(place.overlaid)
+
+
+def overlaid(cwd: Path, tmp_path: Path) -> Workspace:
+    """Return the workspace of a directory, where this machine has overlays."""
+    place = workspace(cwd, scratch(tmp_path))
+    if place.isolation is not Isolation.OVERLAY:
+        pytest.skip("this machine allows no overlay to this user")
+    return place
+
+
 def vandalise(place: Workspace) -> str:
     """Run a program that changes everything it can reach; return what it printed."""
+    return run_in(place, VANDAL)
+
+
+def run_in(place: Workspace, program: str, before: str = "") -> str:
+    """Run a program as an arm, after `before`, which finds no overlay yet; return its output."""
     arm = place.scratch / "arm"
     cwd = place.make(arm)
     overlays = [
@@ -61,11 +81,11 @@ def vandalise(place: Workspace) -> str:
     ]
     code = (
         "import json, os, sys; from pathlib import Path; from tfprobe.trial.namespace import *; "
-        "overlays, scratch, cwd, code = json.loads(sys.argv[1]); "
-        "overlays and enter([Overlay(*map(Path, one)) for one in overlays], Path(scratch)); "
-        "os.chdir(cwd); exec(code)"
+        "overlays, scratch, cwd, before, code = json.loads(sys.argv[1]); exec(before); "
+        "print(*enter([Overlay(*map(Path, one)) for one in overlays], Path(scratch)), sep='') "
+        "if overlays else print(); os.chdir(cwd); exec(code)"
     )
-    arguments = json.dumps([overlays, str(place.scratch), str(cwd), VANDAL])
+    arguments = json.dumps([overlays, str(place.scratch), str(cwd), before, program])
     done = subprocess.run(
         [sys.executable, "-c", code, arguments],
         capture_output=True,
@@ -73,15 +93,15 @@ def vandalise(place: Workspace) -> str:
         check=True,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
     )
-    return done.stdout
+    refused, _, printed = done.stdout.partition("\n")
+    assert not refused
+    return printed
 
 
 def test_a_job_in_an_overlay_changes_nothing(files, tmp_path) -> None:
     """It sees its own changes; the directory has the same digest afterwards."""
     before = tree(files)
-    place = workspace(files, scratch(tmp_path))
-    if place.isolation is not Isolation.OVERLAY:
-        pytest.skip("this machine allows no overlay to this user")
+    place = overlaid(files, tmp_path)
 
     assert vandalise(place) == "changed\n"
 
@@ -91,7 +111,7 @@ def test_a_job_in_an_overlay_changes_nothing(files, tmp_path) -> None:
 
 def test_a_job_in_a_copy_changes_nothing(files, tmp_path, monkeypatch) -> None:
     """Where no overlay can be mounted."""
-    monkeypatch.setattr(places, "_works", lambda _place: False)
+    monkeypatch.setattr(places, "_refused", refuse_all)
     before = tree(files)
     place = workspace(files, scratch(tmp_path))
 
@@ -103,15 +123,95 @@ def test_a_job_in_a_copy_changes_nothing(files, tmp_path, monkeypatch) -> None:
 
 def test_a_scratch_directory_below_the_job_stays_visible(files, tmp_path) -> None:
     """A job in the directory for temporary files finds its own overlay's files there."""
-    place = workspace(tmp_path, scratch(tmp_path))
-    if place.isolation is not Isolation.OVERLAY:
-        pytest.skip("this machine allows no overlay to this user")
+    place = overlaid(tmp_path, tmp_path)
     before = tree(files)
     place = Workspace(place.isolation, files, place.overlaid, place.scratch)
 
     assert vandalise(place) == "changed\n"
 
     assert tree(files) == before
+
+
+def test_a_job_that_writes_elsewhere_changes_nothing(files, tmp_path) -> None:
+    """In the directory for temporary files, and in any other that is not of the system."""
+    place = overlaid(files, tmp_path)
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as other:
+        target = Path(other) / "log.txt"
+        target.write_text("kept")
+        inside = Path(tempfile.gettempdir()) / f"tfprobe-{os.getpid()}.txt"
+
+        run_in(
+            place,
+            f"from pathlib import Path; Path({str(target)!r}).write_text('changed'); "
+            f"Path({str(inside)!r}).touch()",
+        )
+
+        assert target.read_text() == "kept"
+        assert not inside.exists()
+        assert {str(target), str(inside)} <= set(place.written(place.scratch / "arm"))
+
+
+def test_a_job_reaches_servers_by_their_sockets(files, tmp_path) -> None:
+    """A socket is not reached through an overlay: it lies over it."""
+    place = overlaid(files, tmp_path)
+    with tempfile.TemporaryDirectory() as folder, socket.socket(socket.AF_UNIX) as server:
+        server.bind(f"{folder}/door")
+        server.listen(1)
+
+        run_in(place, f"import socket; socket.socket(socket.AF_UNIX).connect('{folder}/door')")
+
+
+def test_a_job_sees_what_is_mounted_over_its_files(files, tmp_path) -> None:
+    """A file over a file, as a container's secrets are, which no overlay can be laid over."""
+    place = overlaid(files, tmp_path)
+    secret = tmp_path / "secret"
+    secret.write_text("a token")
+    mount = (
+        "import ctypes; from tfprobe.trial import namespace as n; libc = ctypes.CDLL(None, "
+        "use_errno=True); n._unshare(libc); "
+        f"n._mount(libc, {str(secret)!r}, {str(files / 'kept.txt')!r}, None, n._MS_BIND, None)"
+    )
+
+    assert run_in(place, "print(open('kept.txt').read())", before=mount) == "a token\n"
+
+
+def test_what_the_kernel_refuses_stays_and_is_told(files, tmp_path, monkeypatch) -> None:
+    """The rest is overlaid: here, the upper directory of one of them is no directory."""
+    home = Path(os.environ["HOME"])
+    monkeypatch.setattr(places, "_of_users", list)
+    made = Workspace.make
+
+    def spoil(place: Workspace, arm: Path) -> Path:
+        cwd = made(place, arm)
+        for overlay in place.overlays(arm):
+            if overlay.path == home:
+                overlay.work.rmdir()
+        return cwd
+
+    monkeypatch.setattr(Workspace, "make", spoil)
+
+    place = overlaid(files, tmp_path)
+
+    assert place.refused == (home,)
+    assert place.overlaid == (files,)
+
+
+def test_a_server_that_does_not_answer_leaves_the_nearest(files, tmp_path, monkeypatch) -> None:
+    """The attempt to overlay all fails, and what was not tried again is told."""
+    far = tmp_path / "far"
+    far.mkdir()
+    monkeypatch.setattr(places, "_of_users", lambda: [far])
+    tried = places._refused
+    monkeypatch.setattr(
+        places,
+        "_refused",
+        lambda place: refuse_all(place) if far in place.overlaid else tried(place),
+    )
+
+    place = overlaid(files, tmp_path)
+
+    assert place.refused == (far,)
+    assert set(place.overlaid) == {files, Path(os.environ["HOME"])}
 
 
 def test_the_root_directory_is_refused(tmp_path) -> None:
@@ -122,7 +222,7 @@ def test_the_root_directory_is_refused(tmp_path) -> None:
 
 def test_what_is_too_large_to_be_copied_is_refused(files, tmp_path, monkeypatch) -> None:
     """In one paragraph that says what to do."""
-    monkeypatch.setattr(places, "_works", lambda _place: False)
+    monkeypatch.setattr(places, "_refused", refuse_all)
     monkeypatch.setattr(places, "MOST_COPIED_BYTES", 10)
 
     with pytest.raises(WorkspaceError, match="too large to be copied") as refused:

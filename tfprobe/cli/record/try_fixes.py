@@ -339,12 +339,13 @@ def _ask(request: _Request, place: Workspace, plan: _Plan | None) -> None:
     slowed = [f"a slower {part}" for part in request.delays]
     fixes = () if plan is None else plan.tried
     named = ", ".join(slowed + [one.text for one in fixes]) or "what the findings name"
-    kept = (
-        "Its files are overlaid: nothing that it writes in the working directory or in your home "
-        "directory is kept."
-        if place.isolation is Isolation.OVERLAY
-        else "It runs in a copy of the working directory; what it writes elsewhere is kept."
-    )
+    if place.isolation is Isolation.COPY:
+        kept = "It runs in a copy of the working directory; what it writes elsewhere is kept."
+    elif place.refused:
+        but = ", ".join(map(str, place.refused))
+        kept = f"Its files are overlaid: nothing that it writes is kept, but in {but}."
+    else:
+        kept = "Its files are overlaid: nothing that it writes is kept."
     complain(
         f"`{shlex.join(request.command)}` will be started again and again for up to "
         f"{request.budget_s:.0f} s, some steps each, as it is and with: {named}. {kept}"

@@ -44,6 +44,7 @@ def trial_document(trial: Trial) -> Document:
         "order": trial.order,
         "pressure_ratio": trial.pressure_ratio,
         "isolation": trial.isolation,
+        "not_overlaid": list(trial.not_overlaid),
         "base": _base(trial.base),
         "fixes": [_fix(outcome) for outcome in trial.fixes],
         "delays": [_delay(outcome) for outcome in trial.delays],
@@ -186,6 +187,10 @@ def trial_of(document: Mapping[str, Any]) -> Trial:
         delays=tuple(_delay_outcome(each) for each in fields.objects("delays")),
         combined=None if combined is None else _outcome(combined),
         isolation=fields.text("isolation"),
+        # Trials of before do not have it.
+        not_overlaid=(
+            () if fields.is_null("not_overlaid") else tuple(fields.texts("not_overlaid"))
+        ),
         written=tuple(fields.texts("written")),
         not_tried=tuple(
             (each.text("fix"), each.text("why")) for each in fields.objects("not_tried")

@@ -306,6 +306,9 @@ def circumstances(trial: Trial) -> Iterator[str]:
         if trial.isolation == "overlay"
         else "The job ran in a copy of its directory; what it wrote elsewhere was kept."
     )
+    if trial.not_overlaid:
+        named = ", ".join(trial.not_overlaid)
+        yield f"No overlay could be laid over {named}: what it wrote there was kept."
     if trial.written:
         named = ", ".join(trial.written[:_MOST_FILES])
         more = len(trial.written) - _MOST_FILES
