@@ -12,6 +12,7 @@ from tfprobe.runs.layout import RunFolder
 from tfprobe.trial.arm_files import ArmFiles, read_arm
 
 JOB = Path(__file__).parent / "jobs" / "slowed_down.py"
+OP_BY_OP = Path(__file__).parent / "jobs" / "op_by_op.py"
 RETURNING = Path(__file__).parent / "jobs" / "returning_losses.py"
 
 
@@ -27,7 +28,7 @@ def arms(laboratory, tmp_path_factory, cache) -> dict[str, Arm]:
     """Each arm, run once."""
     arms = {
         "base": {},
-        "skipped": {"matmul_precision": None},
+        "skipped": {"matmul_precision": None, "jit_step": None},
         "slowed": {"delay_between": 900, "delay_step": 900, "delay_input": 900},
         "fixed": {"compilation_cache": str(cache), "debug_nans_off": None},
     }
@@ -43,9 +44,10 @@ def test_an_arm_stops_after_its_units(arms, arm) -> None:
 
 
 def test_a_fix_for_accelerators_says_that_there_is_none(arms) -> None:
-    """It is not applied, and the weights are those of another base: the same bytes."""
-    assert arms["skipped"].applied == {"matmul_precision": False}
-    assert arms["skipped"].skipped == {"matmul_precision": {"there is no accelerator"}}
+    """As does one for steps that are not compiled; the weights are those of another base."""
+    reasons = {"matmul_precision": {"there is no accelerator"}, "jit_step": set()}
+    assert arms["skipped"].applied == dict.fromkeys(reasons, False)
+    assert arms["skipped"].skipped == reasons
     assert arms["skipped"].weights == arms["base"].weights
 
 
@@ -112,3 +114,22 @@ def test_an_arm_that_donates_has_fewer_arrays(returning) -> None:
 
     assert returning["again"].weights == returning["base"].weights
     assert donating < base
+
+
+@pytest.fixture(scope="module")
+def op_by_op(laboratory, tmp_path_factory) -> dict[str, Arm]:
+    """Arms of a program that compiles nothing, each run once."""
+    arms = {"base": {}, "compiled": {"jit_step": None}}
+    return run_arms(laboratory.python, OP_BY_OP, tmp_path_factory.mktemp("op-by-op"), arms)
+
+
+def test_a_step_that_nobody_compiled_is_compiled(op_by_op) -> None:
+    """Its losses are those of the base, but for rounding, gradient for gradient."""
+    base, compiled = _losses(op_by_op["base"]), _losses(op_by_op["compiled"])
+
+    assert op_by_op["compiled"].applied == {"jit_step": True}, op_by_op["compiled"].stderr
+    assert set(compiled.of_unit) == {1, 2, 4, 5, 6, 7, 8}  # the third showed that it can be done
+    same = compare_losses([base], [compiled])
+    assert isinstance(same, ResultsComparison)
+    assert same.same in (SameResults.ROUNDING, SameResults.IDENTICAL)
+    assert "after the weights are updated" in op_by_op["compiled"].document["missing"]

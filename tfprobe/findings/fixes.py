@@ -115,6 +115,17 @@ FIXES: tuple[Fix, ...] = (
         kinds=("eager",),
     ),
     Fix(
+        "jit_step",
+        "run the function that holds the train step, or the gradient, under jax.jit",
+        _RO,
+        "put jax.jit around the function of the step, or around the gradient: "
+        "jax.jit(jax.value_and_grad(loss))",
+        (JAX,),
+        ("eager_loop",),
+        part="dispatch",
+        kinds=("grad",),
+    ),
+    Fix(
         "tensors_for_numbers",
         "pass numbers to tf.functions as tensors",
         _ID,

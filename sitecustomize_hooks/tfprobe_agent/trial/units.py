@@ -102,7 +102,9 @@ class Counter:
         is_named = key in self.others
         units, stands_for = self.others.get(key) or self.others.get((loop.kind, None)) or (1, None)
         units = units() if callable(units) else units
-        if not self.is_given and (self.warm_ns is None or _rank(self.unit[0]) == 0 < _rank(loop.kind)):
+        is_other = self.unit is None or stands_for != self.unit[0]
+        is_open = self.warm_ns is None or _rank(self.unit[0]) == 0 < _rank(loop.kind)
+        if not self.is_given and is_other and is_open:
             self._choose(key, units)
         if key == self.unit:
             return units

@@ -26,6 +26,7 @@ FIXES = {
     "fused_optimizer": "torch.fused_optimizer",
     "gpu_threads": "tensorflow.gpu_threads",
     "jit_compile": "keras.jit_compile",
+    "jit_step": "jax.jit_step",
     "layout_optimizer": "tensorflow.layout_optimizer",
     "matmul_precision": "jax.matmul_precision torch.matmul_precision",
     "parallel_map": "tensorflow.parallel_map",
