@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +23,8 @@ _MS_PRIVATE = 1 << 18
 _PSEUDO = frozenset(
     {"proc", "sysfs", "devpts", "cgroup", "cgroup2", "mqueue", "autofs", "devtmpfs"}
 )
+# Spaces, backslashes and the like in the paths of mounts.
+_OCTAL = re.compile(r"\\([0-7]{3})")
 # The sockets of this network namespace: the path is the eighth field, if one has any.
 _SOCKETS = "/proc/net/unix"
 
@@ -74,12 +77,17 @@ def mounts() -> list[Path]:
 
 
 def _lay(libc: ctypes.CDLL, overlay: Overlay, below: int) -> None:
-    lower = f"/proc/self/fd/{below}"
-    options = f"lowerdir={lower},upperdir={overlay.upper},workdir={overlay.work}"
+    upper, work = (os.open(path, os.O_PATH) for path in (overlay.upper, overlay.work))
+    # Paths may have commas, which separate options.
+    named = (("lowerdir", below), ("upperdir", upper), ("workdir", work))
+    options = ",".join(f"{option}=/proc/self/fd/{descriptor}" for option, descriptor in named)
     try:
         _mount(libc, "overlay", overlay.path, "overlay", 0, options)
     except OSError:  # what a user who is no root needs
         _mount(libc, "overlay", overlay.path, "overlay", 0, f"{options},userxattr")
+    finally:
+        os.close(upper)
+        os.close(work)
 
 
 def _mounted_below(directories: Iterable[Path]) -> list[Path]:
@@ -109,9 +117,8 @@ def _mounts() -> list[tuple[Path, str]]:
     with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as lines:
         for line in lines:
             before, _, after = line.partition(" - ")
-            # Spaces and the like are octal there.
-            point = Path(before.split(" ")[4].encode().decode("unicode_escape"))
-            found.append((point, after.split(" ")[0]))
+            point = _OCTAL.sub(lambda octal: chr(int(octal[1], 8)), before.split(" ")[4])
+            found.append((Path(point), after.split(" ")[0]))
     return found
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shutil
 import socket
 import subprocess
 import sys
@@ -132,6 +133,25 @@ def test_a_scratch_directory_below_the_job_stays_visible(files, tmp_path) -> Non
     assert tree(files) == before
 
 
+def test_paths_may_have_any_characters(files, tmp_path) -> None:
+    """Commas, colons and backslashes separate options of an overlay."""
+    odd = tmp_path / "a, b:c\\d\ne"
+    odd.mkdir()
+    (files / "gone.txt").rename(odd / "gone.txt")
+    for name in ("kept.txt", "folder"):
+        (files / name).rename(odd / name)
+    before = tree(odd)
+    place = workspace(odd, scratch(odd))
+    if place.isolation is not Isolation.OVERLAY:
+        pytest.skip("this machine allows no overlay to this user")
+
+    assert vandalise(place) == "changed\n"
+
+    assert {path.name for path in odd.iterdir()} == {"gone.txt", "kept.txt", "folder", "scratch"}
+    shutil.rmtree(odd / "scratch")
+    assert tree(odd) == before
+
+
 def test_a_job_that_writes_elsewhere_changes_nothing(files, tmp_path) -> None:
     """In the directory for temporary files, and in any other that is not of the system."""
     place = overlaid(files, tmp_path)
@@ -166,13 +186,15 @@ def test_a_job_sees_what_is_mounted_over_its_files(files, tmp_path) -> None:
     place = overlaid(files, tmp_path)
     secret = tmp_path / "secret"
     secret.write_text("a token")
+    over = files / "clé \\ 1.txt"
+    over.touch()
     mount = (
         "import ctypes; from tfprobe.trial import namespace as n; libc = ctypes.CDLL(None, "
         "use_errno=True); n._unshare(libc); "
-        f"n._mount(libc, {str(secret)!r}, {str(files / 'kept.txt')!r}, None, n._MS_BIND, None)"
+        f"n._mount(libc, {str(secret)!r}, {str(over)!r}, None, n._MS_BIND, None)"
     )
 
-    assert run_in(place, "print(open('kept.txt').read())", before=mount) == "a token\n"
+    assert run_in(place, f"print(open({over.name!r}).read())", before=mount) == "a token\n"
 
 
 def test_what_the_kernel_refuses_stays_and_is_told(files, tmp_path, monkeypatch) -> None:
