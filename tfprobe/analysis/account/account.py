@@ -35,6 +35,8 @@ from tfprobe.profile.profile import Loop, Process, Profile
 
 _NO_INTS = np.zeros(0, dtype=np.int64)
 _NO_FLAGS = np.zeros(0, dtype=np.bool_)
+# The kind of loop of which the first step is seen only from its update on.
+_SEEN_FROM_ITS_UPDATE = "optimizer_step"
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,10 +154,21 @@ def process_account(
         steps=sum(loop.count * loop.steps_per_execution for loop in roles.main),
         loop=None if main is None else (main.kind, main.name),
         strip=strip_of(facts.timeline, filled),
-        prepared_ns=0
-        if main is None
-        else facts.timeline.prepared_ns(int(steps.start_ns[steps.loop == 0].min())),
+        prepared_ns=0 if main is None else _prepared_ns(facts.timeline, main, steps),
     )
+
+
+def _prepared_ns(timeline: Timeline, main: Loop, steps: LoopSteps) -> int:
+    """Return how much of the preparation lies before the first step.
+
+    Where that is seen from its update on, a usual step more belongs to it.
+    """
+    of_main = steps.loop == 0
+    prepared_ns = timeline.prepared_ns(int(steps.start_ns[of_main].min()))
+    if main.kind != _SEEN_FROM_ITS_UPDATE:
+        return prepared_ns
+    usual_ns = int(np.median((steps.end_ns - steps.start_ns)[of_main]))
+    return max(prepared_ns - usual_ns, 0)
 
 
 def _is_of(parts: LoopParts, process: Process) -> bool:

@@ -368,6 +368,14 @@ def test_what_an_estimator_does_before_its_steps_is_preparation():
     assert found.prepared_ns == 10 * S
 
 
+@pytest.mark.parametrize(("kind", "prepared_s"), [("optimizer_step", 5), ("jit", 8)])
+def test_the_first_step_of_an_optimizer_is_no_preparation(kind: str, prepared_s: int) -> None:
+    """Only its update is seen; forward and backward pass take as long as in other steps."""
+    loop = timed_loop([10 * MS] + [3 * S] * 4, 0, start_ns=MONO_NS + 8 * S, kind=kind)
+
+    assert account([loop]).prepared_ns == prepared_s * S
+
+
 def test_steps_that_nobody_waits_for_have_no_account() -> None:
     """How long they take is not known, and so not what else there was."""
     timed = timed_loop([MS] * 50, 20 * MS)
