@@ -74,7 +74,14 @@ def jax(make_module, monkeypatch) -> Any:
 def job(jax, monkeypatch) -> Any:
     """Functions of a job, in a module that gets the compiled ones; its list has what steps saw."""
     module = sys.modules[__name__]
-    for name in ("step", "step_of_halves", "step_with_numbers", "reading_step", "global_step"):
+    for name in (
+        "step",
+        "step_of_halves",
+        "step_with_numbers",
+        "reading_step",
+        "global_step",
+        "by_hand",
+    ):
         monkeypatch.setattr(module, name, getattr(module, name))
     monkeypatch.setattr(module, "SEEN", [])
     return module
@@ -111,6 +118,22 @@ def reading_step(jax, weights):
     return jax.tree_util.tree_map(loss + 1)
 
 
+def by_hand(jax, weights):
+    """Take a gradient, and apply it without a function of JAX."""
+    loss, _gradients = jax.value_and_grad(loss_of)(weights)
+    return loss
+
+
+def run_by_hand(jax):
+    """Call it in a loop, in a function that calls what steps call, too."""
+    {}.update()
+    for _ in range(4):
+        by_hand(jax, 0.5)
+
+
+BY_HAND = by_hand
+
+
 def global_step(jax, weights):
     """Keep new weights in a global."""
     global WEIGHTS
@@ -129,6 +152,16 @@ def test_a_step_is_compiled_after_two_calls(jax, job, fix, counted) -> None:
     assert (note.times, note.reasons, note.error) == (3, {}, None)
     assert counted == {("jit", "step"): (1, "grad")}
     assert load("trial.units").COUNTER.done == 1
+
+
+def test_what_is_around_the_loop_is_not_the_step(jax, job, fix) -> None:
+    """It is called once, whatever it does before."""
+    note = fix("jit_step", jax)
+
+    job.run_by_hand(jax)
+
+    assert job.by_hand is not BY_HAND
+    assert (note.times, note.reasons) == (2, {})
 
 
 def test_a_step_counts_as_its_gradients(jax, job, fix, counted) -> None:

@@ -82,18 +82,20 @@ class _Gradient:
 
 def _of_job(frame):
     """Return the frame that called, if it is the job's: libraries take gradients of their own."""
-    while frame is not None and frame.f_code.co_filename.startswith((_AGENT, "<frozen")):
+    while frame is not None and _is_of_agent(frame.f_code):
         frame = frame.f_back
     return None if frame is None or is_library(frame.f_code.co_filename) else frame
 
 
+def _is_of_agent(code):
+    return code.co_filename.startswith((_AGENT, "<frozen"))
+
+
 def _is_replaced(frame, note):
     """Replace the function that applies the gradient, this one or outside of it, else the one that takes it."""
-    outer = frame
-    while outer is not None and (is_library(outer.f_code.co_filename) or _APPLIES.isdisjoint(outer.f_code.co_names)):
-        outer = outer.f_back
-    holding = [each for each in (outer, frame) if each is not None and not step_functions.is_inline(each)]
-    for each in holding:
+    holding = _below_loop(frame)
+    applying = [each for each in holding if not _APPLIES.isdisjoint(each.f_code.co_names)]
+    for each in dict.fromkeys(applying[:1] + holding[:1]):
         function, holders = step_functions.bound(each)
         name = each.f_code.co_name
         if function is None:
@@ -108,6 +110,18 @@ def _is_replaced(frame, note):
     if not holding:
         note.skipped(step_functions.INLINE)
     return False
+
+
+def _below_loop(frame):
+    """Return the frames of the job from this one outwards, without that of the loop and what is outside of it."""
+    found = []
+    while frame is not None:
+        if not is_library(frame.f_code.co_filename) and not _is_of_agent(frame.f_code):
+            if step_functions.is_inline(frame):
+                break
+            found.append(frame)
+        frame = frame.f_back
+    return found
 
 
 def _changes_state(code):
