@@ -7,8 +7,11 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import itertools
 import os
 import re
+import shutil
+import stat
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +28,10 @@ _PSEUDO = frozenset(
 )
 # Spaces, backslashes and the like in the paths of mounts.
 _OCTAL = re.compile(r"\\([0-7]{3})")
+# A mounted file of more than this is no copy.
+_MOST_COPIED_BYTES = 64 << 20
+# Each needs a descriptor, of which a process may have a thousand.
+_MOST_SOCKETS = 200
 # The sockets of this network namespace: the path is the eighth field, if one has any.
 _SOCKETS = "/proc/net/unix"
 
@@ -42,30 +49,40 @@ def enter(overlays: Sequence[Overlay], scratch: Path) -> dict[Path, OSError]:
     """Put this process into namespaces of its own and overlay the directories there.
 
     Return those that could not be, with the reason. `scratch`, which holds the upper directories,
-    stays as it is, and so does what lies below an overlay and cannot be overlaid: sockets, files
-    that are mounted, and what the kernel refuses. The working directory must be entered again
-    afterwards. Raises OSError where the kernel refuses a namespace.
+    stays as it is, and so does what lies below an overlay and cannot be overlaid: sockets and what
+    the kernel refuses. Files that are mounted are copies. The working directory must be entered
+    again afterwards. Raises OSError where the kernel refuses a namespace.
     """
     libc = ctypes.CDLL(None, use_errno=True)
     _unshare(libc)
     _mount(libc, "none", "/", None, _MS_REC | _MS_PRIVATE, None)
     by_path = {overlay.path: overlay for overlay in overlays}
-    # Opened before anything lies over them.
+    sockets = _sockets_below(by_path)
+    mounted = [path for path in _mounted_below(by_path) if path not in by_path]
+    # All are opened before anything lies over them.
     below = {path: os.open(path, os.O_PATH) for path in (*by_path, scratch)}
-    below.update(_opened({*_mounted_below(by_path), *_sockets_below(by_path)} - below.keys()))
+    below.update(_opened({*mounted, *sockets} - below.keys()))
+    stores = {path: _opened((one.upper, one.work)) for path, one in by_path.items()}
+    if overlays:
+        _copy_files({path: below[path] for path in mounted if path in below}, overlays[0].upper)
     laid: list[Path] = []
     refused = {}
     for path in sorted(below):  # outermost first
         if path in by_path:
             try:
-                _lay(libc, by_path[path], below[path])
+                _lay(libc, path, below[path], *stores[path].values())
                 laid.append(path)
                 continue
             except OSError as problem:
                 refused[path] = problem
         if any(each in path.parents for each in laid):
-            _mount(libc, f"/proc/self/fd/{below[path]}", path, None, _MS_BIND | _MS_REC, None)
-    for descriptor in below.values():
+            # A socket may be gone by now.
+            with contextlib.suppress(*([OSError] if path in sockets else [])):
+                _bind(libc, below[path], path)
+    for descriptor in (
+        *below.values(),
+        *(each for two in stores.values() for each in two.values()),
+    ):
         os.close(descriptor)
     return refused
 
@@ -76,30 +93,52 @@ def mounts() -> list[Path]:
     return sorted(found)
 
 
-def _lay(libc: ctypes.CDLL, overlay: Overlay, below: int) -> None:
-    upper, work = (os.open(path, os.O_PATH) for path in (overlay.upper, overlay.work))
+def _lay(libc: ctypes.CDLL, path: Path, below: int, upper: int, work: int) -> None:
     # Paths may have commas, which separate options.
     named = (("lowerdir", below), ("upperdir", upper), ("workdir", work))
     options = ",".join(f"{option}=/proc/self/fd/{descriptor}" for option, descriptor in named)
-    try:
-        _mount(libc, "overlay", overlay.path, "overlay", 0, options)
-    except OSError:  # what a user who is no root needs
-        _mount(libc, "overlay", overlay.path, "overlay", 0, f"{options},userxattr")
-    finally:
-        os.close(upper)
-        os.close(work)
+    # The first lets directories of before be renamed; the last is for users who are not root.
+    for more in (",redirect_dir=on", "", ",userxattr"):
+        try:
+            return _mount(libc, "overlay", path, "overlay", 0, options + more)
+        except OSError as problem:
+            refused = problem
+    raise refused
+
+
+def _bind(libc: ctypes.CDLL, descriptor: int, path: Path) -> None:
+    is_folder = stat.S_ISDIR(os.stat(descriptor).st_mode)
+    flags = _MS_BIND | (_MS_REC if is_folder else 0)
+    _mount(libc, f"/proc/self/fd/{descriptor}", path, None, flags, None)
+
+
+def _copy_files(mounted: dict[Path, int], upper: Path) -> None:
+    """Let the descriptors of small files that are mounted be those of copies, beside `upper`."""
+    for number, descriptor in enumerate(mounted.values()):
+        facts = os.stat(descriptor)
+        if stat.S_ISREG(facts.st_mode) and facts.st_size <= _MOST_COPIED_BYTES:
+            copy = upper.parent / f"file-{number}"
+            try:
+                shutil.copy(f"/proc/self/fd/{descriptor}", copy)
+            except PermissionError:
+                continue  # nor can it be written
+            opened = os.open(copy, os.O_PATH)
+            os.dup2(opened, descriptor)
+            os.close(opened)
 
 
 def _mounted_below(directories: Iterable[Path]) -> list[Path]:
     return [point for point, _ in _mounts() if any(each in point.parents for each in directories)]
 
 
-def _sockets_below(directories: Iterable[Path]) -> list[Path]:
+def _sockets_below(directories: Iterable[Path]) -> set[Path]:
     """Return the sockets that somebody has opened there: none is reached through an overlay."""
     with open(_SOCKETS, encoding="utf-8", errors="surrogateescape") as lines:
         fields = [line.rstrip("\n").split(None, 7) for line in lines]
     paths = {Path(each[7]) for each in fields if len(each) == 8 and each[7].startswith("/")}
-    return [path for path in paths if any(each in path.parents for each in directories)]
+    inside = (path for path in paths if any(each in path.parents for each in directories))
+    # Another file may have its name by now.
+    return set(itertools.islice(filter(Path.is_socket, inside), _MOST_SOCKETS))
 
 
 def _opened(paths: Iterable[Path]) -> dict[Path, int]:

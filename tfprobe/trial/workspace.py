@@ -6,6 +6,7 @@ working directory is copied.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -31,7 +32,8 @@ _MOST_LISTED = 20
 _SYSTEM = re.compile(
     r"/((bin|boot|dev|etc|lib|lib32|lib64|libx32|lost\+found|proc|run|sbin|snap|sys|usr|var)(/|$)|$)"
 )
-_OF_USERS = ("/var/tmp",)
+_OF_USERS = ("/tmp", "/var/tmp")
+_COPIED = stat.S_ISREG, stat.S_ISDIR, stat.S_ISLNK
 
 
 class WorkspaceError(TfprobeError):
@@ -76,7 +78,9 @@ class Workspace:
         if self.isolation is Isolation.OVERLAY:
             return self.cwd
         copy = arm / "copy"
-        shutil.copytree(self.cwd, copy, symlinks=True, ignore_dangling_symlinks=True)
+        shutil.copytree(
+            self.cwd, copy, symlinks=True, ignore_dangling_symlinks=True, ignore=_special
+        )
         return copy
 
     def written(self, arm: Path) -> tuple[str, ...]:
@@ -97,6 +101,10 @@ def workspace(cwd: Path, scratch: Path) -> Workspace:
     Raises WorkspaceError where nothing works.
     """
     real = cwd.resolve()
+    if not real.is_dir():
+        raise WorkspaceError(
+            "The working directory is gone.", hint="Start the trial in the directory of the job."
+        )
     if real == Path("/"):
         raise WorkspaceError(
             "A trial would let the job write into /, which cannot be overlaid.",
@@ -104,12 +112,15 @@ def workspace(cwd: Path, scratch: Path) -> Workspace:
         )
     nearest = [cwd, *_home()]
     everywhere = _overlaid([*nearest, *_of_users()])
+    own = _overlaid([*nearest, *filter(_is_writable, _of_users())])
     # Elsewhere, a server of files that does not answer may keep the attempt waiting.
-    for wanted in (everywhere, _overlaid(nearest)):
+    for wanted in (own, _overlaid(nearest)):
         place = Workspace(Isolation.OVERLAY, cwd, wanted, scratch)
         refused = _refused(place)
         overlaid = tuple(path for path in wanted if path not in refused)
-        if any(path == real or path in real.parents for path in overlaid):
+        # The innermost of them has its files.
+        around = [path for path in wanted if path == real or path in real.parents]
+        if around and max(around) in overlaid:
             kept = tuple(path for path in everywhere if path not in overlaid)
             return replace(place, overlaid=overlaid, refused=kept)
     size = _size(cwd)
@@ -128,14 +139,20 @@ def attempt(place: Workspace, arm: Path) -> list[str]:
     Raises OSError where the kernel refuses a namespace.
     """
     refused = set(enter(place.overlays(arm), place.scratch))
-    for path in set(place.overlaid) - refused:
-        if os.access(path, os.W_OK):
+    cwd = place.cwd.resolve()
+    around = [path for path in place.overlaid if path in cwd.parents]
+    # Of files in it, the kernel must copy the directories, too, which have owners.
+    probed = {path: path for path in place.overlaid}
+    if around and cwd not in probed:
+        probed[cwd] = max(around)
+    for path, overlay in probed.items():
+        if overlay not in refused and os.access(path, os.W_OK):
             probe = path / f".tfprobe-{os.getpid()}"
             try:
                 probe.touch()
                 probe.unlink()
             except OSError:
-                refused.add(path)
+                refused.add(overlay)
     return [str(path) for path in refused]
 
 
@@ -164,7 +181,21 @@ def _refused(place: Workspace) -> set[Path]:
     except (OSError, subprocess.TimeoutExpired):
         return set(place.overlaid)
     finally:
-        shutil.rmtree(arm, ignore_errors=True)
+        remove(arm)
+
+
+def remove(folder: Path) -> None:
+    """Remove a directory with what arms have left in it."""
+    for work in folder.rglob("work-*/work"):
+        with contextlib.suppress(OSError):
+            work.chmod(0o700)  # the kernel makes it such that only root may look into it
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def _special(folder: str, names: list[str]) -> list[str]:
+    """Return the names that are neither files, directories nor links: they have no copy."""
+    modes = {name: os.lstat(os.path.join(folder, name)).st_mode for name in names}
+    return [name for name, mode in modes.items() if not any(is_a(mode) for is_a in _COPIED)]
 
 
 def _overlaid(paths: Sequence[Path]) -> tuple[Path, ...]:
@@ -187,6 +218,17 @@ def _of_users() -> list[Path]:
     found += map(str, mounts())
     wanted = [*_OF_USERS, *(path for path in found if not _SYSTEM.match(path))]
     return [Path(path) for path in wanted if os.access(path, os.X_OK)]
+
+
+def _is_writable(path: Path) -> bool:
+    """Return whether files below can be written through an overlay.
+
+    Where the user is not root, the kernel cannot copy what belongs to another user or group.
+    """
+    if os.geteuid() == 0 or str(path) in _OF_USERS:
+        return True
+    facts = path.stat()
+    return (facts.st_uid, facts.st_gid) == (os.geteuid(), os.getegid())
 
 
 def _size(directory: Path) -> int:

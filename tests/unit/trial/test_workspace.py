@@ -194,7 +194,60 @@ def test_a_job_sees_what_is_mounted_over_its_files(files, tmp_path) -> None:
         f"n._mount(libc, {str(secret)!r}, {str(over)!r}, None, n._MS_BIND, None)"
     )
 
-    assert run_in(place, f"print(open({over.name!r}).read())", before=mount) == "a token\n"
+    program = f"print(open({over.name!r}).read()); open({over.name!r}, 'w').write('changed')"
+    assert run_in(place, program, before=mount) == "a token\n"
+    assert secret.read_text() == "a token"
+
+
+def test_a_directory_of_before_can_be_renamed(files, tmp_path) -> None:
+    """Where the kernel has that option, for root."""
+    place = overlaid(files, tmp_path)
+    if os.geteuid():
+        pytest.skip("the option is root's")
+
+    run_in(place, "import os; os.rename('folder', 'renamed'); open('renamed/deep.txt').read()")
+
+    assert (files / "folder").is_dir()
+
+
+def test_a_path_that_was_a_socket_is_a_file_now(files, tmp_path) -> None:
+    """The kernel still lists it while the socket is open."""
+    place = overlaid(files, tmp_path)
+    with tempfile.TemporaryDirectory() as folder, socket.socket(socket.AF_UNIX) as server:
+        server.bind(f"{folder}/door")
+        os.unlink(f"{folder}/door")
+        Path(folder, "door").write_text("kept")
+
+        run_in(place, f"open('{folder}/door', 'w').write('changed')")
+
+        assert Path(folder, "door").read_text() == "kept"
+
+
+def test_a_mount_that_cannot_be_overlaid_is_copied(files, tmp_path, monkeypatch) -> None:
+    """The working directory lies in it: an overlay over what is around it is not enough."""
+    monkeypatch.setattr(places, "_overlaid", lambda _paths: (tmp_path, files))
+    monkeypatch.setattr(places, "_refused", lambda _place: {files})
+
+    place = workspace(files, scratch(tmp_path))
+
+    assert place.isolation is Isolation.COPY
+
+
+def test_a_copy_leaves_sockets_out(files, tmp_path, monkeypatch) -> None:
+    """Nor has a pipe a copy."""
+    monkeypatch.setattr(places, "_refused", refuse_all)
+    os.mkfifo(files / "pipe")
+    place = workspace(files, scratch(tmp_path))
+
+    copy = place.make(place.scratch / "arm")
+
+    assert {path.name for path in copy.iterdir()} == {"kept.txt", "gone.txt", "folder"}
+
+
+def test_a_directory_that_is_gone_is_refused(tmp_path) -> None:
+    """As of a shell whose directory was removed."""
+    with pytest.raises(WorkspaceError, match="is gone"):
+        workspace(tmp_path / "gone", scratch(tmp_path))
 
 
 def test_what_the_kernel_refuses_stays_and_is_told(files, tmp_path, monkeypatch) -> None:
@@ -208,6 +261,7 @@ def test_what_the_kernel_refuses_stays_and_is_told(files, tmp_path, monkeypatch)
         for overlay in place.overlays(arm):
             if overlay.path == home:
                 overlay.work.rmdir()
+                overlay.work.touch()
         return cwd
 
     monkeypatch.setattr(Workspace, "make", spoil)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-import shutil
 import sys
 import tempfile
 import time
@@ -384,4 +383,6 @@ def _scratch() -> Iterator[Path]:
     try:
         yield path
     finally:
-        shutil.rmtree(path, ignore_errors=True)
+        from tfprobe.trial.workspace import remove
+
+        remove(path)
