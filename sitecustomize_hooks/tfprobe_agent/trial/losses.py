@@ -30,6 +30,7 @@ class Losses:
     def __init__(self):
         self.is_open = True
         self.kept = []
+        self.left_out = ""
         self.differentiated = UNPATCHED.local()
 
     def patches(self):
@@ -76,13 +77,18 @@ class Losses:
         if value is not None:
             self.kept.append((done, value))
 
+    def leave_out(self, why):
+        """Write no losses, which are not those of the base. Called by fixes."""
+        self.left_out = why
+
     def write(self):
         """Read the losses, which waits for them, and write them; no more are kept."""
         self.is_open = False
         kept, self.kept = self.kept, []
         values = [(done, _number(value)) for done, value in kept]
         losses = [[done, value] for done, value in values if value is not None]
-        document = {"losses": losses} if losses else {"missing": "no step has given a scalar loss"}
+        missing = self.left_out or ("" if losses else "no step has given a scalar loss")
+        document = {"missing": missing} if missing else {"losses": losses}
         current_recorder().process_dir.write_file(dumps(document).encode("utf-8"), FILE)
 
 

@@ -67,10 +67,13 @@ class Step:
 
     `call(*args, **kwargs)` runs it compiled, `traces()` returns how often it was traced. `before_first()` is called
     before the first of these calls, and `worked()` after one that proved to be possible: the first, and the one after
-    which `has_worked` was cleared.
+    which `has_worked` was cleared. If it `can_be_repeated`, later calls that raise are repeated as they are, too.
     """
 
-    def __init__(self, function, call, traces, note, before_first=_do_nothing, worked=_do_nothing):
+    def __init__(
+        self, function, call, traces, note, before_first=_do_nothing, worked=_do_nothing, can_be_repeated=False
+    ):
+        self.can_be_repeated = can_be_repeated
         self.function, self.call, self.traces, self.note = function, call, traces, note
         self.before_first, self.worked = before_first, worked
         self.has_worked = self.has_failed = False
@@ -85,18 +88,20 @@ class Step:
             self.give_up("was traced more than %d times" % MAX_TRACES)
         if self.has_failed:
             return self.function(*args, **kwargs)
-        if self.has_worked:
+        if self.has_worked and not self.can_be_repeated:
             self.note.applied()
             return self.call(*args, **kwargs)
-        self.before_first()
+        if not self.has_worked:
+            self.before_first()
         try:
             result = self.call(*args, **kwargs)
         except Exception as error:
             let_through()
             self.give_up("cannot be traced: %s" % type(error).__name__)
             return self.function(*args, **kwargs)
-        self.has_worked = True
-        self.worked()
+        if not self.has_worked:
+            self.has_worked = True
+            self.worked()
         self.note.applied()
         return result
 
