@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import re
 import signal
+import socket
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -103,32 +102,31 @@ def test_nothing_remains_of_a_trial(launcher, tmp_path) -> None:
     assert list(Path(tmp_path).glob("tfprobe-try-*")) == []
 
 
-SLEEPS = "import os, time; open(os.environ['MARK'], 'w').write(str(os.getpid())); time.sleep(900)"
+# What it writes to a file nobody else would see.
+SLEEPS = (
+    "import os, socket, sys, time; server = socket.create_connection(('127.0.0.1', {port})); "
+    "server.sendall(str(os.getpid()).encode()); server.close(); time.sleep(900)"
+)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_trial_that_is_ended_ends_the_job_and_leaves_nothing(launcher, tmp_path, number) -> None:
     """Ctrl-C in the shell, or the end of a batch job."""
-    mark = tmp_path / "mark"
-    env = environment({"TMPDIR": str(tmp_path), "MARK": str(mark)})
-    command = [launcher.program, "try", "--yes", "threads", *python(SLEEPS)]
-    trial = subprocess.Popen(command, cwd=launcher.work, env=env, stderr=subprocess.PIPE)
-    try:
-        wait_until(lambda: mark.exists() and mark.read_text())
-        trial.send_signal(number)
-        _, said = trial.communicate(timeout=PATIENCE_S)
-    finally:
-        trial.kill()
+    env = environment({"TMPDIR": str(tmp_path)})
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        server.settimeout(PATIENCE_S)
+        job = python(SLEEPS.format(port=server.getsockname()[1]))
+        command = [launcher.program, "try", "--yes", "threads", *job]
+        trial = subprocess.Popen(command, cwd=launcher.work, env=env, stderr=subprocess.PIPE)
+        try:
+            with server.accept()[0] as started, started.makefile() as words:
+                pid = words.read()
+            trial.send_signal(number)
+            _, said = trial.communicate(timeout=PATIENCE_S)
+        finally:
+            trial.kill()
 
     assert trial.returncode in (130, -number)
     assert b"Traceback" not in said
-    assert not Path("/proc", mark.read_text()).exists()
+    assert not Path("/proc", pid).exists()
     assert list(tmp_path.glob("tfprobe-try-*")) == []
-
-
-def wait_until(holds: Callable[[], object]) -> None:
-    """Wait for something that a process does."""
-    end = time.monotonic() + PATIENCE_S
-    while not holds():
-        assert time.monotonic() < end
-        time.sleep(0.05)
