@@ -102,10 +102,13 @@ def test_nothing_remains_of_a_trial(launcher, tmp_path) -> None:
     assert list(Path(tmp_path).glob("tfprobe-try-*")) == []
 
 
-# What it writes to a file nobody else would see.
+# What it writes to a file nobody else would see. Its child is in no group of ours.
 SLEEPS = (
-    "import os, socket, sys, time; server = socket.create_connection(('127.0.0.1', {port})); "
-    "server.sendall(str(os.getpid()).encode()); server.close(); time.sleep(900)"
+    "import os, socket, subprocess, sys, time; "
+    "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(900)'], "
+    "start_new_session=True); "
+    "server = socket.create_connection(('127.0.0.1', {port})); "
+    "server.sendall(b'%d %d' % (os.getpid(), child.pid)); server.close(); time.sleep(900)"
 )
 
 
@@ -120,7 +123,7 @@ def test_a_trial_that_is_ended_ends_the_job_and_leaves_nothing(launcher, tmp_pat
         trial = subprocess.Popen(command, cwd=launcher.work, env=env, stderr=subprocess.PIPE)
         try:
             with server.accept()[0] as started, started.makefile() as words:
-                pid = words.read()
+                pids = words.read().split()
             trial.send_signal(number)
             _, said = trial.communicate(timeout=PATIENCE_S)
         finally:
@@ -128,5 +131,14 @@ def test_a_trial_that_is_ended_ends_the_job_and_leaves_nothing(launcher, tmp_pat
 
     assert trial.returncode in (130, -number)
     assert b"Traceback" not in said
-    assert not Path("/proc", pid).exists()
+    assert len(pids) == 2
+    assert not any(map(runs, pids))
     assert list(tmp_path.glob("tfprobe-try-*")) == []
+
+
+def runs(pid: str) -> bool:
+    """Say whether a process runs; one that nobody has waited for yet does not."""
+    try:
+        return Path("/proc", pid, "stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False

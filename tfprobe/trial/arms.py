@@ -21,6 +21,7 @@ from tfprobe.errors import Missing
 from tfprobe.findings.fixes import ChosenFix
 from tfprobe.runs.layout import RunFolder
 from tfprobe.trial.arm_files import ArmFiles, read_arm
+from tfprobe.trial.namespace import mount_namespace, processes_in
 from tfprobe.trial.workspace import Workspace
 
 BASE = "base"
@@ -182,6 +183,7 @@ class StartedArm:
         self.order = order
         self._warm_units = int(trial["warm_units"])
         self._place = job.place
+        self._namespace: str | None = None
         self._folder = job.place.scratch / f"{order:03d}-{arm.name.replace('/', '_')}"
         cwd = job.place.make(self._folder)
         spec = {
@@ -227,6 +229,7 @@ class StartedArm:
         """Wait until it has ended, at most until `deadline` of time.monotonic()."""
         was_ended = False
         while self.process.poll() is None:
+            self._namespace = self._namespace or self._own_namespace()
             if time.monotonic() > deadline:
                 was_ended = True
                 self.end()
@@ -237,20 +240,33 @@ class StartedArm:
 
     def end(self) -> None:
         """End the job and its children."""
+        self._namespace = self._namespace or self._own_namespace()
         self._signal(signal.SIGTERM)
         with contextlib.suppress(subprocess.TimeoutExpired):
             self.process.wait(_LEAVE_S)
         self._signal(signal.SIGKILL)
         self.process.wait()
+        self._end_others()
 
     def _end_children(self) -> None:
-        """End what the job has left running in its group: workers that nobody waits for now."""
-        if not self._signal(signal.SIGTERM):
-            return
-        end = time.monotonic() + _LEAVE_S
-        while time.monotonic() < end and self._signal(0):
-            time.sleep(_LOOK_S)
-        self._signal(signal.SIGKILL)
+        """End what the job has left running: workers that nobody waits for now."""
+        if self._signal(signal.SIGTERM):
+            end = time.monotonic() + _LEAVE_S
+            while time.monotonic() < end and self._signal(0):
+                time.sleep(_LOOK_S)
+            self._signal(signal.SIGKILL)
+        self._end_others()
+
+    def _own_namespace(self) -> str | None:
+        """Return the job's mount namespace, once it has one of its own."""
+        found = mount_namespace(self.process.pid)
+        return None if found == mount_namespace(os.getpid()) else found
+
+    def _end_others(self) -> None:
+        """End what sees the job's overlays, but has left its group."""
+        for pid in processes_in(self._namespace) if self._namespace else ():
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)
 
     def _signal(self, number: int) -> bool:
         """Send a signal to the group; return whether anybody is in it."""

@@ -93,6 +93,20 @@ def mounts() -> list[Path]:
     return sorted(found)
 
 
+def mount_namespace(pid: int) -> str | None:
+    """Return the mount namespace of a process, None if there is no such process of this user."""
+    try:
+        return os.readlink(f"/proc/{pid}/ns/mnt")
+    except OSError:
+        return None
+
+
+def processes_in(namespace: str) -> list[int]:
+    """Return the processes in a mount namespace."""
+    pids = [int(entry) for entry in os.listdir("/proc") if entry.isdigit()]
+    return [pid for pid in pids if mount_namespace(pid) == namespace]
+
+
 def _lay(libc: ctypes.CDLL, path: Path, below: int, upper: int, work: int) -> None:
     # Paths may have commas, which separate options.
     named = (("lowerdir", below), ("upperdir", upper), ("workdir", work))
