@@ -12,7 +12,7 @@ import os
 import re
 import shutil
 import stat
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -59,18 +59,34 @@ def enter(overlays: Sequence[Overlay], scratch: Path) -> dict[Path, OSError]:
     by_path = {overlay.path: overlay for overlay in overlays}
     sockets = _sockets_below(by_path)
     mounted = [path for path in _mounted_below(by_path) if path not in by_path]
-    # All are opened before anything lies over them.
-    below = {path: os.open(path, os.O_PATH) for path in (*by_path, scratch)}
-    below.update(_opened({*mounted, *sockets} - below.keys()))
-    stores = {path: _opened((one.upper, one.work)) for path, one in by_path.items()}
-    if overlays:
-        _copy_files({path: below[path] for path in mounted if path in below}, overlays[0].upper)
+    with contextlib.ExitStack() as opened:
+        # Before anything lies over them.
+        below = {path: _open(path, opened) for path in (*by_path, scratch)}
+        stores = {
+            path: (_open(one.upper, opened), _open(one.work, opened))
+            for path, one in by_path.items()
+        }
+        for path in {*mounted, *sockets} - below.keys():
+            with contextlib.suppress(OSError):  # it is gone, or not to be seen
+                below[path] = _open(path, opened)
+        if overlays:
+            _copy_files([below[path] for path in mounted if path in below], overlays[0].upper)
+        return _lay_all(libc, below, stores, sockets)
+
+
+def _lay_all(
+    libc: ctypes.CDLL,
+    below: Mapping[Path, int],
+    stores: Mapping[Path, tuple[int, int]],
+    sockets: Set[Path],
+) -> dict[Path, OSError]:
+    """Overlay what has stores, and put back what is hidden by that."""
     laid: list[Path] = []
     refused = {}
     for path in sorted(below):  # outermost first
-        if path in by_path:
+        if path in stores:
             try:
-                _lay(libc, path, below[path], *stores[path].values())
+                _lay(libc, path, below[path], *stores[path])
                 laid.append(path)
                 continue
             except OSError as problem:
@@ -79,11 +95,6 @@ def enter(overlays: Sequence[Overlay], scratch: Path) -> dict[Path, OSError]:
             # A socket may be gone by now.
             with contextlib.suppress(*([OSError] if path in sockets else [])):
                 _bind(libc, below[path], path)
-    for descriptor in (
-        *below.values(),
-        *(each for two in stores.values() for each in two.values()),
-    ):
-        os.close(descriptor)
     return refused
 
 
@@ -126,9 +137,9 @@ def _bind(libc: ctypes.CDLL, descriptor: int, path: Path) -> None:
     _mount(libc, f"/proc/self/fd/{descriptor}", path, None, flags, None)
 
 
-def _copy_files(mounted: dict[Path, int], upper: Path) -> None:
+def _copy_files(mounted: Sequence[int], upper: Path) -> None:
     """Let the descriptors of small files that are mounted be those of copies, beside `upper`."""
-    for number, descriptor in enumerate(mounted.values()):
+    for number, descriptor in enumerate(mounted):
         facts = os.stat(descriptor)
         if stat.S_ISREG(facts.st_mode) and facts.st_size <= _MOST_COPIED_BYTES:
             copy = upper.parent / f"file-{number}"
@@ -155,13 +166,11 @@ def _sockets_below(directories: Iterable[Path]) -> set[Path]:
     return set(itertools.islice(filter(Path.is_socket, inside), _MOST_SOCKETS))
 
 
-def _opened(paths: Iterable[Path]) -> dict[Path, int]:
-    """Open what is still there and may be seen."""
-    found = {}
-    for path in paths:
-        with contextlib.suppress(OSError):
-            found[path] = os.open(path, os.O_PATH)
-    return found
+def _open(path: Path, opened: contextlib.ExitStack) -> int:
+    """Return a descriptor of what is at a path now."""
+    descriptor = os.open(path, os.O_PATH)
+    opened.callback(os.close, descriptor)
+    return descriptor
 
 
 def _mounts() -> list[tuple[Path, str]]:
