@@ -27,6 +27,11 @@ class BaseFailed(NoAnswer):
 
 def checked(process: ArmProcess) -> ArmFiles:
     """Return what the first base left. Raises BaseFailed."""
+    if process.failed and process.run is None:
+        raise BaseFailed(
+            f"The job was not started. {process.tail or _ending(process)}",
+            hint="`tfprobe run` on the same command shows whether it starts outside of a trial.",
+        )
     if process.failed:
         raise BaseFailed(
             f"The base failed: the job itself, without any fix, ended with {_ending(process)}. "

@@ -226,14 +226,23 @@ def test_losses_are_compared_beside_the_weights(machine) -> None:
     assert outcome.losses.same is SameResults.ROUNDING
 
 
-def test_a_job_that_fails_without_a_fix_gets_no_trial(machine) -> None:
+def test_a_job_that_fails_without_a_fix_gets_no_trial(machine, tmp_path) -> None:
     """Its status and its last words are told."""
     machine.failing[BASE] = "FileNotFoundError: data.csv"
+    machine.run = RunFolder(tmp_path)
 
     with pytest.raises(BaseFailed, match=r"exit status 1.*data\.csv"):
         trial(machine, "prefetch")
 
     assert machine.order == [BASE]
+
+
+def test_a_job_that_was_not_started_is_not_to_blame(machine) -> None:
+    """There is not even the directory of a run."""
+    machine.failing[BASE] = "tfprobe: [Errno 22] Invalid argument: '/data'"
+
+    with pytest.raises(BaseFailed, match=r"not started\. tfprobe: .*/data"):
+        trial(machine, "prefetch")
 
 
 def test_a_budget_that_ends_before_the_base_is_warm_is_told_as_such(machine) -> None:

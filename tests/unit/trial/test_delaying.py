@@ -15,6 +15,7 @@ from tfprobe.errors import Missing
 from tfprobe.findings.trials import AppliedFix, Trial
 from tfprobe.trial import conduct
 from tfprobe.trial.arm_files import ArmFiles
+from tfprobe.runs.layout import RunFolder
 from tfprobe.trial.arms import BASE, ArmProcess, TriedJob
 from tfprobe.trial.conduct import TrialLimits
 from tfprobe.trial.delaying import DelayConductor
@@ -151,10 +152,11 @@ def test_a_job_that_fails_with_a_delay_is_told(machine) -> None:
     assert outcome.slope == Missing("the job failed with it: TimeoutError: too slow")
 
 
-def test_a_job_that_fails_without_a_delay_gets_no_trial(machine, monkeypatch) -> None:
+def test_a_job_that_fails_without_a_delay_gets_no_trial(machine, monkeypatch, tmp_path) -> None:
     """As with fixes."""
+    run = RunFolder(tmp_path)
     monkeypatch.setattr(
-        machine, "left", lambda arm, order: ArmProcess(arm, order, 3, Missing("-"), "no", None)
+        machine, "left", lambda arm, order: ArmProcess(arm, order, 3, Missing("-"), "no", run)
     )
 
     with pytest.raises(BaseFailed, match="exit status 3"):
