@@ -13,9 +13,9 @@ from tfprobe.analysis.compare.delays import Criticality, DelayMarks, DelaySlope
 from tfprobe.analysis.compare.trials import Marks, Weights
 from tfprobe.errors import Missing
 from tfprobe.findings.trials import AppliedFix, Trial
+from tfprobe.runs.layout import RunFolder
 from tfprobe.trial import conduct
 from tfprobe.trial.arm_files import ArmFiles
-from tfprobe.runs.layout import RunFolder
 from tfprobe.trial.arms import BASE, ArmProcess, TriedJob
 from tfprobe.trial.conduct import TrialLimits
 from tfprobe.trial.delaying import DelayConductor
