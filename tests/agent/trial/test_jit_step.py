@@ -344,10 +344,11 @@ def test_a_gradient_in_a_loop_is_compiled_alone(jax, fix, counted) -> None:
     assert load("trial.weights")._left_out == []
 
 
-def test_a_gradient_of_what_lies_around_it_is_not(jax, fix) -> None:
+@pytest.mark.parametrize("is_array", [False, True])
+def test_a_gradient_of_what_lies_around_it_is_not(jax, fix, is_array) -> None:
     """The program may bind it anew."""
     note = fix("jit_step", jax)
-    rate = 0.1
+    rate = jax.Array(0.1) if is_array else 0.1
 
     def loss(weights: Any) -> Any:
         return weights, rate

@@ -50,8 +50,9 @@ def _is_of_jax(value):
     return type(value).__module__.partition(".")[0] in ("jax", "jaxlib", "functools", "builtins")
 
 
-def _is_number(value):
-    return isinstance(value, (bool, int, float, complex))
+def _may_be_bound_anew(value):
+    """Return whether the function around may bind a variable to another one of these: batches, rates, states."""
+    return _is_array(value) or isinstance(value, (bool, int, float, complex)) or not _is_of_jax(value)
 
 
 def _file_of(cls):
@@ -122,17 +123,18 @@ class _Search:
                 why = self.reason(value)
                 if why is not None:
                     return why
-            elif not isinstance(value, _FIXED) and (may_change(value) or not _is_of_jax(value) or _is_number(value)):
+            elif not isinstance(value, _FIXED) and (may_change(value) or _may_be_bound_anew(value)):
                 return "%s uses %s of the function around it, which may change" % (function.__name__, name)
         return None
 
 
 def _is_reassigned(name, variables):
     """Return whether a module assigns a global of its own more than once, in a loop, or in a function."""
-    tree = ast.parse(read_file(variables["__file__"], MAX_SOURCE_BYTES)) if "__file__" in variables else None
-    return tree is None or any(name in each.names for each in ast.walk(tree) if isinstance(each, ast.Global)) or (
-        _assignments(tree.body, name) > 1
-    )  # fmt: skip
+    if "__file__" not in variables:
+        return True  # what was typed or generated
+    tree = ast.parse(read_file(variables["__file__"], MAX_SOURCE_BYTES))
+    is_of_functions = any(name in each.names for each in ast.walk(tree) if isinstance(each, ast.Global))
+    return is_of_functions or _assignments(tree.body, name) > 1
 
 
 def _assignments(statements, name):
