@@ -185,8 +185,8 @@ def _refused(place: Workspace) -> set[Path]:
 
 
 def remove(folder: Path) -> None:
-    """Remove a directory with what arms have left in it."""
-    for work in folder.rglob("work-*/work"):
+    """Remove the directory of an arm, or that of all arms."""
+    for work in (*folder.glob("work-*/work"), *folder.glob("*/work-*/work")):
         with contextlib.suppress(OSError):
             work.chmod(0o700)  # the kernel makes it such that only root may look into it
     shutil.rmtree(folder, ignore_errors=True)

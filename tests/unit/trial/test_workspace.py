@@ -178,7 +178,14 @@ def test_a_job_reaches_servers_by_their_sockets(files, tmp_path) -> None:
         server.bind(f"{folder}/door")
         server.listen(1)
 
-        run_in(place, f"import socket; socket.socket(socket.AF_UNIX).connect('{folder}/door')")
+        program = (
+            f"import socket; client = socket.socket(socket.AF_UNIX); "
+            f"client.connect('{folder}/door'); client.sendall(b'reached')"
+        )
+        run_in(place, program)
+
+        with server.accept()[0] as accepted:
+            assert accepted.recv(16) == b"reached"
 
 
 def test_a_job_sees_what_is_mounted_over_its_files(files, tmp_path) -> None:

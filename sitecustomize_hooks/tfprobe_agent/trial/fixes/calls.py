@@ -75,9 +75,14 @@ class Arguments:
 def is_called_by_job():
     """Return whether the function that called the caller of this is the job's own code."""
     frame = sys._getframe(2)  # may be a wrapper of the agent
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(_AGENT):
+    while frame.f_back is not None and is_of_agent(frame.f_code):
         frame = frame.f_back
     return not is_library(frame.f_code.co_filename)
+
+
+def is_of_agent(code):
+    """Return whether code is the agent's own."""
+    return code.co_filename.startswith(_AGENT)
 
 
 def is_of_job(function):

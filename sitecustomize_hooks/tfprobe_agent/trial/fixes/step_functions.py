@@ -23,10 +23,15 @@ def local(function_name):
     return "%s is local to another function" % function_name
 
 
+def source_tree(file):
+    """Return the syntax tree of a file. Raises OSError, SyntaxError or ValueError where there is none."""
+    return ast.parse(read_file(file, MAX_SOURCE_BYTES))
+
+
 def _is_in_loop(code, line):
     """Return whether this line of a function is in a loop of that function, or its source cannot be read."""
     try:
-        tree = ast.parse(read_file(code.co_filename, MAX_SOURCE_BYTES))
+        tree = source_tree(code.co_filename)
     except (OSError, SyntaxError, ValueError):
         let_through()
         return True

@@ -7,7 +7,6 @@ the compiled program, unless they vary. What a compiled program would not follow
 
 import functools
 import sys
-from os.path import dirname, join
 
 from tfprobe_agent.frameworks.jax import functions
 from tfprobe_agent.imports import is_library
@@ -24,7 +23,6 @@ _OTHER_ARRAYS = "a compiled step ends after the weights are updated, a gradient 
 _OTHER_LOSSES = "a compiled step takes several gradients, of which each has a loss in the base"
 # Stands among constants for what is none.
 _ARRAY = "an array"
-_AGENT = join(dirname(is_library.__code__.co_filename), "")
 # A step that was replaced where it is bound is called by another name, if it takes so many more gradients.
 _MISSED = 20
 
@@ -112,13 +110,13 @@ class _Gradient:
 
 def _of_job(frame):
     """Return the frame that called, if it is the job's: libraries take gradients of their own."""
-    while frame is not None and _is_of_agent(frame.f_code):
+    while frame is not None and _is_between(frame.f_code):
         frame = frame.f_back
     return None if frame is None or is_library(frame.f_code.co_filename) else frame
 
 
-def _is_of_agent(code):
-    return code.co_filename.startswith((_AGENT, "<frozen"))
+def _is_between(code):
+    return calls.is_of_agent(code) or code.co_filename.startswith("<frozen")
 
 
 def _replaced(frame, note):
@@ -147,7 +145,7 @@ def _below_loop(frame):
     """Return the frames of the job from this one outwards, without that of the loop and what is outside of it."""
     found = []
     while frame is not None:
-        if not is_library(frame.f_code.co_filename) and not _is_of_agent(frame.f_code):
+        if not is_library(frame.f_code.co_filename) and not _is_between(frame.f_code):
             if step_functions.is_inline(frame):
                 break
             found.append(frame)

@@ -11,9 +11,8 @@ import types
 
 from tfprobe_agent.imports import is_library
 from tfprobe_agent.interruptions import let_through
-from tfprobe_agent.unpatched import read_file
+from tfprobe_agent.trial.fixes import step_functions
 
-MAX_SOURCE_BYTES = 16 << 20
 _STORES = frozenset(("STORE_ATTR", "STORE_GLOBAL", "DELETE_ATTR", "DELETE_GLOBAL"))
 _LOADS = frozenset(("LOAD_GLOBAL", "LOAD_NAME"))
 _CONTAINERS = dict, list, set, bytearray
@@ -132,7 +131,7 @@ def _is_reassigned(name, variables):
     """Return whether a module assigns a global of its own more than once, in a loop, or in a function."""
     if "__file__" not in variables:
         return True  # what was typed or generated
-    tree = ast.parse(read_file(variables["__file__"], MAX_SOURCE_BYTES))
+    tree = step_functions.source_tree(variables["__file__"])
     is_of_functions = any(name in each.names for each in ast.walk(tree) if isinstance(each, ast.Global))
     return is_of_functions or _assignments(tree.body, name) > 1
 
