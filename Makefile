@@ -8,6 +8,10 @@ PYTHON ?= $(shell for python in python3.13 python3.12 python3.11 python3.10 pyth
 	$$python -c 'import sys; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 13))' \
 	>/dev/null 2>&1 && { echo $$python; break; }; done)
 
+# The tests start thousands of interpreters. Where Python is told to store no bytecode, as in many
+# containers, each of them compiles its framework anew, which takes longer than the tests themselves.
+unexport PYTHONDONTWRITEBYTECODE
+
 TEST := .venv/test
 DEMO := .venv/demo
 BIOME := tools/js/node_modules/.bin/biome
