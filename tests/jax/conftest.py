@@ -10,6 +10,7 @@ import pytest
 from tests.tf.laboratory import Laboratory, laboratory_with, mark_real_jobs
 
 
+@pytest.hookimpl(tryfirst=True)  # before pytest-xdist looks at the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Real jobs."""
     mark_real_jobs(items, Path(__file__).parent)

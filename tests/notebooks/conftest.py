@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 
+@pytest.hookimpl(tryfirst=True)  # before pytest-xdist looks at the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Real kernels: they take seconds, and tests of one job share its outcome."""
     for item in items:

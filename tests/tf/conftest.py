@@ -14,7 +14,20 @@ import pytest
 from tests.tf.doors import Job
 from tests.tf.laboratory import Laboratory, environment_of_a_job
 
+# Modules whose tests share what a fixture of the module has started.
+SHARING = (
+    "test_activities",
+    "test_distributed",
+    "test_fixes",
+    "test_float_ops",
+    "test_input",
+    "test_tfprof_context",
+    "test_tfprof_interface",
+    "test_transfers",
+)
 
+
+@pytest.hookimpl(tryfirst=True)  # before pytest-xdist looks at the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """TensorFlow alone takes seconds to import, and several jobs run at once. Tests that ask about
     one job follow each other in one process: the laboratory of another would run it again.
@@ -30,7 +43,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def _job_of(item: pytest.Item) -> str | None:
     """Name the job whose outcomes a test shares with others."""
-    if item.path.name in ("test_activities.py", "test_fixes.py", "test_transfers.py"):
+    if item.path.stem in SHARING:
         return item.path.stem
     job = getattr(item, "callspec", None) and item.callspec.params.get("job")  # type: ignore[attr-defined]
     if job is None:
