@@ -9,6 +9,7 @@ Exits 1 if a test failed, or if CI=true and a required cell could not be run.
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -183,7 +184,9 @@ def _version(python: Path, packages: tuple[str, ...]) -> str:
 
 def _read(outcome: Path, result: Result) -> None:
     for case in ElementTree.parse(outcome).iter("testcase"):
-        test = f"{case.get('classname', '').replace('.', '/')}.py::{case.get('name')}"
+        # pytest-xdist writes the group of a test behind its name.
+        name = re.sub(r"@[^]]*$", "", case.get("name", ""))
+        test = f"{case.get('classname', '').replace('.', '/')}.py::{name}"
         skip = case.find("skipped")
         if case.find("failure") is not None or case.find("error") is not None:
             result.failed.append(test)
