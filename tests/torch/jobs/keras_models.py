@@ -94,4 +94,18 @@ custom.fit(X, Y, batch_size=64, epochs=2, verbose=0)
 show(custom)
 COUNTS["fit custom"] = 20
 
+# A loop of its own, which neither `fit` nor an optimizer of PyTorch ends.
+by_hand = made("by_hand")
+rmsprop = keras.optimizers.RMSprop(0.01)
+for _ in range(12):
+    by_hand.zero_grad()
+    losses = by_hand.compute_loss(y=torch.tensor(Y[:32]), y_pred=by_hand(torch.tensor(X[:32])))
+    for _ in range(7):  # more gradients than a loop without an optimizer would be told by
+        losses.backward(retain_graph=True)
+    weights = list(by_hand.trainable_weights)
+    with torch.no_grad():
+        rmsprop.apply([v.value.grad for v in weights], weights)
+show(by_hand, float(losses), int(rmsprop.iterations.value))
+COUNTS["optimizer_step RMSprop"] = 12
+
 print("COUNTS", json.dumps(COUNTS))

@@ -49,6 +49,10 @@ def _patch_on_other(backend, name, module):
         from . import on_torch
 
         models.patch_model(module, on_torch)
+    elif backend == "torch" and name == "keras.src.optimizers.base_optimizer":
+        from . import on_torch
+
+        on_torch.patch_optimizer(module)
     activity_hooks.patch(module)
 
 

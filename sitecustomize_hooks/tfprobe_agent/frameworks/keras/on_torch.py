@@ -3,9 +3,11 @@
 What a step of Keras calls below it is no step itself: neither a module nor what `jit_compile` has compiled.
 """
 
+import functools
 import sys
 
-from tfprobe_agent.frameworks.torch import profiler
+from tfprobe_agent import patching
+from tfprobe_agent.frameworks.torch import gradients, optimizers, profiler
 
 CLASSES = ("TorchTrainer",)
 QUEUES = False
@@ -36,3 +38,11 @@ def count_of(iterations):
     """Return the optimizer's count of steps; a negative number where reading it would wait for a device."""
     value = iterations._value
     return int(value.detach()) if getattr(value, "is_cpu", False) else -1
+
+
+def patch_optimizer(module):
+    """Have updates by an optimizer of Keras end steps, as those of PyTorch do: in loops without `fit`."""
+    is_compiling = optimizers.compiling_test(sys.modules["torch"])
+    around = functools.partial(optimizers.around_step, is_compiling, before=gradients.leave)
+    for name in ("apply_gradients", "apply"):  # the one calls the other
+        patching.patch_method(module.BaseOptimizer, name, around)

@@ -65,13 +65,17 @@ def hook_again():
     for cls in list(vars(torch.optim).values()):
         step = vars(cls).get("step") if isinstance(cls, type) and issubclass(cls, torch.optim.Optimizer) else None
         if inspect.isfunction(step) and getattr(step, "hooked", False) and step.__code__.co_name != _HOOKED:
-            patching.patch_call(cls, "step", functools.partial(_around_step, compiling_test(torch)))
+            patching.patch_call(cls, "step", functools.partial(around_step, compiling_test(torch)))
 
 
-def _around_step(is_compiling, original):
+def around_step(is_compiling, original, before=None):
+    """Return an optimizer's step that ends a step of the program; `before` is called before each."""
+
     def step(self, *args, **kwargs):
         if is_compiling():
             return original(self, *args, **kwargs)
+        if before is not None:
+            before()
         _begin(1)
         try:
             result = original(self, *args, **kwargs)
