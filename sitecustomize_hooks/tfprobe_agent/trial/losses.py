@@ -38,9 +38,13 @@ class Losses:
         return [(("torch",), _guarded(self._patch_torch)), ((_TAPE,), _guarded(self._patch_tape))]
 
     def _patch_torch(self, torch):
+        from tfprobe_agent.frameworks.torch.optimizers import compiling_test
+
+        is_compiling = compiling_test(torch)
+
         def around(original):
             def backward(tensor, *args, **kwargs):
-                if self.is_open and not _is_compiling(torch):
+                if self.is_open and not is_compiling():
                     self._note(tensor.detach)
                 return original(tensor, *args, **kwargs)
 
@@ -104,11 +108,6 @@ def _guarded(patch):
             STATE.log.error("losses in %s" % name)
 
     return guarded
-
-
-def _is_compiling(torch):
-    compiler = getattr(torch, "compiler", None)
-    return compiler is not None and compiler.is_compiling()
 
 
 def _result():

@@ -107,7 +107,17 @@ def test_a_loss_whose_memory_was_given_away_is_left_out(losses, written) -> None
 
 def test_what_backward_was_called_on_is_the_loss(losses, written, make_module) -> None:
     """Where a step is no call that returns it; of the step that ends next."""
-    torch = make_module("torch", "class Tensor:\n    def backward(self): return 'done'\n")
+    source = """
+class Tensor:
+    def backward(self):
+        return "done"
+
+class compiler:
+    @staticmethod
+    def is_compiling():
+        return False
+"""
+    torch = make_module("torch", source)
     torch.Tensor.detach = lambda _self: Scalar(0.5)
     dict(_by_module(losses))["torch"]("torch", torch)
 

@@ -42,8 +42,12 @@ def _between(percent, note):
 
 
 def _before_module(torch, between):
+    from tfprobe_agent.frameworks.torch.optimizers import compiling_test
+
+    is_compiling = compiling_test(torch)
+
     def look(_module, _args):
-        if not torch.compiler.is_compiling():
+        if not is_compiling():
             between.begins()
 
     return look

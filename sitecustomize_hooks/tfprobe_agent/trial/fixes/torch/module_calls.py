@@ -5,6 +5,8 @@ They are seen by a hook that PyTorch calls before each call of a module. It is g
 
 import sys
 
+from tfprobe_agent.frameworks.torch.optimizers import compiling_test
+
 _MODULES = "torch.nn.modules.module"
 _OPTIMIZERS = "torch.optim.optimizer"
 # Calls of modules that are looked at where no optimizer steps: the hook must not stay in a job of inference.
@@ -14,8 +16,10 @@ MOST_CALLS = 10000
 def before_first(torch, begin):
     """Call `begin` once, before the first call of any module: by then the job has chosen its devices."""
 
+    is_compiling = compiling_test(torch)
+
     def look(_module, _args):
-        if not torch.compiler.is_compiling():
+        if not is_compiling():
             hook.remove()
             begin()
 
@@ -29,9 +33,10 @@ def watch_training(torch, found, stepped=None):
     of another one that trains are not outermost. Neither function may raise.
     """
     known, calls, steps = {}, [], []
+    is_compiling = compiling_test(torch)
 
     def look(module, _args):
-        if torch.compiler.is_compiling():
+        if is_compiling():
             return
         calls.append(None)
         if steps or len(calls) >= MOST_CALLS:
@@ -45,7 +50,7 @@ def watch_training(torch, found, stepped=None):
             found(module)
 
     def after_step(_optimizer, _args, _kwargs):
-        if not torch.compiler.is_compiling():
+        if not is_compiling():
             steps.append(None)  # the hook is not removed here: PyTorch is going through its hooks
 
     hooks = [
