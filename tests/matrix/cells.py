@@ -37,8 +37,9 @@ READING = (
     "test_steps.py",
     "test_tiers.py",
 )
-# Input pipelines and clusters are made in another way by each line of TensorFlow.
-PIPELINES = ("test_distributed.py", "test_input.py", "test_transfers.py")
+# Clusters are made in another way by each line of TensorFlow, and input by TensorFlow 1 and 2.
+CLUSTERS = ("test_distributed.py", "test_transfers.py")
+INPUT = ("test_input.py",)
 # The Python interface, formulas, and TensorFlow's own tools, which answer the same from any cell.
 TOOLS = (
     "test_engine.py",
@@ -52,16 +53,16 @@ TOOLS = (
 )
 # Every function of the agent is made to raise: that does not differ but between TensorFlow 1 and 2.
 FAULTS = ("test_faults.py",)
-# How a process ends is Python's more than TensorFlow's: the oldest, the newest, and two between.
+# How a process ends is Python's more than TensorFlow's: the oldest, the newest, and one between.
 ENDINGS = ("test_endings.py",)
 # The examples run what the other tests count, in the sizes of a demonstration: with TensorFlow 1,
-# which has all of Estimator, with the newest, and with one that can trace workers of a cluster.
+# and with the last one that has Estimator and can trace workers of a cluster.
 EXAMPLES = ("test_examples.py",)
 # What trials change in real programs: in the oldest and newest TensorFlow, and with Keras 2.
 FIXES = ("test_fixes.py",)
 # What the oldest and the newest JAX are asked, and PyTorch: it does not differ between.
 EDGES = ("test_example.py", "test_planted_loops.py", "test_programs.py", "test_trial.py")
-FURTHER = READING + PIPELINES + TOOLS + FAULTS + ENDINGS + EXAMPLES + FIXES + EDGES
+FURTHER = READING + CLUSTERS + INPUT + TOOLS + FAULTS + ENDINGS + EXAMPLES + FIXES + EDGES
 
 # What programs of JAX are made with; flax brings orbax, which stores checkpoints. Their newest
 # releases call what an older JAX does not have, and do not say so in their requirements.
@@ -83,9 +84,9 @@ CELLS = (
         ("tensorflow==1.15.5", "protobuf<3.21", "keras==2.3.1", "h5py<3", "scikit-learn"),
         required=True,
         more=READING
-        + PIPELINES
+        + CLUSTERS
+        + INPUT
         + FAULTS
-        + ENDINGS
         + EXAMPLES
         + FIXES
         + ("test_float_ops.py", "test_profile_proto.py"),
@@ -97,7 +98,7 @@ CELLS = (
         "3.11",
         ("tensorflow-cpu==2.15.*", "protobuf>=4.25", INTERFACE),
         required=True,
-        more=PIPELINES + ENDINGS + EXAMPLES + FIXES,
+        more=CLUSTERS + ENDINGS + EXAMPLES + FIXES,
     ),
     Cell(
         "tf2.16-py3.12",
@@ -110,7 +111,7 @@ CELLS = (
         "3.11",
         ("tensorflow-cpu==2.21.*", "tf_keras==2.21.*", "tensorboard", INTERFACE),
         required=True,
-        more=READING + PIPELINES + TOOLS + FAULTS + EXAMPLES + FIXES,
+        more=READING + CLUSTERS + INPUT + TOOLS + FAULTS + FIXES,
     ),
     Cell(
         "tf2.21-py3.13",

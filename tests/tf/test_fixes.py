@@ -40,6 +40,8 @@ OF_KERAS = {
 # is one without a fix.
 FOR_GPUS = {"gpu_threads": None, "layout_optimizer": None}
 DELAYS = {"delay_between": 900, "delay_input": 900, "delay_step": 900, **FOR_GPUS}
+# XLA, for which the step must be a graph.
+COMPILED = {"jit_compile": None, "run_eagerly_off": None}
 OF_LOOPS = {
     "function_step": None,
     "reduce_retracing": None,
@@ -70,16 +72,21 @@ PROGRAMS = {
 
 @pytest.fixture(scope="module")
 def arms(laboratory, tmp_path_factory) -> dict[str, dict[str, Arm]]:
-    """The arms of each program: two without a fix, and one with all of its fixes."""
+    """The arms of each program: two without a fix, one with its fixes, and one with XLA."""
     programs = PROGRAMS if laboratory.tensorflow >= (2, 0) else {"session": SESSION}
     folder = tmp_path_factory.mktemp("arms")
+    # Of one program two arms without a fix are enough: each takes seconds to start.
+    others: dict[str, dict[str, Mapping[str, Any]]] = {
+        "keras": {"again": DELAYS, "compiled": COMPILED},
+        "session": {"again": DELAYS},
+        "loop": {},
+    }
     return {
         name: run_arms(
             laboratory.python,
             program.job,
             folder / name,
-            # Of one program two arms without a fix are enough: each takes seconds to start.
-            {"base": {}, "fixed": program.fixes, **({} if name == "loop" else {"again": DELAYS})},
+            {"base": {}, "fixed": program.fixes, **others[name]},
             unit=dict(zip(("kind", "name"), program.unit, strict=True)),
         )
         for name, program in programs.items()
@@ -105,6 +112,16 @@ def test_each_fix_is_applied(arms) -> None:
 
         assert of_program["fixed"].applied == dict.fromkeys(program.fixes, True)
         assert {note["file"] for note in notes.values()} == {str(program.job)}
+
+
+def test_a_model_of_keras_is_compiled_by_xla(arms) -> None:
+    """Which may sum in another order."""
+    if "keras" not in arms:
+        pytest.skip("Keras in TensorFlow 1 has no jit_compile")
+    compiled = arms["keras"]["compiled"]
+
+    assert compiled.applied == dict.fromkeys(COMPILED, True)
+    assert compiled.distance(arms["keras"]["base"]) < ROUNDING
 
 
 def test_fixes_for_gpus_say_that_there_is_none(arms) -> None:
