@@ -139,8 +139,9 @@ def test_what_is_not_traced_of_jax_has_its_reason(
     [
         ("2.1.2", {}, "passed", "PyTorch 2.1.2 at "),
         ("2.13.0+cpu", {}, "passed", "PyTorch 2.13.0+cpu at "),
+        ("2.14.1", {}, "passed", "PyTorch 2.14.1 at "),
         ("2.0.1", {}, "warning", "older than the versions tested"),
-        ("2.14.0", {}, "warning", "newer than the versions tested"),
+        ("2.15.0", {}, "warning", "newer than the versions tested"),
         ("2.13.0", {"TFPROBE_TRACE_LEVEL": "software"}, "warning", "--trace-level software"),
         ("2.13.0", {"KINETO_USE_DAEMON": "1"}, "warning", "not traced: KINETO_USE_DAEMON"),
         ("2.13.0", {"NSYS_PROFILING_SESSION_ID": "7"}, "warning", "Nsight Systems may use"),

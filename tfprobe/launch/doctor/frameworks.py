@@ -10,7 +10,7 @@ from tfprobe.launch.doctor.checks import OTHER_TOOLS, Check, State
 from tfprobe.launch.settings import Settings
 
 _OLDEST_TENSORFLOW, _NEWEST_TENSORFLOW = (1, 14), (2, 21)
-_OLDEST_TORCH, _NEWEST_TORCH = (2, 1), (2, 13)
+_OLDEST_TORCH, _NEWEST_TORCH = (2, 1), (2, 14)
 _OLDEST_JAX, _NEWEST_JAX = (0, 4, 30), (0, 12)
 # As in the agent: a session of an older jaxlib prints to stderr.
 _OLDEST_TRACED_JAXLIB = (0, 6)
