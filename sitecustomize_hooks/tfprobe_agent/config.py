@@ -175,7 +175,7 @@ def rank_variables():
 
 def notebook_path():
     """Return the path of the notebook that a front end names in the environment, or ""."""
-    return next((os.environ[name] for name in _NOTEBOOK_VARIABLES if os.environ.get(name)), "")
+    return ([os.environ[name] for name in _NOTEBOOK_VARIABLES if os.environ.get(name)] or [""])[0]
 
 
 def speed_variables():

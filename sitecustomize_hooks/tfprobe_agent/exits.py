@@ -243,7 +243,7 @@ def _raised_at(traceback):
 
 def _is_of_program(path):
     library = os.path.dirname(os.__file__) + os.sep
-    is_installed = any(os.sep + name + os.sep in path for name in _INSTALLED)
+    is_installed = any([os.sep + name + os.sep in path for name in _INSTALLED])
     return not (is_installed or path.startswith((library, "<frozen", os.path.dirname(__file__) + os.sep)))
 
 

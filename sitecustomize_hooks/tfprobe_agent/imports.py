@@ -73,12 +73,12 @@ def is_watched(name, spec):
 
 def is_library(file):
     """Return whether a file belongs to a package or to Python, not to the job."""
-    return any(part in file for part in _LIBRARIES)
+    return any([part in file for part in _LIBRARIES])
 
 
 def have_find_spec(finders):
     """Return whether all finders have `find_spec`; until Python 3.11 some may have only `find_module`."""
-    return all(hasattr(finder, "find_spec") for finder in finders)
+    return all([hasattr(finder, "find_spec") for finder in finders])
 
 
 def place_of(frame):
@@ -88,7 +88,7 @@ def place_of(frame):
         file = frame.f_code.co_filename
         if not (is_library(file) or file.startswith((_HERE, "<frozen")) or _is_generated(file)):
             return file, frame.f_lineno or 0
-        if any(part in file for part in _PACKAGES):
+        if any([part in file for part in _PACKAGES]):
             program = file, frame.f_lineno or 0
         frame = frame.f_back
     return program

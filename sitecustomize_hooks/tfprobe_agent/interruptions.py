@@ -94,7 +94,7 @@ def _handles_signal(frame):
         return True
     if interrupted is _GONE and (number is _GONE or type(number) is int):
         return True
-    return any(_code_of(getsignal(number)) is frame.f_code for number in range(1, NSIG))
+    return any([_code_of(getsignal(number)) is frame.f_code for number in range(1, NSIG)])
 
 
 def _last_arguments(frame):

@@ -49,7 +49,7 @@ def _of_frontend():
     pairs = zip([""] + words, words)
     found = [word for before, word in pairs if word.endswith(_SUFFIX) and before != "--output"]
     # papermill names the notebook that it reads, and the one that it writes; of others, several leave it open
-    is_papermill = any(os.path.basename(word) == "papermill" for word in words[:3])
+    is_papermill = any([os.path.basename(word) == "papermill" for word in words[:3]])
     return found[:1] if len(found) == 1 or is_papermill else []
 
 

@@ -143,7 +143,7 @@ def _of_devices(names):
 def _agree(some, others):
     """Return whether two clusters have a job in common, and none with different numbers of tasks."""
     common = set(some).intersection(others)
-    return bool(common) and all(some[job] == others[job] for job in common)
+    return bool(common) and all([some[job] == others[job] for job in common])
 
 
 def _place(source, role, index, sizes):

@@ -184,7 +184,7 @@ def is_secret(name):
         words.pop()
     if not words or words[-1] in _ABOUT:
         return False
-    return any(_is_secret_word(words, index) for index in range(len(words)))
+    return any([_is_secret_word(words, index) for index in range(len(words))])
 
 
 def _is_secret_word(words, index):

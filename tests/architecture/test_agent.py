@@ -50,6 +50,21 @@ def test_imports_only_the_standard_library_when_imported(agent_file: Path) -> No
     assert roots - set(sys.stdlib_module_names) - OWN - FORMER == set()
 
 
+def test_no_generator_is_left_early(agent_file: Path) -> None:
+    """Python closes it then, and loses an exception that a signal handler raises meanwhile."""
+    nodes = ast.walk(ast.parse(agent_file.read_text(encoding="utf-8")))
+
+    left_early = [
+        node.lineno
+        for node in nodes
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Name)
+        and node.func.id in ("any", "all", "next")
+        and any(isinstance(argument, ast.GeneratorExp) for argument in node.args)
+    ]
+    assert left_early == []
+
+
 def test_no_identifier_has_a_coined_word(agent_file: Path) -> None:
     """Its words are split at underscores and capitals."""
     source = io.StringIO(agent_file.read_text(encoding="utf-8"))

@@ -54,7 +54,7 @@ def load(folder):
 
 def is_loaded(folder):
     """Return whether the job has imported what a folder of `frameworks/` knows, and it is recorded."""
-    return any(framework.name == folder for framework in list(LOADED))
+    return any([framework.name == folder for framework in list(LOADED)])
 
 
 def versions():

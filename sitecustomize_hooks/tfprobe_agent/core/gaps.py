@@ -228,7 +228,7 @@ def begin(current, recorder, loop, step, why):
     frame = sys._getframe(1)  # not this frame: it would refer to itself and live on, and all its callers with it
     if current.watch is not None:
         end(current)
-    is_alone = not somebody_watches() and not any(known.compiles_frames() for known in list(framework.LOADED))
+    is_alone = not somebody_watches() and not any([known.compiles_frames() for known in list(framework.LOADED)])
     if not is_alone or not _has_code_of_the_job(frame) or _slows_others(current, recorder, began_ns):
         return
     watch = Watch(recorder, loop, step, why)
@@ -302,9 +302,9 @@ def somebody_watches():
     if UNPATCHED.getprofile() is not None or sys.gettrace() is not None:
         return True
     monitoring = getattr(sys, "monitoring", None)
-    if monitoring is not None and any(monitoring.get_tool(tool) is not None for tool in range(6)):
+    if monitoring is not None and any([monitoring.get_tool(tool) is not None for tool in range(6)]):
         return True
-    return any(name in sys.modules for name in _UNSEEN_PROFILERS)
+    return any([name in sys.modules for name in _UNSEEN_PROFILERS])
 
 
 def _leave(watch):
@@ -341,7 +341,7 @@ def _thread_cpu_ns():
 
 def _begins_step(code):
     """Return whether this code of the agent, about to run, begins a step that does not come by `end`."""
-    return any(code is step_code and applies() for step_code, applies in STEP_CODES)
+    return any([code is step_code and applies() for step_code, applies in STEP_CODES])
 
 
 def _settle(watch, current, now_ns, cut):
@@ -389,7 +389,9 @@ def _slows_others(current, recorder, now_ns):
     if not hasattr(sys, "monitoring"):
         return False
     own = {id(loop.shared or loop) for loop in current.loops.values()}
-    return any(loop.n and id(loop) not in own and now_ns - loop.latest_end_ns() < OTHERS_NS for loop in recorder.loops)
+    return any(
+        [loop.n and id(loop) not in own and now_ns - loop.latest_end_ns() < OTHERS_NS for loop in recorder.loops]
+    )
 
 
 def event_ns(recorder):

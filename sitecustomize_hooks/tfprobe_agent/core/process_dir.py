@@ -99,7 +99,7 @@ class ProcessDir:
         """Write all waiting lines. Without room they go on waiting, while the counts in steps.bin go on."""
         for log in list(self._logs.values()):
             log.write()
-        if self._lost and not any(log.waiting_bytes for log in list(self._logs.values())):
+        if self._lost and not any([log.waiting_bytes for log in list(self._logs.values())]):
             lost, self._lost = self._lost, 0
             self.event("error", where="writing lines", what="%d lines found no room" % lost)
 
@@ -242,7 +242,7 @@ def _program(arguments):
 
 def is_spawned(arguments):
     """Return whether a command line is that of a process started by multiprocessing or joblib for a function."""
-    return any(argument.startswith("from multiprocessing.") or "loky.backend" in argument for argument in arguments)
+    return any([argument.startswith("from multiprocessing.") or "loky.backend" in argument for argument in arguments])
 
 
 def _first_line(path):

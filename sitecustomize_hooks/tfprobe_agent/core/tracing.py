@@ -42,7 +42,7 @@ def reset():
 
 def job_holds_profiler():
     """Return whether the job itself has, or is about to have, a profiler session."""
-    return len(TRACING.job_calls) > 0 or any(known.job_holds_profiler() for known in list(framework.LOADED))
+    return len(TRACING.job_calls) > 0 or any([known.job_holds_profiler() for known in list(framework.LOADED)])
 
 
 def take(holder):

@@ -126,7 +126,7 @@ class _Phase:
         if len(self.loops) == 1:
             return
         traced = [loop for loop in self.loops if loop.drained_ns]
-        if not traced or any(not loop.drained_ns and loop.n <= FIRST_STEPS for loop in self.loops):
+        if not traced or any([not loop.drained_ns and loop.n <= FIRST_STEPS for loop in self.loops]):
             owner = _longest(self.loops)
             owner.had_others = owner.n
             self.loops = [owner]
@@ -183,7 +183,7 @@ def _divided(pending, now_ns, was_ready, is_ours):
 
     If that cannot be known, the steps so far are marked as such.
     """
-    if all(loop.drained_ns and loop.n - loop.waited == 1 and not loop.had_others for loop in pending):
+    if all([loop.drained_ns and loop.n - loop.waited == 1 and not loop.had_others for loop in pending]):
         # What jobs do most often, at each of their steps, in less time.
         queued = _in_order(pending)
         owner = queued[-1][2]

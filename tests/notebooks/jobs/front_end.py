@@ -2,6 +2,7 @@
 
 import json
 import sys
+import threading
 import time
 
 from jupyter_client.manager import start_new_kernel
@@ -21,6 +22,8 @@ DEFINE = [
 TRAIN = "train(300)\nprint(steps)"
 # Interrupted when it has printed its line.
 FOREVER = "train(10)\nprint('begun', flush=True)\nwhile True:\n    train(10)"
+# Python loses an interrupt that reaches it in a callback of JAX's: a person would press again.
+PATIENCE_S = 10
 # How long no cell runs, between two.
 PAUSE_S = 1.5
 
@@ -35,19 +38,28 @@ class Kernel:
     def execute(self, code, interrupt_at=None):
         """Execute a cell; interrupt it when it prints this text."""
         answer = {"code": code, "stdout": "", "stderr": "", "error": None, "html": False}
+        ended = threading.Event()
+
+        def interrupt():
+            self.manager.interrupt_kernel()
+            while not ended.wait(PATIENCE_S):
+                self.manager.interrupt_kernel()
 
         def take(message):
             content = message["content"]
             if message["msg_type"] == "stream":
                 answer[content["name"]] += content["text"]
                 if interrupt_at is not None and interrupt_at in content["text"]:
-                    self.manager.interrupt_kernel()
+                    threading.Thread(target=interrupt, daemon=True).start()
             elif message["msg_type"] == "error":
                 answer["error"] = content["ename"] + ": " + content["evalue"]
             elif message["msg_type"] == "display_data":
                 answer["html"] = "text/html" in content["data"]
 
-        self.client.execute_interactive(code, output_hook=take, timeout=120)
+        try:
+            self.client.execute_interactive(code, output_hook=take, timeout=120)
+        finally:
+            ended.set()
         self.answers.append(answer)
 
     def restart(self):

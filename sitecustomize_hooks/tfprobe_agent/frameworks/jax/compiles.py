@@ -166,7 +166,7 @@ class _Compilation:
 
     def continues_with(self, stage, name):
         """Return whether a stage is the next one of this."""
-        return name == self.name and all(_ORDER.index(stage) > _ORDER.index(done) for done in self.stages)
+        return name == self.name and all([_ORDER.index(stage) > _ORDER.index(done) for done in self.stages])
 
 
 @never_raise_noting

@@ -61,7 +61,7 @@ def _state_test(core):
     original = core.trace_state_clean
     local, evaluates = getattr(core, "thread_local_state", None), getattr(core, "EvalTrace", None)
     state = getattr(local, "trace_state", None)
-    if evaluates is None or not all(hasattr(state, name) for name in ("trace_stack", "substack", "axis_env")):
+    if evaluates is None or not all([hasattr(state, name) for name in ("trace_stack", "substack", "axis_env")]):
         return original
 
     def state_is_clean():

@@ -40,7 +40,7 @@ def patch(module):
 def job_holds_profiler():
     """Return whether the job has an open session, or collects profiles for the compiler."""
     state = getattr(sys.modules.get(_PROFILER), "_profile_state", None)
-    is_open = any(getattr(state, name, None) is not None for name in ("session", "profile_session"))
+    is_open = any([getattr(state, name, None) is not None for name in ("session", "profile_session")])
     return is_open or bool(settings.value("jax_enable_pgle"))
 
 

@@ -51,7 +51,7 @@ class Leaf:
 def is_traced(args, kwargs):
     """Return whether a call is part of something that JAX traces: its arguments are no arrays yet."""
     tracer = sys.modules["jax._src.core"].Tracer
-    return any(issubclass(type(leaf), tracer) for leaf in sys.modules["jax"].tree_util.tree_leaves((args, kwargs)))
+    return any([issubclass(type(leaf), tracer) for leaf in sys.modules["jax"].tree_util.tree_leaves((args, kwargs))])
 
 
 def describe(function, options, args, kwargs):
@@ -96,7 +96,7 @@ def _differences(before, after):
 def _is_explained(change, added):
     """Return whether another structure only means that arrays were added or are gone, which are named."""
     is_whole = change["what"] == "structure" and change["argument"] not in added
-    return is_whole and any(path.startswith(change["argument"]) for path in added)
+    return is_whole and any([path.startswith(change["argument"]) for path in added])
 
 
 def _change(path, what, before, after):
@@ -139,7 +139,7 @@ def _sharding(value):
 
 def _of_static(value):
     if _is_simple(value) or (
-        type(value) is tuple and len(value) <= _LONGEST_TUPLE and all(_is_simple(item) for item in value)
+        type(value) is tuple and len(value) <= _LONGEST_TUPLE and all([_is_simple(item) for item in value])
     ):
         text = repr(value)
         return Leaf((("static value", hash(text)),), redact.text(text[:_LONGEST]))

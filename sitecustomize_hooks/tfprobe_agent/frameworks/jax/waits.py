@@ -65,7 +65,7 @@ def are_ready(values):
     What one call has queued is there at once. An array that was deleted or donated will say so itself.
     """
     arrays = sys.modules["jax"].tree_util.tree_leaves(values)
-    return all(_is_there((array,)) for array in arrays[:1] + arrays[1:][-1:] if hasattr(array, "is_ready"))
+    return all([_is_there((array,)) for array in arrays[:1] + arrays[1:][-1:] if hasattr(array, "is_ready")])
 
 
 def _are_there(args):

@@ -29,8 +29,8 @@ class Keras(Framework):
             _patch_on_tensorflow(name, module)
 
     def version(self):
-        versions = (getattr(sys.modules.get(name), "__version__", None) for name in ("keras", "tf_keras"))
-        return next((version for version in versions if isinstance(version, str)), None)
+        versions = [getattr(sys.modules.get(name), "__version__", None) for name in ("keras", "tf_keras")]
+        return ([version for version in versions if isinstance(version, str)] or [None])[0]
 
 
 def _backend_of(name):

@@ -103,7 +103,7 @@ def _await_deletions():
     current = threading.get_ident()
     while UNPATCHED.monotonic_ns() < until_ns:
         frames = sys._current_frames()
-        if not any(_deletes_session(frame) for ident, frame in frames.items() if ident != current):
+        if not any([_deletes_session(frame) for ident, frame in frames.items() if ident != current]):
             return
         del frames  # they are the job's, and keep objects alive
         UNPATCHED.sleep(DELETION_LOOK_S)

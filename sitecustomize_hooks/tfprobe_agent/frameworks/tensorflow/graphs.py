@@ -64,7 +64,7 @@ def write_session_graph(recorder, graph):
     began_ns = UNPATCHED.monotonic_ns()
     data = graph.as_graph_def(add_shapes=True).SerializeToString()
     fingerprint = _fingerprint(data)
-    known = WrittenGraph(fingerprint, version, any(name in data for name in _PYTHON_OPS))
+    known = WrittenGraph(fingerprint, version, any([name in data for name in _PYTHON_OPS]))
     WRITTEN.sessions[graph] = known
     _write(recorder, fingerprint, data, graph, "session", "", began_ns)
     return known
@@ -291,7 +291,7 @@ def name_sources(calls, functions):
 
 
 def _may_be_generated(files):
-    return any(basename(file).startswith(_PREFIXES) for file in files)
+    return any([basename(file).startswith(_PREFIXES) for file in files])
 
 
 def _sources():

@@ -32,7 +32,7 @@ _CRASHES_CLUSTERS = (2, 17)
 def job_holds_profiler():
     """Return whether one of TensorFlow's Python profiler modules that are loaded has a session."""
     modules = [sys.modules.get(name) for name in (_PROFILER, _FORMER_PROFILER)]
-    return any(getattr(module, "_profiler", None) is not None for module in modules)
+    return any([getattr(module, "_profiler", None) is not None for module in modules])
 
 
 def patch(module):

@@ -161,7 +161,7 @@ class _Measured:
 
     def cached(self):
         """Return whether the caches on disk had all of it, None if none was looked into."""
-        hits, misses = (any(self.get(name % what) for name in _CACHES) for what in ("hit", "miss"))
+        hits, misses = (any([self.get(name % what) for name in _CACHES]) for what in ("hit", "miss"))
         return hits and not misses if hits or misses else None
 
 

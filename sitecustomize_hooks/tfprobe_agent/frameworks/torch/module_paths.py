@@ -32,7 +32,7 @@ def write(recorder, modules):
     called = sorted(modules.items())
     if not called:
         return None
-    if _Known.paths is None or not all(_is_known(name, address) for name, address in called):
+    if _Known.paths is None or not all([_is_known(name, address) for name, address in called]):
         _Known.paths = _search()
     rows = [_row(name, _Known.paths.get(address)) for name, address in called]
     content = dumps({"schema": "tfprobe.modules/1", "modules": rows}).encode("utf-8")

@@ -384,8 +384,8 @@ def _is_known():
     """Return whether this version of PyTorch has what a window calls; some of it has private names."""
     session = getattr(sys.modules.get(_PROFILER), "profile", None)
     names = ("_prepare_trace", "_start_trace", "__exit__")
-    has_functions = all(hasattr(_autograd(), name) for name in ("_profiler_enabled", "_disable_profiler"))
-    return has_functions and all(hasattr(session, name) for name in names)
+    has_functions = all([hasattr(_autograd(), name) for name in ("_profiler_enabled", "_disable_profiler")])
+    return has_functions and all([hasattr(session, name) for name in names])
 
 
 def _autograd():

@@ -23,7 +23,10 @@ def starts_others():
         return True
     names = [os.path.basename(argument) for argument in arguments[:2]]
     return not set(names).isdisjoint(_LAUNCHERS) or any(
-        argument.startswith(_LAUNCHING_MODULES) or "_inductor/compile_worker" in argument for argument in arguments[:4]
+        [
+            argument.startswith(_LAUNCHING_MODULES) or "_inductor/compile_worker" in argument
+            for argument in arguments[:4]
+        ]
     )
 
 

@@ -38,7 +38,7 @@ def _is_in_loop(code, line):
     functions_there = [node for node in ast.walk(tree) if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))]
     own = [node for node in functions_there if node.name == code.co_name and node.lineno <= line <= _end(node)]
     loops = [each for node in own[-1:] for each in ast.walk(node) if isinstance(each, (ast.For, ast.While))]
-    return not own or any(loop.lineno <= line <= _end(loop) for loop in loops)
+    return not own or any([loop.lineno <= line <= _end(loop) for loop in loops])
 
 
 def _end(node):

@@ -24,7 +24,7 @@ def _note(optimizer):
 
 def has_optimizer():
     """Return whether the job has an optimizer: it is about to train, whatever it does first."""
-    return any(reference() is not None for reference in _OPTIMIZERS)
+    return any([reference() is not None for reference in _OPTIMIZERS])
 
 
 def arrays():

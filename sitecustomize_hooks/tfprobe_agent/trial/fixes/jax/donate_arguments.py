@@ -27,7 +27,7 @@ def _jit(original, note):
         function = args[0] if args else kwargs.get("fun")
         if not calls.is_of_job(function) or not hasattr(made, "lower"):
             return made
-        if any(kwargs.get(option) not in (None, ()) for option in _DONATES):
+        if any([kwargs.get(option) not in (None, ()) for option in _DONATES]):
             note.skipped("the program donates arguments already")
             return made
         return _standing_for(made, _Donating(made, original, args, kwargs, note))
@@ -97,7 +97,7 @@ class _Donating:
         return tuple(
             at
             for at, ids in enumerate(by_position)
-            if ids and returned.issuperset(ids) and all(everything.count(one) == 1 for one in ids)
+            if ids and returned.issuperset(ids) and all([everything.count(one) == 1 for one in ids])
         )
 
 

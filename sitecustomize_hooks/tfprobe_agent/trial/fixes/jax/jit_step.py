@@ -175,7 +175,7 @@ class _Observed:
         result = self.function(*args, **kwargs)
         after = leaves((args, kwargs))
         name = self.function.__name__
-        if len(before) != len(after) or any(old is not new for old, new in zip(before, after)):
+        if len(before) != len(after) or any([old is not new for old, new in zip(before, after)]):
             self._leave("%s changes its arguments" % name)
         elif not _are_arrays(result):
             self._leave("%s returns what is no array of JAX" % name)
@@ -202,7 +202,7 @@ def _are_arrays(result):
     """Return whether all in a result is an array, as a compiled program returns it, or an object that has arrays."""
     tree_util = sys.modules["jax"].tree_util
     leaves = tree_util.tree_leaves(result, is_leaf=lambda each: not _is_plain(each))
-    return all(isinstance(leaf, sys.modules["jax"].Array) or not tree_util.all_leaves([leaf]) for leaf in leaves)
+    return all([isinstance(leaf, sys.modules["jax"].Array) or not tree_util.all_leaves([leaf]) for leaf in leaves])
 
 
 def _is_plain(tree):

@@ -132,7 +132,7 @@ def _is_reassigned(name, variables):
     if "__file__" not in variables:
         return True  # what was typed or generated
     tree = step_functions.source_tree(variables["__file__"])
-    is_of_functions = any(name in each.names for each in ast.walk(tree) if isinstance(each, ast.Global))
+    is_of_functions = any([name in each.names for each in ast.walk(tree) if isinstance(each, ast.Global)])
     return is_of_functions or _assignments(tree.body, name) > 1
 
 
@@ -147,6 +147,6 @@ def _assignments(statements, name):
             for each in ast.walk(statement)
             if isinstance(each, ast.Name) and each.id == name and not isinstance(each.ctx, ast.Load)
         ]
-        is_loop = any(isinstance(each, (ast.For, ast.While)) for each in ast.walk(statement))
+        is_loop = any([isinstance(each, (ast.For, ast.While)) for each in ast.walk(statement)])
         found += len(stores) * (2 if is_loop or isinstance(statement, ast.AugAssign) else 1)
     return found

@@ -35,7 +35,7 @@ def _initialize(original, seen, every, note):
     def initialize(self, *args, **kwargs):
         original(self, *args, **kwargs)
         for callback in list(self.callbacks):
-            if not any(callback is other for other in seen):
+            if not any([callback is other for other in seen]):
                 seen.append(callback)
                 _thin_out(callback, every, note)
 

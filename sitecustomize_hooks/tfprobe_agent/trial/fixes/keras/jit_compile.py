@@ -45,7 +45,7 @@ def _function(original, note):
         if calls.is_called_by_job():
             if not names:
                 note.skipped("this TensorFlow has no jit_compile")
-            elif any(arguments.get(name, args, kwargs) is not None for name in names):
+            elif any([arguments.get(name, args, kwargs) is not None for name in names]):
                 note.skipped("the program has set jit_compile")
             else:
                 args, kwargs = arguments.put(names[0], True, args, kwargs)

@@ -24,10 +24,10 @@ def _map(original, note):
         if not calls.is_called_by_job():
             return mapped
         kinds = kinds_before(mapped)
-        unlike = [kind for kind in kinds if any(part in kind.lower() for part in _UNLIKE)]
+        unlike = [kind for kind in kinds if any([part in kind.lower() for part in _UNLIKE])]
         if unlike:
             note.skipped("behind a %s" % unlike[0].strip("_"))
-        elif any("cache" in kind.lower() for kind in kinds):
+        elif any(["cache" in kind.lower() for kind in kinds]):
             note.skipped("behind a cache")
         elif runs_stateful_ops(mapped):
             note.skipped("the function has state or runs Python")

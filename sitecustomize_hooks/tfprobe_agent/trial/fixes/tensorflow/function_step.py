@@ -68,7 +68,7 @@ def _compile_step(frame, note):
 
 def _compiled(function, note):
     """Return what runs the function as a graph, unless that turns out to be impossible."""
-    maker = next(sys.modules[name].function for name in _MAKERS if name in sys.modules)
+    maker = [sys.modules[name].function for name in _MAKERS if name in sys.modules][0]
     names = calls.Arguments(maker).names
     options = [name for name in ("reduce_retracing", "experimental_relax_shapes") if name in names]
     compiled = maker(function, **dict.fromkeys(options[:1], True))
@@ -84,5 +84,5 @@ def _call(compiled, *args, **kwargs):
 
 def _count_first():
     """Count the step that has run eagerly, unless an optimizer has ended it: those without one count from the sixth."""
-    if not any(kind == "eager" and loop.n for (kind, _), loop in list(THREAD.current.loops.items())):
+    if not any([kind == "eager" and loop.n for (kind, _), loop in list(THREAD.current.loops.items())]):
         units.add(1)

@@ -21,7 +21,7 @@ def _function(original, note):
 
     def function(*args, **kwargs):
         if calls.is_called_by_job():
-            if any(arguments.get(name, args, kwargs) for name in names):
+            if any([arguments.get(name, args, kwargs) for name in names]):
                 note.skipped("the program reduces retracing already")
             elif arguments.get("input_signature", args, kwargs) is not None:
                 note.skipped("has an input_signature")

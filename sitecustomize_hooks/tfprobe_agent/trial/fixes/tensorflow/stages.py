@@ -21,13 +21,13 @@ def kinds_before(dataset):
 
 def runs_stateful_ops(dataset):
     """Return whether a function of these stages has an op with state; Python functions count as such."""
-    return any(is_stateful for _, is_stateful in _operations(_stages(dataset)))
+    return any([is_stateful for _, is_stateful in _operations(_stages(dataset))])
 
 
 def draws_random_numbers(dataset):
     """Return whether the function of the last stage has an op that draws random numbers."""
     kinds = [kind.lower() for kind, _ in _operations(_stages(dataset)[:1])]
-    return any(kind.startswith(_RANDOM) for kind in kinds)
+    return any([kind.startswith(_RANDOM) for kind in kinds])
 
 
 def _operations(stages):

@@ -40,7 +40,7 @@ def _run(original, every, note):
             return original(self, fetches, *args, **kwargs)
         key = tuple(names)
         counts[key] = counts.get(key, 0) + 1
-        if (counts[key] - 1) % every == 0 or any(name not in values for name in names):
+        if (counts[key] - 1) % every == 0 or any([name not in values for name in names]):
             result = original(self, fetches, *args, **kwargs)
             _keep(fetches, result, values)
             return result
@@ -115,7 +115,7 @@ def _filled(fetches, result, values):
 
 def _add_summary(original):
     def add_summary(self, summary, *args, **kwargs):
-        if any(summary is value for value in _REPEATED.values()):
+        if any([summary is value for value in _REPEATED.values()]):
             return None
         return original(self, summary, *args, **kwargs)
 

@@ -32,7 +32,7 @@ def patch(name, module, value, note):
 def _config(config, threads, note):
     """Return a copy of a ConfigProto with these numbers; None if it asks for no others."""
     numbers = [getattr(config, field) for field in _FIELDS]
-    if all(number in (0, threads) for number in numbers):
+    if all([number in (0, threads) for number in numbers]):
         note.skipped("asks for no other number")
         return None
     changed = copy_of(config)

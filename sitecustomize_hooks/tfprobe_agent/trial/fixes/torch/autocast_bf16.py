@@ -20,7 +20,7 @@ def patch(name, module, value, note):
         device = next(model.parameters()).device.type
         if _is_autocast_on(module, device):
             note.skipped("autocast is on already")
-        elif not any(parameter.dtype == module.float32 for parameter in model.parameters()):
+        elif not any([parameter.dtype == module.float32 for parameter in model.parameters()]):
             note.skipped("has no parameters in float32")
         else:
             models.append((model, device))

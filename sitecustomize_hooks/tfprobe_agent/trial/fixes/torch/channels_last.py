@@ -14,9 +14,9 @@ def patch(name, module, value, note):
         weights = [parameter for parameter in model.parameters() if parameter.dim() == 4]
         if not weights:
             note.skipped("has no convolution in two dimensions")
-        elif not all(weight.is_cuda for weight in weights):
+        elif not all([weight.is_cuda for weight in weights]):
             note.skipped("runs on a CPU")
-        elif all(weight.is_contiguous(memory_format=module.channels_last) for weight in weights):
+        elif all([weight.is_contiguous(memory_format=module.channels_last) for weight in weights]):
             note.skipped("has channels last already")
         else:
             model.to(memory_format=module.channels_last)

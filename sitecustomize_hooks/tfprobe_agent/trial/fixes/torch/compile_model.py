@@ -41,7 +41,7 @@ def _first_call(model, compiled, note):
         try:
             result = compiled(*args, **kwargs)
         except Exception as error:
-            if any(cls.__module__.startswith(_COMPILERS) for cls in type(error).__mro__):
+            if any([cls.__module__.startswith(_COMPILERS) for cls in type(error).__mro__]):
                 note.failed("%s: %s" % (type(error).__name__, error))
             raise
         model._compiled_call_impl = compiled

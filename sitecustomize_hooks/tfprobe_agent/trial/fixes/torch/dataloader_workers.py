@@ -37,9 +37,9 @@ def _why_not(loader, data):
         return "has workers already"
     if isinstance(loader.dataset, data.IterableDataset):
         return "each worker would give all data of an iterable dataset"
-    if not all(_is_of_torch(sampler) for sampler in (loader.sampler, loader.batch_sampler)):
+    if not all([_is_of_torch(sampler) for sampler in (loader.sampler, loader.batch_sampler)]):
         return "its sampler is the program's own, which would run ahead of the training"
-    if any(getattr(tensor, "is_cuda", False) for tensor in getattr(loader.dataset, "tensors", ())):
+    if any([getattr(tensor, "is_cuda", False) for tensor in getattr(loader.dataset, "tensors", ())]):
         return "its data is on the accelerator"
     method = multiprocessing.get_start_method(allow_none=True) or multiprocessing.get_all_start_methods()[0]
     if method != "fork":

@@ -28,6 +28,6 @@ def _why_not(group):
         return "is fused already"
     if group.get("differentiable"):
         return "is differentiable"
-    if group["foreach"] or (group["foreach"] is None and all(parameter.is_cuda for parameter in group["params"])):
+    if group["foreach"] or (group["foreach"] is None and all([parameter.is_cuda for parameter in group["params"]])):
         return "does so already"
     return None

@@ -33,6 +33,6 @@ def _why_not(group, devices):
         return "is fused already"
     if group.get("differentiable"):
         return "is differentiable"
-    if not all(parameter.is_floating_point() and parameter.device.type in devices for parameter in group["params"]):
+    if not all([parameter.is_floating_point() and parameter.device.type in devices for parameter in group["params"]]):
         return "this PyTorch cannot for these parameters"
     return None

@@ -60,7 +60,7 @@ def watch_training(torch, found, stepped=None):
 
 
 def _has_gradients(module):
-    return any(parameter.requires_grad for parameter in module.parameters())
+    return any([parameter.requires_grad for parameter in module.parameters()])
 
 
 def uses_accelerator(torch):

@@ -15,7 +15,7 @@ def patch(name, module, value, note):
             note.skipped("has pinned memory already")
         elif not uses_accelerator(module):
             note.skipped("no accelerator is used")
-        elif any(tensor.is_cuda for tensor in getattr(loader.dataset, "tensors", ())):
+        elif any([tensor.is_cuda for tensor in getattr(loader.dataset, "tensors", ())]):
             note.skipped("its data is on the accelerator")
         else:
             loader.pin_memory = True
