@@ -42,9 +42,9 @@ class Clock:
 def clock(monkeypatch):
     """The clock of this process."""
     found = Clock()
-    unpatched = load("trial.delays").UNPATCHED  # another test may have imported the agent anew
+    unpatched = load("unpatched").UNPATCHED
     for name in ("monotonic_ns", "thread_time_ns", "sleep"):
-        monkeypatch.setattr(type(unpatched), name, staticmethod(getattr(found, name)))
+        monkeypatch.setattr(unpatched, name, getattr(found, name))
     return found
 
 
@@ -129,7 +129,7 @@ def test_a_forked_worker_begins_anew(clock, lines, monkeypatch) -> None:
     """What its parent did is in the file of the parent."""
     one = delay(0)
     one.around(lambda: clock.wait(40 * MS))()
-    monkeypatch.setattr(type(load("unpatched").UNPATCHED), "getpid", staticmethod(lambda: -1))
+    monkeypatch.setattr(load("unpatched").UNPATCHED, "getpid", lambda: -1)
 
     one.around(lambda: clock.wait(30 * MS))()
 
