@@ -21,7 +21,7 @@ from tfprobe.errors import Missing
 from tfprobe.findings.fixes import ChosenFix
 from tfprobe.runs.layout import RunFolder
 from tfprobe.trial.arm_files import ArmFiles, read_arm
-from tfprobe.trial.namespace import mount_namespace, processes_in
+from tfprobe.trial.namespace import kill_processes_in, other_namespace
 from tfprobe.trial.workspace import Workspace
 
 BASE = "base"
@@ -183,7 +183,8 @@ class StartedArm:
         self.order = order
         self._warm_units = int(trial["warm_units"])
         self._place = job.place
-        self._namespace: str | None = None
+        # A descriptor, open until nobody is left there.
+        self._namespace: int | None = None
         self._folder = job.place.scratch / f"{order:03d}-{arm.name.replace('/', '_')}"
         cwd = job.place.make(self._folder)
         spec = {
@@ -229,7 +230,7 @@ class StartedArm:
         """Wait until it has ended, at most until `deadline` of time.monotonic()."""
         was_ended = False
         while self.process.poll() is None:
-            self._namespace = self._namespace or self._own_namespace()
+            self._find_namespace()
             if time.monotonic() > deadline:
                 was_ended = True
                 self.end()
@@ -240,7 +241,7 @@ class StartedArm:
 
     def end(self) -> None:
         """End the job and its children."""
-        self._namespace = self._namespace or self._own_namespace()
+        self._find_namespace()
         self._signal(signal.SIGTERM)
         with contextlib.suppress(subprocess.TimeoutExpired):
             self.process.wait(_LEAVE_S)
@@ -257,16 +258,17 @@ class StartedArm:
             self._signal(signal.SIGKILL)
         self._end_others()
 
-    def _own_namespace(self) -> str | None:
-        """Return the job's mount namespace, once it has one of its own."""
-        found = mount_namespace(self.process.pid)
-        return None if found == mount_namespace(os.getpid()) else found
+    def _find_namespace(self) -> None:
+        """Find the job's mount namespace, once it has one of its own."""
+        if self._namespace is None and self.process.poll() is None:
+            self._namespace = other_namespace(self.process.pid)
 
     def _end_others(self) -> None:
         """End what sees the job's overlays, but has left its group."""
-        for pid in processes_in(self._namespace) if self._namespace else ():
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.kill(pid, signal.SIGKILL)
+        if self._namespace is not None:
+            kill_processes_in(self._namespace)
+            os.close(self._namespace)
+            self._namespace = None
 
     def _signal(self, number: int) -> bool:
         """Send a signal to the group; return whether anybody is in it."""

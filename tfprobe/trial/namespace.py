@@ -11,6 +11,7 @@ import itertools
 import os
 import re
 import shutil
+import signal
 import stat
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
@@ -104,18 +105,33 @@ def mounts() -> list[Path]:
     return sorted(found)
 
 
-def mount_namespace(pid: int) -> str | None:
-    """Return the mount namespace of a process, None if there is no such process of this user."""
+def other_namespace(pid: int) -> int | None:
+    """Return a descriptor of the mount namespace of a process.
+
+    None if it is that of this process, or if there is no such process of this user. While the
+    descriptor is open, the kernel gives the number of the namespace to no other one.
+    """
     try:
-        return os.readlink(f"/proc/{pid}/ns/mnt")
+        descriptor = os.open(f"/proc/{pid}/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
         return None
+    if os.path.samestat(os.stat(descriptor), os.stat("/proc/self/ns/mnt")):
+        os.close(descriptor)
+        return None
+    return descriptor
 
 
-def processes_in(namespace: str) -> list[int]:
-    """Return the processes in a mount namespace."""
-    pids = [int(entry) for entry in os.listdir("/proc") if entry.isdigit()]
-    return [pid for pid in pids if mount_namespace(pid) == namespace]
+def kill_processes_in(namespace: int) -> None:
+    """Kill all processes of this user in the mount namespace of a descriptor."""
+    known = os.stat(namespace)
+    for pid in (int(entry) for entry in os.listdir("/proc") if entry.isdigit()):
+        with contextlib.suppress(ProcessLookupError, PermissionError, FileNotFoundError):
+            process = os.pidfd_open(pid)  # so that nobody else gets its number meanwhile
+            try:
+                if os.path.samestat(os.stat(f"/proc/{pid}/ns/mnt"), known):
+                    signal.pidfd_send_signal(process, signal.SIGKILL)
+            finally:
+                os.close(process)
 
 
 def _lay(libc: ctypes.CDLL, path: Path, below: int, upper: int, work: int) -> None:
