@@ -64,6 +64,7 @@ ENTRY_POINTS = frozenset(
         "frameworks.torch.callables:_Call.__deepcopy__",
         "frameworks.torch.callables:_Call.__reduce_ex__",
         "frameworks.torch.callables:_around_compile.compile",
+        "frameworks.torch.optimizers:around_step.step",
         "frameworks.torch.callables:_around_compiler.init",
         "frameworks.torch.callables:_around_replicate.replicate",
         "frameworks.torch.callables:_around_train.train",

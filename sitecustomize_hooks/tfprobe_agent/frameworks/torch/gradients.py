@@ -48,18 +48,18 @@ def patch(torch):
 
 def leave():
     """Leave gradients as PyTorch defines them from now on."""
-    try:
-        places, _Wrapped.places = _Wrapped.places, []
-        for owner, name, there, replacement in places:
-            if vars(owner).get(name) is replacement:  # else the job has wrapped it once more
-                setattr(owner, name, there)
-    except Exception:
-        failed("before the first optimizer")
+    places, _Wrapped.places = _Wrapped.places, []
+    for owner, name, there, replacement in places:
+        if vars(owner).get(name) is replacement:  # else the job has wrapped it once more
+            setattr(owner, name, there)
 
 
 def _around_preparation(original):
     def profile_hook_step(*args, **kwargs):
-        leave()
+        try:
+            leave()
+        except Exception:
+            failed("before the first optimizer")
         try:
             return original(*args, **kwargs)
         except BaseException as error:

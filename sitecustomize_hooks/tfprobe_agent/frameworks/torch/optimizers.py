@@ -74,8 +74,11 @@ def around_step(is_compiling, original, before=None):
     def step(self, *args, **kwargs):
         if is_compiling():
             return original(self, *args, **kwargs)
-        if before is not None:
-            before()
+        try:
+            if before is not None:
+                before()
+        except Exception:
+            failed("before the first optimizer")
         _begin(1)
         try:
             result = original(self, *args, **kwargs)
