@@ -178,7 +178,7 @@ def _numbered_place(source, role, index, sizes):
 
 
 def _launcher(variables):
-    for source, index, world in _numbered(variables):
+    for source, index, world in list(_numbered(variables)):
         index, world = _number(index), _number(world)
         if index is None or world == 1 or (world is not None and index >= world):
             continue  # a launcher of one process says nothing: `srun -n1` may be around anything

@@ -60,9 +60,16 @@ def test_no_generator_is_left_early(agent_file: Path) -> None:
         if isinstance(node, ast.Call)
         and isinstance(node.func, ast.Name)
         and node.func.id in ("any", "all", "next")
-        and any(isinstance(argument, ast.GeneratorExp) for argument in node.args)
+        and any(_is_lazy(argument) for argument in node.args)
     ]
     assert left_early == []
+
+
+def _is_lazy(argument: ast.expr) -> bool:
+    """Return whether an argument is a generator, also behind `filter` or `map`."""
+    if isinstance(argument, ast.Call):
+        return any(map(_is_lazy, argument.args))
+    return isinstance(argument, ast.GeneratorExp)
 
 
 def test_no_identifier_has_a_coined_word(agent_file: Path) -> None:

@@ -90,8 +90,12 @@ class _Search:
                 why = self._of_global(top, name, variables, following)
                 if why is not None:
                     return why
-        inner = (constant for constant in code.co_consts if isinstance(constant, types.CodeType))
-        return next(filter(None, (self._of_code(each, top, variables) for each in inner)), None)
+        for constant in code.co_consts:
+            if isinstance(constant, types.CodeType):
+                why = self._of_code(constant, top, variables)
+                if why is not None:
+                    return why
+        return None
 
     def _of_global(self, top, name, variables, attribute):
         value = variables[name]
