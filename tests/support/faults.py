@@ -71,7 +71,7 @@ ENTRY_POINTS = frozenset(
         "frameworks.torch.callables:_waiting.call",
         "frameworks.torch.callables:_wrap.call",
         "frameworks.torch.gradients:_around.around.take_gradient",
-        "frameworks.torch.gradients:_around_preparation.profile_hook_step",
+        "frameworks.torch.gradients:around_preparation.prepare",
         "frameworks.torch.inputs:_around_next.take",
         "frameworks.torch.optimizers:_around_scaler.step",
         "frameworks.torch.optimizers:_begin",

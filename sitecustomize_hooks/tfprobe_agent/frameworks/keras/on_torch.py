@@ -42,7 +42,7 @@ def count_of(iterations):
 
 def patch_optimizer(module):
     """Have updates by an optimizer of Keras end steps, as those of PyTorch do: in loops without `fit`."""
-    is_compiling = optimizers.compiling_test(sys.modules["torch"])
-    around = functools.partial(optimizers.around_step, is_compiling, before=gradients.leave)
+    patching.patch_method(module.BaseOptimizer, "__init__", gradients.around_preparation)
+    around = functools.partial(optimizers.around_step, optimizers.compiling_test(sys.modules["torch"]))
     for name in ("apply_gradients", "apply"):  # the one calls the other
         patching.patch_method(module.BaseOptimizer, name, around)

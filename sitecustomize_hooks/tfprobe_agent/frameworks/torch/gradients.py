@@ -38,7 +38,7 @@ def patch(torch):
     for owner, name, around in (
         (torch.Tensor, "backward", _around(torch, "Tensor.backward", _makes_graph)),
         (sys.modules.get(_FUNCTIONS), _FUNCTION, _around(torch, "torch.func.grad", None)),
-        (torch.optim.Optimizer, _PREPARE, _around_preparation),
+        (torch.optim.Optimizer, _PREPARE, around_preparation),
     ):
         if owner is not None:
             there = vars(owner).get(name)
@@ -54,8 +54,10 @@ def leave():
             setattr(owner, name, there)
 
 
-def _around_preparation(original):
-    def profile_hook_step(*args, **kwargs):
+def around_preparation(original):
+    """Return what prepares an optimizer: from then on its steps are those of the program."""
+
+    def prepare(*args, **kwargs):
         try:
             leave()
         except Exception:
@@ -66,7 +68,7 @@ def _around_preparation(original):
             leave_traceback(error)
             raise
 
-    return profile_hook_step
+    return prepare
 
 
 def _around(torch, name, is_part):

@@ -68,17 +68,12 @@ def hook_again():
             patching.patch_call(cls, "step", functools.partial(around_step, compiling_test(torch)))
 
 
-def around_step(is_compiling, original, before=None):
-    """Return an optimizer's step that ends a step of the program; `before` is called before each."""
+def around_step(is_compiling, original):
+    """Return an optimizer's step that ends a step of the program."""
 
     def step(self, *args, **kwargs):
         if is_compiling():
             return original(self, *args, **kwargs)
-        try:
-            if before is not None:
-                before()
-        except Exception:
-            failed("before the first optimizer")
         _begin(1)
         try:
             result = original(self, *args, **kwargs)
