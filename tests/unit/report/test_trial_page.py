@@ -76,6 +76,13 @@ def test_a_fix_that_won_says_what_to_change_and_where() -> None:
     assert "made good after 120 steps" in text
 
 
+def test_one_step_is_no_steps() -> None:
+    """The shortest warm-up that is made good."""
+    fixes = (replace(TRIAL.fixes[0], break_even_units=1), *TRIAL.fixes[1:])
+
+    assert "made good after 1 step." in page(replace(TRIAL, fixes=fixes))
+
+
 def test_what_cannot_be_told_says_what_would_have_been_seen() -> None:
     """And no advice to change anything."""
     gain = TrialGain(

@@ -252,8 +252,9 @@ def outcome_sentence(outcome: FixOutcome) -> str:
     ratio = abs(gain.wall.ratio)
     text = f"{summary}.{times} A step is {numbers.percent(ratio)} {word}."
     if outcome.break_even_units:
-        steps = numbers.count(outcome.break_even_units)
-        text += f" The longer warm-up is made good after {steps} steps."
+        units = outcome.break_even_units
+        steps = "1 step" if units == 1 else f"{numbers.count(units)} steps"
+        text += f" The longer warm-up is made good after {steps}."
     return text
 
 

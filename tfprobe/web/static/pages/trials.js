@@ -278,7 +278,8 @@ function outcomeCard(outcome, base_ns) {
 
 function formatWarmUp({ warm_up_ns, break_even_units }, base_ns) {
   const base = base_ns === null ? "" : `, without a fix ${time(base_ns)}`;
-  const breakEven = break_even_units ? `; made good after ${count(break_even_units)} steps` : "";
+  const steps = break_even_units === 1 ? "1 step" : `${count(break_even_units ?? 0)} steps`;
+  const breakEven = break_even_units ? `; made good after ${steps}` : "";
   return `Warm-up ${time(warm_up_ns)}${base}${breakEven}.`;
 }
 
