@@ -10,6 +10,7 @@ import ctypes
 import itertools
 import os
 import re
+import select
 import shutil
 import signal
 import stat
@@ -33,6 +34,8 @@ _OCTAL = re.compile(r"\\([0-7]{3})")
 _MOST_COPIED_BYTES = 64 << 20
 # Each needs a descriptor, of which a process may have a thousand.
 _MOST_SOCKETS = 200
+# A process that was killed ends at once, unless it waits for a disk.
+_DYING_S = 2.0
 # The sockets of this network namespace: the path is the eighth field, if one has any.
 _SOCKETS = "/proc/net/unix"
 
@@ -122,7 +125,7 @@ def other_namespace(pid: int) -> int | None:
 
 
 def kill_processes_in(namespace: int) -> None:
-    """Kill all processes of this user in the mount namespace of a descriptor."""
+    """Kill all processes of this user in the mount namespace of a descriptor, and see them end."""
     known = os.stat(namespace)
     for pid in (int(entry) for entry in os.listdir("/proc") if entry.isdigit()):
         with contextlib.suppress(ProcessLookupError, PermissionError, FileNotFoundError):
@@ -130,6 +133,7 @@ def kill_processes_in(namespace: int) -> None:
             try:
                 if os.path.samestat(os.stat(f"/proc/{pid}/ns/mnt"), known):
                     signal.pidfd_send_signal(process, signal.SIGKILL)
+                    select.select([process], [], [], _DYING_S)
             finally:
                 os.close(process)
 
