@@ -129,7 +129,12 @@ def process(command: Sequence[str], extra: Mapping[str, str] | None = None) -> O
 
 
 def _output(command: Sequence[str], extra: Mapping[str, str] | None = None) -> str:
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("TFPROBE_")}
+    # Where Python stores no bytecode, each process compiles its framework, in times of its own.
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith("TFPROBE_") and name != "PYTHONDONTWRITEBYTECODE"
+    }
     env = {**kept, "TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": "-1", **(extra or {})}
     done = subprocess.run(command, env=env, capture_output=True, text=True)
     if done.returncode != 0:

@@ -37,7 +37,7 @@ from measure import (  # noqa: E402
     wall_s,
 )
 
-from tests.matrix.cells import CELLS  # noqa: E402
+from tests.matrix.cells import CELLS, Cell  # noqa: E402
 from tests.matrix.environments import Unavailable, prepare  # noqa: E402
 
 TF1 = "tf1.15-py3.7"
@@ -45,6 +45,12 @@ TF2 = "tf2.21-py3.11"
 JAX_CELLS = ("jax0.4-py3.10", "jax0.12-py3.13")
 JAX = JAX_CELLS[-1]
 TORCH = "torch2.13-py3.11"
+# What Hugging Face's Trainer needs, and a profiler that is put in front of it.
+TRAINER = Cell(
+    "torch2.13-trainer-py3.11",
+    "3.11",
+    ("torch==2.13.0+cpu", "numpy", "transformers[torch]", "viztracer"),
+)
 
 # A trace that makes a step longer by less than this share cannot be told from noise.
 NO_TRACE_SHARE = 0.02
@@ -67,7 +73,7 @@ class Size:
 
 
 STEPS = {"cnn": 1000, "resnet": 200, "loop": 1000, "mlp": 4000, "transformer": 800}
-STEPS_OF_TORCH = {"resnet18": 60, "torch_transformer": 800}
+STEPS_OF_TORCH = {"resnet18": 60, "torch_transformer": 800, "trainer": 400}
 FULL = Size(5, 9, 200, 20_000, 12_000, 500, {**STEPS, **STEPS_OF_TORCH}, 40)
 QUICK = Size(
     1, 1, 20, 2_000, 2_000, 50, {**dict.fromkeys(STEPS, 60), **dict.fromkeys(STEPS_OF_TORCH, 25)}, 5
@@ -155,18 +161,32 @@ def unsampled_torch(python: str, size: Size) -> Row:
                _kept(found["added_us"] <= 3))  # fmt: skip
 
 
-def outside(what: str, tool: tuple[str, ...], name: str, python: str, size: Size) -> Row:
-    """What a profiler costs that is put in front of the same job; a whole process, as `whole`."""
-    command = [python, str(JOBS / "networks_jax.py"), *_network_jax(name, size)[1:]]
-    program = shutil.which(tool[0])
-    if program is None:
-        return Row(f"{what}, {name}", JAX, "-", "-", f"{tool[0]} is not installed", "peer", "")
+def outside(
+    what: str,
+    cell: str,
+    command: Callable[[Size], tuple[str, ...]],
+    tool: tuple[str, ...],
+    python: str,
+    size: Size,
+) -> Row:
+    """What a profiler costs that is put in front of the same job; a whole process, as `whole`.
+
+    `{python}` in `tool` is the job's interpreter, `{folder}` one for what the profiler writes.
+    """
+    script, *arguments = command(size)
+    job_command = [str(JOBS / script), *arguments]
     with tempfile.TemporaryDirectory() as folder:
-        before = [program, *(part.format(folder) for part in tool[1:])]
+        before = [part.format(python=python, folder=folder) for part in tool]
+        program = shutil.which(before[0])
+        if program is None:
+            return Row(what, cell, "-", "-", f"{tool[0]} is not installed", "peer", "")
         found = pairs(
-            lambda: process(command), lambda: process([*before, *command]), size.pairs, wall_s
+            lambda: process([python, *job_command]),
+            lambda: process([program, *before[1:], *job_command]),
+            size.pairs,
+            wall_s,
         )
-    return Row(f"{what}, {name}", JAX, f"{found.plain:.2f} s", f"{found.other:.2f} s",
+    return Row(what, cell, f"{found.plain:.2f} s", f"{found.other:.2f} s",
                f"x {found.ratio:.3f}", "peer", "")  # fmt: skip
 
 
@@ -405,11 +425,18 @@ _mlp = functools.partial(_network_jax, "mlp")
 _transformer = functools.partial(_network_jax, "transformer")
 _resnet18 = functools.partial(_network_torch, "resnet18")
 _torch_transformer = functools.partial(_network_torch, "torch_transformer")
-_PY_SPY = ("py-spy", "record", "--output", "{}/stacks.svg", "--")
+_PY_SPY = ("py-spy", "record", "--output", "{folder}/stacks.svg", "--", "{python}")
+_VIZTRACER = ("{python}", "-m", "viztracer", "--quiet", "-o", "{folder}/trace.json", "--")
 
 
-def _outside(what: str, tool: tuple[str, ...], name: str) -> Benchmark:
-    return Benchmark(f"peer {what}, {name}", JAX, functools.partial(outside, what, tool, name))
+def _outside(
+    what: str, cell: str, command: Callable[[Size], tuple[str, ...]], *tool: str
+) -> Benchmark:
+    return Benchmark(f"peer {what}", cell, functools.partial(outside, what, cell, command, tool))
+
+
+def _trainer(size: Size) -> tuple[str, ...]:
+    return ("trainer_torch.py", "--steps", str(size.network_steps["trainer"]))
 
 
 BENCHMARKS = (
@@ -435,7 +462,8 @@ BENCHMARKS = (
     _whole("transformer in flax", JAX, _transformer, 1.01),
     _peer("`jax.profiler` around ten steps, flax MLP", JAX, _mlp, "--profiler"),
     _peer("`jax.profiler` around ten steps, transformer in flax", JAX, _transformer, "--profiler"),
-    *(_outside("`py-spy record`", _PY_SPY, name) for name in ("mlp", "transformer")),
+    _outside("`py-spy record`, flax MLP", JAX, _mlp, *_PY_SPY),
+    _outside("`py-spy record`, transformer in flax", JAX, _transformer, *_PY_SPY),
     *(
         Benchmark("unsampled jax", cell, functools.partial(unsampled_jax, cell))
         for cell in JAX_CELLS
@@ -444,6 +472,12 @@ BENCHMARKS = (
     _whole("transformer in PyTorch", TORCH, _torch_transformer, 1.01),
     _peer("`torch.profiler` with a schedule, ResNet-18", TORCH, _resnet18, "--profiler"),
     _peer("`torch.profiler` with a schedule, transformer", TORCH, _torch_transformer, "--profiler"),
+    _outside("`py-spy record`, ResNet-18", TRAINER.name, _resnet18, *_PY_SPY),
+    _outside("`viztracer`, ResNet-18", TRAINER.name, _resnet18, *_VIZTRACER),
+    _whole("Trainer of transformers", TRAINER.name, _trainer, 1.01),
+    _peer("`torch.profiler` with a schedule, Trainer", TRAINER.name, _trainer, "--profiler"),
+    _outside("`py-spy record`, Trainer", TRAINER.name, _trainer, *_PY_SPY),
+    _outside("`viztracer`, Trainer", TRAINER.name, _trainer, *_VIZTRACER),
     Benchmark("unsampled torch", TORCH, unsampled_torch),
     *(_unsampled(door, cell) for cell in (TF1, TF2) for door in DOORS),
     Benchmark("sampled session", TF1, functools.partial(sampled, "session", TF1)),
@@ -473,7 +507,7 @@ def _is_chosen(benchmark: Benchmark, wanted: Sequence[str]) -> bool:
 @functools.cache
 def _python(cell: str) -> str:
     try:
-        return str(prepare(next(each for each in CELLS if each.name == cell)))
+        return str(prepare(next(each for each in (*CELLS, TRAINER) if each.name == cell)))
     except Unavailable as error:
         raise SystemExit(f"{cell} cannot be had here: {error}") from error
 

@@ -144,26 +144,7 @@ function transfersDirectionColumns(steps) {
       0,
     );
   return [
-    {
-      key: "direction",
-      title: "Direction",
-      value: (row) => TRANSFER_DIRECTIONS[row.direction] ?? row.direction,
-    },
-    {
-      key: "count",
-      title: "Copies",
-      kind: "number",
-      value: (row) => row.count / steps,
-      cell: (row) => plainNumber(row.count / steps),
-    },
-    {
-      key: "bytes",
-      title: "Size",
-      kind: "bytes",
-      value: (row) => (row.bytes === null ? null : row.bytes / steps),
-      missing: () => "the recording has no sizes of these copies",
-    },
-    ...transfersRate(),
+    ...transfersAmounts(steps),
     {
       key: "busy",
       title: "Time",
@@ -233,26 +214,7 @@ function transfersCauses({ transfers, by, sampled_steps: steps }, args, context)
                 nameOf(row.name),
               ),
       },
-      {
-        key: "direction",
-        title: "Direction",
-        value: (row) => TRANSFER_DIRECTIONS[row.direction] ?? row.direction,
-      },
-      {
-        key: "count",
-        title: "Copies",
-        kind: "number",
-        value: (row) => row.count / steps,
-        cell: (row) => plainNumber(row.count / steps),
-      },
-      {
-        key: "bytes",
-        title: "Size",
-        kind: "bytes",
-        value: (row) => (row.bytes === null ? null : row.bytes / steps),
-        missing: () => "the recording has no sizes of these copies",
-      },
-      ...transfersRate(),
+      ...transfersAmounts(steps),
       {
         key: "time",
         title: "Time",
@@ -341,7 +303,7 @@ function transfersCollectives({ collectives, sampled_steps: steps }) {
           value: (row) => (row.matched ? row.waiting_ns / row.matched : null),
           missing: () => collectives.ranks_missing,
         },
-        ...transfersRate(),
+        transfersRate(),
       ],
     }),
     card(
@@ -471,16 +433,40 @@ function transfersAbsent(reasons) {
   );
 }
 
-function transfersRate() {
+/** Which way copies go, and how many, how large and how fast they are, per step. */
+function transfersAmounts(steps) {
   return [
     {
-      key: "bytes_per_s",
-      title: "Rate",
-      kind: "bytes",
-      cell: (row) =>
-        row.bytes_per_s === null
-          ? missing("sizes or times of these are unknown")
-          : byteRate(row.bytes_per_s),
+      key: "direction",
+      title: "Direction",
+      value: (row) => TRANSFER_DIRECTIONS[row.direction] ?? row.direction,
     },
+    {
+      key: "count",
+      title: "Copies",
+      kind: "number",
+      value: (row) => row.count / steps,
+      cell: (row) => plainNumber(row.count / steps),
+    },
+    {
+      key: "bytes",
+      title: "Size",
+      kind: "bytes",
+      value: (row) => (row.bytes === null ? null : row.bytes / steps),
+      missing: () => "the recording has no sizes of these copies",
+    },
+    transfersRate(),
   ];
+}
+
+function transfersRate() {
+  return {
+    key: "bytes_per_s",
+    title: "Rate",
+    kind: "bytes",
+    cell: (row) =>
+      row.bytes_per_s === null
+        ? missing("sizes or times of these are unknown")
+        : byteRate(row.bytes_per_s),
+  };
 }
