@@ -44,6 +44,29 @@ def full_report() -> Report:
     return gather_report(profile([Step(rows)], loops=loops, problems=problems))
 
 
+@pytest.mark.parametrize(
+    ("text", "lines"),
+    [
+        (
+            f"{'of a step ' * 5}it is 4.6 % wait",
+            ["of a step of a step of a step of a step of a step it is", "4.6 % wait"],
+        ),
+        (
+            f"{'of a step ' * 5}took 8.18 ms.",
+            ["of a step of a step of a step of a step of a step took", "8.18 ms."],
+        ),
+        (
+            f"{'of a step ' * 5}took 12 steps",
+            ["of a step of a step of a step of a step of a step took 12", "steps"],
+        ),
+    ],
+)
+def test_a_number_and_its_unit_stay_on_one_line(text: str, lines: list[str]):
+    assert page.render([page.paragraph(text, indent=0)], width=60, colour=False) == "".join(
+        f"{line}\n" for line in lines
+    )
+
+
 @pytest.mark.parametrize("width", [80, 100, 120])
 def test_no_line_is_wider_than_the_page(width):
     """At 80, 100 and 120 columns nothing wraps by accident."""

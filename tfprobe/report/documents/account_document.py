@@ -8,8 +8,9 @@ from tfprobe.analysis.account.ledger import AccountPart, Item
 from tfprobe.errors import Missing
 from tfprobe.report.documents.document import Document
 
-# Every ratio is a multiple of this, which a binary float holds exactly.
-_RESOLUTION = 1 << 20
+# Every ratio is a multiple of 1 / this. A binary float holds it and the sums exactly, and it is as
+# near to the quotient as any: texts, which divide, and pages round it alike.
+_RESOLUTION = 1 << 52
 
 
 def account_document(account: Account | Missing) -> Document:

@@ -36,6 +36,9 @@ _GAP = "  "
 _INSTALLED = re.compile("/(?:site|dist)-packages/")
 # This many parts of a path are enough to tell files apart.
 _LAST = 2
+# A number and its unit stay on one line: while text is wrapped, this character is between them.
+_JOINED = "\ue000"
+_BEFORE_UNIT = re.compile(r"(?<=\d) (?=%|(?:[KMGT]?i?B|[mµn]?s|min|h)(?!\w))")
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +170,21 @@ def heading(text: str) -> Text:
 
 def paragraph(text: str, *, indent: int = 2, style: str = "") -> Padding:
     """Return text wrapped to the page."""
-    return Padding(Text(printable(text), style=style), (0, 0, 0, indent))
+    return Padding(_Paragraph(printable(text), style), (0, 0, 0, indent))
+
+
+@dataclass(frozen=True, slots=True)
+class _Paragraph:
+    """Text that is wrapped between words, but not between a number and its unit."""
+
+    text: str
+    style: str
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        joined = Text(_BEFORE_UNIT.sub(_JOINED, self.text), style=self.style)
+        for wrapped in joined.wrap(console, options.max_width):
+            wrapped.plain = wrapped.plain.replace(_JOINED, " ")
+            yield wrapped
 
 
 def line(text: str, *, indent: int = 2) -> Padding:

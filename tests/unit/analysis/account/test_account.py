@@ -303,9 +303,14 @@ def test_ratios_of_a_document_sum_to_one():
     """Exactly, whatever the times are; the last part is what is not known."""
     loop = timed_loop([7 * MS] * 333, 3 * MS, start_ns=MONO_NS + S // 3, kind="fit")
 
-    told = account_document(account([loop], 7 * S))
+    found = account([loop], 7 * S)
+    told = account_document(found)
 
     assert sum(part["ratio"] for part in told["parts"]) == 1.0
+    # Texts divide: both are then rounded to the same digits.
+    assert [part["ratio"] for part in told["parts"]] == pytest.approx(
+        [part.ns / found.wall_ns for part in found.parts], abs=1e-15
+    )
     assert told["parts"][-1]["part"] == "not_known"
     assert {part["part"] for part in told["parts"]} == {each.value for each in Category}
 
