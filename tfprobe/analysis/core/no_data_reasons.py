@@ -59,8 +59,10 @@ def explain_no_steps(profile: Profile) -> tuple[str, ...]:
             continue
         version = process.tensorflow
         what = "a framework" if isinstance(version, Missing) else f"TensorFlow {version}"
+        raised = process.ending.exception
+        ran = "but ran no" if raised is None else f"and ended by {raised.type} before it ran a"
         reasons.append(
-            f"{named[:1].upper()}{named[1:]} imported {what} but ran no step tfprobe "
+            f"{named[:1].upper()}{named[1:]} imported {what} {ran} step tfprobe "
             "recognises: a Session.run, a Keras fit, evaluate or predict, a call of a tf.function "
             "or of a function of jax.jit, an eager apply_gradients or gradient of a tape, or in "
             "PyTorch a step of an optimizer or a call of a module after eval()."

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.support.profiles import loop, process, profile
 from tfprobe.analysis.core.no_data_reasons import explain
 from tfprobe.errors import Missing
-from tfprobe.profile.profile import Interpreter, Run
+from tfprobe.profile.profile import Ending, Interpreter, Raised, Run
 
 
 def test_interpreters_without_a_framework_are_listed():
@@ -25,6 +25,15 @@ def test_a_process_without_steps_is_named():
 
     assert "4711" in text
     assert "ran no step" in text
+
+
+def test_a_process_that_failed_before_its_first_step_says_so():
+    """That it failed is the reason, before anything that tfprobe might not know."""
+    ending = Ending(1, exception=Raised("ImportError", "no module", "train.py", 7))
+
+    (text,) = explain(profile(processes=[process(state="failed", ending=ending)]))
+
+    assert "imported TensorFlow 2.21.0 and ended by ImportError before it ran a step" in text
 
 
 def test_what_cannot_be_read_is_not_taken_for_no_steps():
