@@ -97,9 +97,11 @@ class MeasuredGain:
 class Finding:
     """One piece of advice.
 
-    `part` names the time that the gain is taken from: gains of the same part overlap. `rule`,
-    `subject` and `fixes` are filled in by the engine: `fixes` are the ids of those that `tfprobe
-    try` can apply. `measured` is what they won in the newest trial, if there was one.
+    `part` names the time that the gain is taken from: gains of the same part overlap. `words_of` is
+    the framework that the action speaks of, if the rule chose it; "" if it is still to be put into
+    the words of the job's. `rule`, `subject` and `fixes` are filled in by the engine: `fixes` are
+    the ids of those that `tfprobe try` can apply. `measured` is what they won in the newest trial,
+    if there was one.
     """
 
     title: str
@@ -108,6 +110,7 @@ class Finding:
     action: str
     gain: Gain | Missing
     part: str = ""
+    words_of: str = ""
     rule: str = ""
     subject: Subject = Subject()
     fixes: tuple[str, ...] = ()

@@ -167,6 +167,8 @@ def in_words_of(framework: str, finding: Finding) -> Finding | None:
         return None
     if framework == "pytorch" and finding.rule == "launch_bound" and not _is_of_many(finding):
         return finding
+    if finding.words_of == framework:
+        return finding
     actions = ACTIONS.get(framework, {})
     known = actions.get((finding.rule, finding.part)) or actions.get((finding.rule, ""))
     return finding if known is None else replace(finding, action=known)

@@ -129,6 +129,28 @@ def test_a_loader_without_workers_has_stages() -> None:
     assert ("train.py:30", "<built-in function next>") not in _calls(*events)
 
 
+def test_a_data_set_of_a_package_is_a_stage() -> None:
+    """With the function of the program that it calls, if that takes most of it, else its own."""
+    events = (
+        frame("torch/utils/data/dataloader.py(720): __next__", 0, 900),
+        annotation(LOADER, 1, 890),
+        frame("torch/utils/data/_utils/fetch.py(49): fetch", 2, 880),
+        frame("torch/utils/data/dataset.py(414): __getitem__", 3, 200),
+        frame("torchvision/datasets/mnist.py(131): __getitem__", 4, 198),
+        frame("torchvision/transforms/transforms.py(129): __call__", 10, 150),
+        frame("torchvision/datasets/folder.py(248): __getitem__", 300, 100),
+        frame("train.py(12): cropped", 310, 80),
+        frame("torch/utils/data/_utils/collate.py(398): default_collate", 500, 50),
+        op("aten::stack", 510, 20),
+    )
+
+    assert _calls(*events, kind=SpanKind.LOADER_CALLS) == {
+        ("torchvision/datasets/mnist.py:131", "dataset"): (198, 1),
+        ("train.py:12", "dataset"): (100, 1),
+        ("", "collate_fn"): (50, 1),
+    }
+
+
 def test_calls_of_several_lines_are_summed_up_by_line() -> None:
     """If the agent has added them to the trace; the function stays known by its first line."""
     events = [

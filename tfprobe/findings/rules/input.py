@@ -36,6 +36,13 @@ _ACTIONS = {
     "host_to_device": "Copy ahead of the step: dataset.apply(tf.data.experimental."
     "prefetch_to_device('/GPU:0')), or send 8-bit images and widen them on the device.",
 }
+# Of a loader without workers, where the threads of the steps take all CPUs: of two, a worker made
+# the steps of a public program half again as long, and with one thread a tenth shorter.
+_LOADER_WITHOUT_CPUS = (
+    "Do less for each example in __getitem__, or prepare it once before training; a collate_fn can "
+    "work on the whole batch at once. DataLoader(num_workers=N) would take CPUs from the steps: "
+    "leave it some with torch.set_num_threads, and see whether that wins."
+)
 
 
 def input_bound(loop: LoopAnalysis, limits: Thresholds) -> Verdict:
@@ -58,18 +65,23 @@ def input_bound(loop: LoopAnalysis, limits: Thresholds) -> Verdict:
     high_ns = waits_ns + ends_ns + min(loop.input_cpu_ns, waits_ns)
     gain = loop.gain(high_ns, LIKELY * waits_ns + LIKELY_AT_ENDS * ends_ns)
     share = much(parts.ratio(largest), ratio)
+    busy = _busy_cpus(loop, limits)
+    if isinstance(busy, Missing) or largest != "host_preprocess" or not loop.loader:
+        busy = ""
     return Finding(
         title="Steps wait for their input",
         severity=_severity(loop, largest, limits.severity(gain)),
         evidence=(
             Evidence(f"share of the cycle, {share} of it {part_label(largest)}", ratio=ratio),
             *_waited_for(loop, parts, largest),
+            *([Evidence(busy)] if busy else ()),
             *loop.traced_step(),
             loop.shown_by("input" if largest == "input_wait" else "breakdown"),
         ),
-        action=_action(loop, largest),
+        action=_LOADER_WITHOUT_CPUS if busy else _action(loop, largest),
         gain=gain,
         part="copies" if largest == "host_to_device" else "input",
+        words_of="pytorch" if busy else "",
     )
 
 
@@ -204,15 +216,10 @@ _SHOWN = 3
 
 def input_takes_cpus(loop: LoopAnalysis, limits: Thresholds) -> Verdict:
     """Return a finding if the input and the steps compute at the same time and no CPU is idle."""
-    parts, ops, machine = loop.parts, loop.ops, loop.process.machine
-    if isinstance(parts, Missing) or isinstance(ops, Missing) or isinstance(machine, Missing):
-        return lacking(parts, ops, machine)
-    cpus, used_cpus = machine.cpus, machine.used_cpus
-    if isinstance(cpus, Missing) or isinstance(used_cpus, Missing):
-        return lacking(cpus, used_cpus)
-    if ops.has_accelerator or _is_late(loop, parts, limits):
-        return None
-    if used_cpus < limits.busy_cpus_ratio * _available_cpus(loop, cpus):
+    parts, ops, busy = loop.parts, loop.ops, _busy_cpus(loop, limits)
+    if isinstance(parts, Missing) or isinstance(ops, Missing) or isinstance(busy, Missing):
+        return lacking(parts, ops, busy)
+    if ops.has_accelerator or _is_late(loop, parts, limits) or not busy:
         return None
     gain = loop.gain(loop.input_cpu_ns, LIKELY * loop.input_cpu_ns)
     if gain.high_ratio < limits.input_cpus_ratio:
@@ -222,7 +229,7 @@ def input_takes_cpus(loop: LoopAnalysis, limits: Thresholds) -> Verdict:
         severity=limits.severity(gain),
         evidence=(
             *_evidence(loop, ops),
-            Evidence(f"the process kept {used_cpus:.2g} of {cpus:.3g} CPUs busy"),
+            Evidence(busy),
             Evidence(
                 "share of the cycle in which steps wait for input", ratio=parts.ratio("input_wait")
             ),
@@ -243,10 +250,21 @@ def _is_late(loop: LoopAnalysis, parts: CycleShares, limits: Thresholds) -> bool
     return parts.of_all_steps(*_INPUT_PARTS) >= waits_ns
 
 
-def _available_cpus(loop: LoopAnalysis, cpus: float) -> float:
-    """Return how many CPUs the process could get: fewer if the thread of steps waited for one."""
-    threads = loop.process.threads
-    return cpus if isinstance(threads, Missing) else cpus * threads.had_ratio
+def _busy_cpus(loop: LoopAnalysis, limits: Thresholds) -> str | Missing:
+    """Say how many CPUs the process kept busy, if that is nearly all that it could get; else ""."""
+    machine, threads = loop.process.machine, loop.process.threads
+    if isinstance(machine, Missing):
+        return machine
+    cpus, used_cpus = machine.cpus, machine.used_cpus
+    if isinstance(cpus, Missing):
+        return cpus
+    if isinstance(used_cpus, Missing):
+        return used_cpus
+    # It could get fewer if the thread of steps waited for one.
+    available = cpus if isinstance(threads, Missing) else cpus * threads.had_ratio
+    if used_cpus < limits.busy_cpus_ratio * available:
+        return ""
+    return f"the process kept {used_cpus:.2g} of {cpus:.3g} CPUs busy"
 
 
 def _evidence(loop: LoopAnalysis, ops: StepOps) -> Iterator[Evidence]:

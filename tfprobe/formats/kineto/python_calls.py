@@ -22,6 +22,10 @@ from tfprobe.profile.tables import Int64s
 
 _LOADER = re.compile(r"(?:.*/)?torch/utils/data/dataloader\.py\(\d+\): (?:__next__|__iter__)\Z")
 _FETCHED = re.compile(r": __(?:getitem|getitems|next|iter|call)__\Z")
+# Of a data set of a package, such as torchvision's.
+_FETCHED_BY_PACKAGE = re.compile(
+    r"(?!(?:.*/)?torch/).+/.+\.py\(\d+\): __(?:getitem|getitems)__\Z", re.DOTALL
+)
 _PINS = re.compile(r"(?:.*/)?torch/utils/data/_utils/pin_memory\.py\(")
 _COLLATES = re.compile(r"(?:.*/)?torch/utils/data/_utils/collate\.py\(")
 # What is training, whatever it calls: modules, the backward pass, and updates.
@@ -161,6 +165,9 @@ class _Thread:
             elif _source(text):
                 stage = DATASET if _FETCHED.search(text) else COLLATE
                 self._add(stage, self._innermost(child), child, is_of_loader=True)
+            elif _FETCHED_BY_PACKAGE.match(text) and (frame := FRAME.match(text)):
+                source = self._innermost(child) or _place(frame)
+                self._add(DATASET, source, child, is_of_loader=True)
             else:
                 waiting += self._frames.inside[child]
 
@@ -214,6 +221,8 @@ def _text(events: KinetoEvents, box: int) -> str:
 def _source(text: str) -> str:
     """Return "file:line" of a function of the program, "" of any other."""
     frame = FRAME.match(text)
-    if frame is None or is_of_library(frame["file"]):
-        return ""
+    return "" if frame is None or is_of_library(frame["file"]) else _place(frame)
+
+
+def _place(frame: re.Match[str]) -> str:
     return "{file}:{line}".format(**frame.groupdict())

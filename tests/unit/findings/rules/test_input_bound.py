@@ -22,6 +22,7 @@ from tests.support.subjects import (
 from tfprobe.analysis.account.ledger import Item
 from tfprobe.analysis.input.step_input import StepInput
 from tfprobe.findings.finding import Severity
+from tfprobe.findings.framework_words import in_words_of
 
 
 @pytest.mark.parametrize(
@@ -235,3 +236,22 @@ def test_a_batch_that_is_made_as_fast_as_it_is_handed_over_is_a_note(ratio, seve
 
     assert finding is not None
     assert (finding.severity is Severity.INFO) == (severity == "INFO")
+
+
+@pytest.mark.parametrize(("used_cpus", "takes_from_steps"), [(1.8, True), (1.1, False)])
+def test_workers_need_cpus(used_cpus: float, takes_from_steps: bool) -> None:
+    """Where the steps keep all CPUs busy, a worker makes them slower: first comes doing less."""
+    taken = {("dataset", "data.py:9"): 3 * MS}
+    owner = process(machine=machine(cpus=2.0, used_cpus=used_cpus))
+
+    finding = found(
+        "input_bound", loop(parts=parts(host_preprocess=0.4), loader=taken, process=owner)
+    )
+
+    assert finding is not None
+    told = in_words_of("pytorch", finding)
+    assert told is not None
+    assert told.action.startswith("Do less") == takes_from_steps
+    assert told.action.startswith("Let other processes load") == (not takes_from_steps)
+    texts = [each.text for each in finding.evidence]
+    assert ("the process kept 1.8 of 2 CPUs busy" in texts) == takes_from_steps
