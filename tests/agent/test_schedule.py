@@ -42,6 +42,7 @@ class Loop:
         self.traced_steps = 0
         self.last_traced = -1
         self.cost_ns = 0
+        self.cost_step_ns = 0
 
     def trace_at(self, step: int) -> None:
         self.next_check = self.next_trace = step
@@ -54,6 +55,9 @@ class Loop:
 
     def pace_ns(self) -> int | None:
         return self.step_ns if self.n else None
+
+    def usual_ns(self) -> int | None:
+        return self.pace_ns()
 
 
 @pytest.fixture
@@ -370,3 +374,32 @@ def _wait(happened) -> None:
     while not happened():
         assert time.monotonic() < deadline
         time.sleep(0.002)
+
+
+def test_steps_that_become_slower_are_asked_about_in_time(clock: Clock) -> None:
+    """By the first of them, the next trace would be due after as many steps as would take days."""
+    plan, loop = _schedule(clock), Loop(2 * MS)
+    traced = []
+    for step in range(400):
+        if step == 40:
+            loop.step_ns = 100 * MS
+        if _step(plan, clock, loop, cost_ns=20 * MS if step < 40 else 100 * MS):
+            traced.append(step)
+
+    assert traced[0] == 5
+    assert 40 < traced[1] < 500
+
+
+def test_a_trace_of_longer_steps_is_expected_to_cost_more(clock: Clock) -> None:
+    """As many times more as they are longer than the traced one."""
+    plan, loop = _schedule(clock), Loop(2 * MS)
+    spent_ns = 0
+    for step in range(400):
+        if step == 40:
+            loop.step_ns = 100 * MS
+        cost_ns = 10 * loop.step_ns
+        if _step(plan, clock, loop, cost_ns=cost_ns) and step > 5:
+            spent_ns += cost_ns
+            assert spent_ns < schedule.EARLY_OVERDRAFT * 0.01 * (clock.now_ns - plan.started_ns)
+
+    assert spent_ns

@@ -192,10 +192,14 @@ def _adjusted(
         gain = replace(gain, high_ns=gain.high_ns + round(rest_ns))
     if is_likely:
         gain = calibrated(rule.name, gain)
-    is_single = rule.is_of_traces and isinstance(of, LoopAnalysis) and len(of.traced_steps) == 1
-    if is_single:
-        severity = min(severity, Severity.WARNING)
-    evidence = (*finding.evidence, *([ONE_STEP] if is_single else []))
+    evidence = finding.evidence
+    if rule.is_of_traces and isinstance(of, LoopAnalysis):
+        if len(of.traced_steps) == 1:
+            severity = min(severity, Severity.WARNING)
+            evidence = (*evidence, ONE_STEP)
+        if of.longer_steps is not None:
+            severity = min(severity, Severity.INFO)
+            evidence = (*evidence, of.longer_steps)
     if isinstance(of, LoopAnalysis) and of.loop_source and not any(e.source for e in evidence):
         # A finding without a line points to where the steps are run.
         evidence = (*evidence, Evidence("its steps run at", source=of.loop_source))

@@ -40,6 +40,10 @@ TENSORFLOW = "tensorflow"
 NOT_CHECKED = Missing("it was not checked")
 NO_CAPTURE = Missing("no step was traced")
 ONE_STEP = Evidence("from one traced step")
+# Where a mean step takes so many times as long as a traced one, which tracing makes longer, most of
+# the time is in steps of which no trace says what they do.
+_LONGER_RATIO = 3.0
+_WHOLE_KINDS = frozenset({"eager", "optimizer_step"})
 # Python takes a smaller share of the cycle between steps in any case.
 _GIL_RATIO = 0.2
 _WITHOUT_GIL = ("fetch", "idle")
@@ -258,6 +262,25 @@ class LoopAnalysis:
         if isinstance(self.ops, Missing) or not self.ops.step_ns:
             return ns_a_step * self.timing.steps
         return ns_a_step / self.ops.step_ns * self.timing.regular_step_ns
+
+    @property
+    def longer_steps(self) -> Evidence | None:
+        """Say by how much steps are longer than the traced ones, None if these can stand for all.
+
+        Looked at are loops whose steps last until the next one, and so have all that a program
+        does, such as an episode or a document of any length. A call varies less.
+        """
+        is_whole = self.timing.kind in _WHOLE_KINDS and self.timing.queue is None
+        if isinstance(self.ops, Missing) or not is_whole:
+            return None
+        mean_ns = self.timing.regular_step_ns / max(self.timing.steps, 1)
+        if mean_ns < _LONGER_RATIO * self.ops.step_ns:
+            return None
+        return Evidence(
+            f"the traced steps took {self.ops.step_ns / 1e6:.3g} ms, and do not show what is in "
+            "longer ones; mean step",
+            time_ns=round(mean_ns),
+        )
 
     @property
     def is_of_session(self) -> bool:

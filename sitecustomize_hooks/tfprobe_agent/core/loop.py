@@ -57,6 +57,7 @@ class Loop:
         "base",
         "collected",
         "cost_ns",
+        "cost_step_ns",
         "count_at",
         "declined",
         "drained_ns",
@@ -114,6 +115,7 @@ class Loop:
         self.traced_steps = 0
         self.last_traced = -1
         self.cost_ns = 0  # of the latest traced step
+        self.cost_step_ns = 0  # how long that step took
         self.flagged = -1, 0, 0  # the latest step with flags, and the counts of each flag including it
         self.retraces = 0
         self.waited = 0  # steps up to the latest that the job waited for, if calls only queue them

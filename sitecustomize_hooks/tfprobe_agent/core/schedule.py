@@ -109,7 +109,7 @@ class Schedule:
         """Account for the trace of step `loop.n - 1`, for that request if any, and set the next step to ask at."""
         loop.traced_steps += 1
         loop.last_traced = loop.n - 1
-        loop.cost_ns = cost_ns
+        loop.cost_ns, loop.cost_step_ns = cost_ns, loop.latest_ns()
         self.spent_ns += cost_ns
         if sequence == self.sequence and self.requested > 0:
             self.requested -= 1
@@ -157,10 +157,17 @@ class Schedule:
         if self._is_main_short_of_traces(loop):
             return max(REQUEST_PAUSE_STEPS, loop.n // 4)
         overdraft = EARLY_OVERDRAFT if loop.traced_steps == 1 else 1
-        if self.is_affordable(now_ns, loop.cost_ns, overdraft):
+        cost_ns = self._expected_cost_ns(loop)
+        if self.is_affordable(now_ns, cost_ns, overdraft):
             return 0
-        short_ns = (self.spent_ns + loop.cost_ns) / (self.config.budget * overdraft or 1e-9) - elapsed_ns
-        return max(1, min(int(short_ns / max(usual_ns, 1000)), 1 << 20))
+        short_ns = (self.spent_ns + cost_ns) / (self.config.budget * overdraft or 1e-9) - elapsed_ns
+        # Steps may become slower, and what is far away in steps comes too late.
+        return max(1, min(int(short_ns / max(usual_ns, 1000)), max(REQUEST_PAUSE_STEPS, loop.n)))
+
+    def _expected_cost_ns(self, loop):
+        """Return what the next trace will cost: as much as the latest, or more if steps have become longer since."""
+        step_ns, usual_ns = loop.cost_step_ns, loop.usual_ns() or 0
+        return loop.cost_ns * usual_ns // step_ns if usual_ns > step_ns > 0 else loop.cost_ns
 
 
 def _weight(loop):

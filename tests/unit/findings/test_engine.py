@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.support.subjects import MS, WHOLE_NS, gpu_ops, loop, parts, process, timing, use
+from tests.support.subjects import MS, STEPS, WHOLE_NS, gpu_ops, loop, parts, process, timing, use
 from tfprobe.analysis.breakdown.python_lines import GapPython
 from tfprobe.analysis.steps.unexpected_steps import UnexpectedSteps
 from tfprobe.errors import Missing
@@ -208,6 +208,28 @@ def test_what_rests_on_one_traced_step_says_so_and_is_no_certainty() -> None:
     assert by_rule["input_bound"].severity is Severity.WARNING
     assert by_rule["input_bound"].evidence[-1].text == "from one traced step"
     assert by_rule["step_outliers"].severity is Severity.CRITICAL
+
+
+@pytest.mark.parametrize(
+    ("kind", "step_ms", "severity"),
+    [
+        ("optimizer_step", 80, Severity.INFO),
+        ("optimizer_step", 20, Severity.CRITICAL),
+        ("function", 80, Severity.CRITICAL),
+    ],
+)
+def test_what_short_steps_show_is_a_note_where_others_are_long(kind, step_ms, severity) -> None:
+    """If a step has all that the program does: traced ones took 8 ms here."""
+    long = timing(kind=kind, regular_step_ns=STEPS * step_ms * MS)
+
+    advice = _judge(loop(parts=parts(input_wait=0.5), timing=long))
+    (found,) = (each for each in advice.findings if each.rule == "input_bound")
+
+    assert found.severity is severity
+    texts = [each.text for each in found.evidence]
+    assert (
+        "the traced steps took 8 ms, and do not show what is in longer ones; mean step" in texts
+    ) == (severity is Severity.INFO)
 
 
 def test_the_rest_of_a_loop_of_the_host_goes_faster_with_a_part() -> None:

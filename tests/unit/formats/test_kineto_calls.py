@@ -57,6 +57,8 @@ def test_training_is_looked_through() -> None:
         ("trainer/loop.py:3", "<built-in function fsync>"): (200, 1),
         ("trainer/loop.py:3", "itself"): (80 + 100 + 100, 3),
         ("train.py:30", "itself"): (200, 1),
+        ("trainer/loop.py:3", "runs the training"): (0, 1),
+        ("train.py:30", "runs the training"): (0, 1),
     }
 
 

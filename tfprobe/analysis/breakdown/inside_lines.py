@@ -56,7 +56,8 @@ _OF_TORCH = re.compile(
     r"(.*/)?torch/|<built-in (?:function|method) \w+ of (Tensor|Parameter|type)|aten::"
     r"|<built-in function (?!sum|sorted|map|eval|exec)\w+>"
 )
-# One read is a loss; more read a tensor element by element, or every weight.
+# One read is a loss; more read a tensor element by element, or every weight. So many in each call
+# of a function that runs the model, which may well be called that often.
 _READS_LEAST = 8
 # The time of these does not depend on how fast Python runs, which tracing slows down.
 _AS_LONG = frozenset(
@@ -64,6 +65,7 @@ _AS_LONG = frozenset(
 )
 _TOP = 5
 _ITSELF = "itself"
+_RUNS_TRAINING = "runs the training"
 
 
 class _Call(NamedTuple):
@@ -93,15 +95,19 @@ def inside_lines(
         row = int(spans.duration_ns[at]), int(spans.identity[at])
         rows.setdefault((source, name, int(spans.parent[at])), []).append(row)
     by_source: dict[str, list[_Call]] = {}
+    trainings: Counter[str] = Counter()
     for (source, name, line), known in rows.items():
         times = sum(times for _, times in known)
+        if name == _RUNS_TRAINING:
+            trainings[source] = times
+            continue
         by_source.setdefault(source, []).append(
             _Call(_kind(name), name, _usual_ns(_kind(name), known), times, line)
         )
     traced_ns = sum(capture.duration_ns for capture in captures)
     usual_ns = usual_step_ns * len(captures)
     lines = (
-        _line(source, calls, traced_ns, usual_ns, len(captures))
+        _line(source, calls, traced_ns, usual_ns, len(captures), trainings[source])
         for source, calls in by_source.items()
     )
     return tuple(sorted((line for line in lines if line.ratio), key=_share))[:_TOP]
@@ -121,12 +127,20 @@ def _share(line: PythonLine) -> float:
 
 
 def _line(
-    source: str, calls: list[_Call], traced_ns: int, usual_ns: float, captures: int
+    source: str,
+    calls: list[_Call],
+    traced_ns: int,
+    usual_ns: float,
+    captures: int,
+    trainings: int,
 ) -> PythonLine:
-    """Return what a function does, if it does anything besides what the step computes."""
+    """Return what a function does, if it does anything besides what the step computes.
+
+    `trainings` is how many of its calls run a part of the training.
+    """
     reads = sum(call.times for call in calls if call.kind is LineKind.READS)
     file, _, line = source.rpartition(":")
-    if reads >= _READS_LEAST * captures:
+    if reads >= _READS_LEAST * max(captures, trainings):
         # What it computes is computed to be read.
         kept = [call._replace(kind=LineKind.READS) if _is_plain(call) else call for call in calls]
     else:

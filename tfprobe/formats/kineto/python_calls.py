@@ -43,6 +43,8 @@ _READS = frozenset({"aten::item", "aten::is_nonzero"})
 # Between two calls Python takes less.
 _LEAST_OWN_NS = 50_000
 ITSELF = "itself"
+# Stands for the calls of a function in which the training runs; it takes no time.
+RUNS_TRAINING = "runs the training"
 # How the stages of a loader are called.
 DATASET, COLLATE, PIN = "dataset", "collate_fn", "pinning memory"
 
@@ -50,8 +52,8 @@ DATASET, COLLATE, PIN = "dataset", "collate_fn", "pinning memory"
 class PythonCalls(NamedTuple):
     """What a function of the program called in a step, in sum; `source` is its "file:line".
 
-    `name` is what PyTorch's profiler calls it, or `ITSELF`; of a loader it is the stage. `line` is
-    that of the calls, in the same file, 0 if unknown.
+    `name` is what PyTorch's profiler calls it, `ITSELF` or `RUNS_TRAINING`; of a loader it is the
+    stage. `line` is that of the calls, in the same file, 0 if unknown.
     """
 
     lane: int
@@ -123,6 +125,8 @@ class _Thread:
             if own:
                 source = own
                 self._itself(at, source)
+                if self._has_training(at):
+                    self._sum(RUNS_TRAINING, source, self._frames.starts_ns[at], 0)
             elif source and not self._has_training(at):
                 self._add(text, source, at)
                 continue

@@ -140,3 +140,19 @@ def test_stages_of_a_loader_are_added_up() -> None:
     found = profile([Step([op("aten::add", 0, 5)], spans=[span])] * 2, loops=[loop()])
 
     assert loader_calls(found, found.captures) == {("dataset", "data.py:9"): 60_000}
+
+
+@pytest.mark.parametrize(("calls", "kinds"), [(1, ["reads"]), (9, [])])
+def test_a_function_that_runs_the_model_may_read_once_a_call(calls: int, kinds: list[str]) -> None:
+    """An agent that acts nine times in a step reads nine actions, and computes for the model."""
+    spans = (
+        _called("<built-in method item of Tensor object", 1, 9),
+        _called("torch/distributions/categorical.py(56): __init__", 30, 9),
+        _called("runs the training", 0, calls),
+    )
+    found = profile([Step([op("aten::add", 0, 5)], spans=spans)], loops=[loop()])
+
+    lines = inside_lines(found, found.captures, USUAL_NS)
+
+    assert not isinstance(lines, Missing)
+    assert [line.kind.value for line in lines] == kinds
