@@ -231,6 +231,7 @@ def _process(
             for loop in own_loops
         ),
         functions=frozenset(loop.name for loop in own_loops if loop.kind == "function"),
+        ppid=process.ppid,
     )
 
 

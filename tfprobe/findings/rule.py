@@ -103,6 +103,7 @@ class ProcessAnalysis:
     breaks: tuple[BreakSite, ...] = ()
     is_of_jax: bool = False
     runs_jax_eagerly: bool = False
+    ppid: int | None = None
 
     def of_wall(self, high_ns: int, low_ns: int) -> Gain:
         """Return a gain of the whole process, of its wall time from exec to exit."""

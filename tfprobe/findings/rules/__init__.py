@@ -103,7 +103,7 @@ RULES: tuple[Rule, ...] = (
     of_processes("recompiling", recompiling),
     of_loops("retracing", retracing, is_of_traces=False),
     of_loops("session_run_cost", session_run_cost),
-    of_processes("slow_start", slow_start),
+    Rule("slow_start", slow_start),
     of_loops("small_executions", small_executions),
     of_loops("step_outliers", step_outliers, is_of_traces=False),
     Rule("straggler", straggler),

@@ -264,7 +264,8 @@ def _busy_cpus(loop: LoopAnalysis, limits: Thresholds) -> str | Missing:
     available = cpus if isinstance(threads, Missing) else cpus * threads.had_ratio
     if used_cpus < limits.busy_cpus_ratio * available:
         return ""
-    return f"the process kept {used_cpus:.2g} of {cpus:.3g} CPUs busy"
+    more = ", and could get no more" if used_cpus < limits.busy_cpus_ratio * cpus else ""
+    return f"the process kept {used_cpus:.2g} of {cpus:.3g} CPUs busy{more}"
 
 
 def _evidence(loop: LoopAnalysis, ops: StepOps) -> Iterator[Evidence]:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from tfprobe.analysis.account.categories import BEFORE_STEPS, Category
 from tfprobe.analysis.breakdown.python_lines import LineKind, TensorReads
+from tfprobe.analysis.core import intervals
 from tfprobe.analysis.steps.cycle_shares import CycleShares
 from tfprobe.analysis.system.thread_times import PythonThread
 from tfprobe.errors import Missing
 from tfprobe.findings.finding import Evidence, Finding, Severity
-from tfprobe.findings.rule import LoopAnalysis, ProcessAnalysis, Verdict, lacking
+from tfprobe.findings.rule import LoopAnalysis, ProcessAnalysis, RunAnalysis, Verdict, lacking
 from tfprobe.findings.rules.accelerator import ON_DEVICE
 from tfprobe.findings.thresholds import Thresholds
 
@@ -225,17 +227,44 @@ def _bound_ns(loop: LoopAnalysis, reads: TensorReads) -> float:
 SLOW_START_LIKELY = 0.5
 
 
-def slow_start(process: ProcessAnalysis, limits: Thresholds) -> Verdict:
-    """Return a finding if preparing data and models takes long, compared with the whole process.
+def slow_start(run: RunAnalysis, limits: Thresholds) -> Iterator[Verdict]:
+    """Yield a finding for each process that prepares data and models for long, of its whole time.
 
-    Garbage collection in that time counts; imports do not, and nothing after the first step.
+    Garbage collection in that time counts; imports do not, nothing after the first step, and not
+    the time in which processes that it has started run steps of their own.
     """
+    for process in run.processes:
+        found = _slow_start(process, _children_step_ns(run, process), limits)
+        yield replace(found, subject=process.subject) if isinstance(found, Finding) else found
+
+
+def _children_step_ns(run: RunAnalysis, process: ProcessAnalysis) -> int:
+    """Return how long processes that this one started ran steps before its own first one."""
+    host, pid = process.subject.host, process.subject.pid
+    loops = [loop for loop in run.loops if loop.timing.first_seen_ns]
+    own = [loop.timing.first_seen_ns for loop in loops if loop.process.subject == process.subject]
+    if not own:
+        return 0
+    first_ns = min(own)
+    theirs = (
+        loop.timing
+        for loop in loops
+        if loop.process.ppid == pid and loop.process.subject.host == host
+    )
+    steps = [
+        intervals.one(each.first_seen_ns, min(each.first_seen_ns + each.thread_ns, first_ns))
+        for each in theirs
+    ]
+    return intervals.joined(intervals.NONE, *steps).length_ns
+
+
+def _slow_start(process: ProcessAnalysis, beside_ns: int, limits: Thresholds) -> Verdict:
     account = process.account
     if isinstance(account, Missing):
         return account
     collected = account.items(Category.COLLECTION)
     collected_ns = sum(item.ns for item in collected if item.what == BEFORE_STEPS)
-    high_ns = account.prepared_ns + collected_ns
+    high_ns = max(account.prepared_ns + collected_ns - beside_ns, 0)
     gain = process.of_wall(high_ns, round(SLOW_START_LIKELY * high_ns))
     if not account.steps or gain.high_ratio < limits.preparation_ratio:
         return None

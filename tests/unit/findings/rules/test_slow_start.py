@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tests.support.subjects import WHOLE_NS, account, found, process
+import pytest
+
+from tests.support.subjects import WHOLE_NS, account, found, loop, process, timing
 from tfprobe.analysis.account.categories import BEFORE_STEPS, SETUP
 from tfprobe.analysis.account.ledger import Item
+from tfprobe.findings.finding import Subject
 
 WALL_NS = 2 * WHOLE_NS
 
@@ -63,3 +66,24 @@ def test_what_is_made_anew_between_steps_is_none() -> None:
     spent = replace(account(WALL_NS, preparation=[setups]), prepared_ns=WALL_NS // 10)
 
     assert found("slow_start", processes=[process(account=spent)]) is None
+
+
+@pytest.mark.parametrize(("ppid", "is_told"), [(4711, False), (1, True)])
+def test_the_training_of_processes_that_it_started_is_no_preparation(ppid, is_told) -> None:
+    """The first process waits for them, and evaluates in the end."""
+    begun_ns = 10**18
+    spent = account(WALL_NS, preparation=[Item("before the first step", "", WALL_NS // 2)])
+    parent = process(account=spent)
+    child = process(subject=Subject("node7", 4712), ppid=ppid)
+    trains = timing(first_seen_ns=begun_ns, thread_ns=WALL_NS // 3)
+    evaluates = timing(first_seen_ns=begun_ns + WALL_NS // 2)
+
+    finding = found(
+        "slow_start",
+        loop(process=parent, timing=evaluates),
+        loop(process=child, timing=trains),
+        loop(process=child, timing=trains),
+        processes=[parent, child],
+    )
+
+    assert (finding is not None) == is_told
