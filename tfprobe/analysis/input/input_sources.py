@@ -30,6 +30,7 @@ _DEQUEUES = (
 ITERATOR = "IteratorGetNext"
 # What PyTorch's programs take their batches from.
 LOADER = "DataLoader"
+LOADER_WORKERS = "workers of the DataLoader"
 _NEXT = frozenset({"__next__", "_next_internal", "get_next", "get_next_as_optional", "next"})
 # Putting an element into a queue with room takes no time: a thread that spends most of its time on
 # it waits for room.
@@ -93,7 +94,10 @@ def sources(item: LoopParts, executions: Executions) -> tuple[InputSource, ...]:
     is_torch = not isinstance(item.loop, Missing) and item.loop.kind in TORCH_KINDS
     prepares = f"{LOADER} in the step" if is_torch else "py_function in the step"
     for step in item.steps:
-        for key, time_ns in _inside(step, waits.get(step.capture.index, {}), prepares):
+        # No op waits for the workers of a loader.
+        waited = {(SourceKind.QUEUE, LOADER_WORKERS): 1} if is_torch else {}
+        waited = waits.get(step.capture.index, waited)
+        for key, time_ns in _inside(step, waited, prepares):
             mean_ns[key] = mean_ns.get(key, 0.0) + time_ns / len(item.steps)
     watched = item.watched
     for gap in watched:

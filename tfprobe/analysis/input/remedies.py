@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from tfprobe.analysis.input import stage_kinds
-from tfprobe.analysis.input.input_sources import LOADER, InputSource, Producer, SourceKind
+from tfprobe.analysis.input.input_sources import (
+    LOADER,
+    LOADER_WORKERS,
+    InputSource,
+    Producer,
+    SourceKind,
+)
 from tfprobe.analysis.input.stage_stats import (
     PipelineUse,
     StageUse,
@@ -67,6 +73,12 @@ def _for_source(
         yield f"This kind of recording does not show which stage of the pipeline is slow. {_FIRST}"
     elif source.kind is SourceKind.ITERATOR and not isinstance(pipeline, Missing):
         yield from _for_pipeline(pipeline, waits=waits)
+    elif source.what == LOADER_WORKERS:
+        yield (
+            "The workers make batches more slowly than steps take them: start more (num_workers=), "
+            "let them work ahead and keep them from one epoch to the next (prefetch_factor=4, "
+            "persistent_workers=True), and do less for each example in __getitem__."
+        )
     elif source.kind is SourceKind.QUEUE:
         yield from _for_queue(source, fillers)
     elif source.kind is SourceKind.FEED:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tfprobe.analysis.account.categories import Category
+from tfprobe.analysis.input.input_sources import LOADER_WORKERS
 from tfprobe.analysis.input.step_input import StepInput
 from tfprobe.analysis.ops.step_ops import StepOps
 from tfprobe.analysis.steps.cycle_shares import CycleShares
@@ -68,6 +69,11 @@ def input_bound(loop: LoopAnalysis, limits: Thresholds) -> Verdict:
     busy = _busy_cpus(loop, limits)
     if isinstance(busy, Missing) or largest != "host_preprocess" or not loop.loader:
         busy = ""
+    has_workers = (
+        largest == "input_wait"
+        and not isinstance(loop.input, Missing)
+        and loop.input.bottleneck == LOADER_WORKERS
+    )
     return Finding(
         title="Steps wait for their input",
         severity=_severity(loop, largest, limits.severity(gain)),
@@ -81,7 +87,7 @@ def input_bound(loop: LoopAnalysis, limits: Thresholds) -> Verdict:
         action=_LOADER_WITHOUT_CPUS if busy else _action(loop, largest),
         gain=gain,
         part="copies" if largest == "host_to_device" else "input",
-        words_of="pytorch" if busy else "",
+        words_of="pytorch" if busy or has_workers else "",
     )
 
 

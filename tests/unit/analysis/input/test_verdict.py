@@ -82,6 +82,20 @@ def test_a_pipeline_that_keeps_up_leaves_the_rest_to_judge(
     assert found.level is level
 
 
+def test_steps_of_pytorch_wait_for_the_workers_of_their_loader() -> None:
+    """No op waits for them; the profiler annotates the iterator that does."""
+    waits = Span(SpanKind.LOADER_WAIT, "DataLoader", 0, 400)
+    steps = [Step([op("aten::add", 400, 600)], 1000, spans=(waits,))]
+
+    (found,) = judge(profile(steps, loops=[loop(remembered=4, kind="optimizer_step")]))
+
+    assert [(each.kind, each.what) for each in found.sources] == [
+        (SourceKind.QUEUE, "workers of the DataLoader")
+    ]
+    assert found.sources[0].time_ns == 400_000
+    assert "num_workers=" in found.remedies[0]
+
+
 def test_without_a_buffer_the_same_wait_counts() -> None:
     """A stage that makes an element on demand makes the step wait."""
     found = judged(step(60, call(f"{ROOT}::Map", 0, 60), compute_us=100))

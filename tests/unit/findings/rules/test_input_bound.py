@@ -43,6 +43,18 @@ def test_a_twentieth_of_the_cycle_is_told(part: str, label: str) -> None:
     assert label in finding.evidence[0].text
 
 
+def test_a_loader_that_has_workers_is_told_to_have_more() -> None:
+    """In the words of the input page, not in those for a loader that has none."""
+    taken = StepInput("workers of the DataLoader", 3.0 * MS, "", (), "Start more.")
+
+    finding = found("input_bound", loop(parts=parts(input_wait=0.4), input=taken))
+
+    assert finding is not None
+    told = in_words_of("pytorch", finding)
+    assert told is not None
+    assert told.action == "Start more."
+
+
 def test_less_is_not() -> None:
     """XProf's lower mark, as ours."""
     assert found("input_bound", loop(parts=parts(input_wait=0.049))) is None
