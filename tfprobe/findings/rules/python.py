@@ -258,13 +258,13 @@ def _children_step_ns(run: RunAnalysis, process: ProcessAnalysis) -> int:
     return intervals.joined(intervals.NONE, *steps).length_ns
 
 
-def _slow_start(process: ProcessAnalysis, beside_ns: int, limits: Thresholds) -> Verdict:
+def _slow_start(process: ProcessAnalysis, children_ns: int, limits: Thresholds) -> Verdict:
     account = process.account
     if isinstance(account, Missing):
         return account
     collected = account.items(Category.COLLECTION)
     collected_ns = sum(item.ns for item in collected if item.what == BEFORE_STEPS)
-    high_ns = max(account.prepared_ns + collected_ns - beside_ns, 0)
+    high_ns = max(account.prepared_ns + collected_ns - children_ns, 0)
     gain = process.of_wall(high_ns, round(SLOW_START_LIKELY * high_ns))
     if not account.steps or gain.high_ratio < limits.preparation_ratio:
         return None
