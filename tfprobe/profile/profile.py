@@ -323,9 +323,10 @@ class Capture:
     """One traced step. Times are unix ns; `start_ns` and `duration_ns` are the step's own.
 
     `fed_bytes` is the size of the arrays that a Session step was fed, `result_bytes` that of the
-    tensors that the step returned to Python. `called_at` is "file:line", the innermost line of the
-    job that ran the step; "" if unknown. `programs` are those of XLA that ran in it, by the name
-    of the module and the number of the program.
+    tensors that the step returned to Python. `batch_ns` is how long it usually took to take a batch
+    from the DataLoader of the step while no step was traced. `called_at` is "file:line", the
+    innermost line of the job that ran the step; "" if unknown. `programs` are those of XLA that ran
+    in it, by the name of the module and the number of the program.
     """
 
     index: int
@@ -339,6 +340,7 @@ class Capture:
     plain_ns: int | Missing
     fed_bytes: int | Missing = UNTOLD
     result_bytes: int | Missing = UNTOLD
+    batch_ns: int | Missing = UNTOLD
     called_at: str = ""
     programs: tuple[tuple[str, int], ...] = ()
 

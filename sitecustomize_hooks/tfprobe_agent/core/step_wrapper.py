@@ -224,7 +224,7 @@ def finish_trace(loop, traced, result, start_ns, end_ns):
             request=traced.request, start_ns=start_ns, end_ns=end_ns, start_unix_ns=start_ns + clock_ns,
             clock_set_ns=clock_ns - traced.clock_ns, plain_ns=usual_ns,
             cost_ns=added_ns, bytes=size, graph=graph, fed_bytes=fed_bytes, result_bytes=result_bytes,
-            called_at=traced.called_at,
+            batch_ns=traced.batch_ns, called_at=traced.called_at,
         )  # fmt: skip
         if not recorder.settings_written:
             recorder.settings_written = True

@@ -128,6 +128,7 @@ class TracedStep:
         self.why_lost = "the job took the profiler before the step ended"  # if that has happened
         self.waited_ns = 0  # for the job's own work, which the job would have waited for later
         self.clock_ns = 0  # unix time less monotonic time when the step began
+        self.batch_ns = None  # how long taking a batch takes in steps that are not traced, if that is known
         self.thread = threading.get_ident()
 
     def sizes(self, result):

@@ -16,6 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tfprobe.analysis.breakdown.python_lines import LineKind, PythonLine
+from tfprobe.analysis.breakdown.torch_phases import loading
 from tfprobe.errors import Missing
 from tfprobe.profile.capture_tables import SpanKind
 from tfprobe.profile.profile import Capture, Profile
@@ -192,12 +193,19 @@ def _shown(name: str) -> str:
 
 
 def loader_calls(profile: Profile, captures: tuple[Capture, ...]) -> Mapping[tuple[str, str], int]:
-    """Return how long stages of a loader took in these steps, in all: by stage and line."""
+    """Return how long stages of a loader took in these steps, in all: by stage and line.
+
+    What tracing added is left out, if it is known how long batches take in other steps.
+    """
     spans = profile.spans
     numbers = [capture.index for capture in captures]
+    ratios = {
+        number: 1.0 if batches is None else batches.ratio
+        for number, batches in zip(numbers, loading(captures, spans, numbers), strict=True)
+    }
     found: Counter[tuple[str, str]] = Counter()
     chosen = (spans.kind == SpanKind.LOADER_CALLS) & np.isin(spans.capture, numbers)
     for at in np.flatnonzero(chosen).tolist():
         stage, source = (spans.strings[int(column[at])] for column in (spans.name, spans.detail))
-        found[stage, source] += int(spans.duration_ns[at])
+        found[stage, source] += round(spans.duration_ns[at] * ratios[int(spans.capture[at])])
     return found

@@ -17,7 +17,13 @@ from tfprobe.analysis.breakdown.attribution import (
     shifts_ns,
 )
 from tfprobe.analysis.breakdown.step_parts import ON_DEVICE, ORDER, Part, PartNames
-from tfprobe.analysis.breakdown.torch_phases import NO_PHASES, StepPhases, step_phases
+from tfprobe.analysis.breakdown.torch_phases import (
+    NO_PHASES,
+    Loading,
+    StepPhases,
+    loading,
+    step_phases,
+)
 from tfprobe.analysis.core.intervals import Intervals, union
 from tfprobe.analysis.core.names import is_pytorch
 from tfprobe.errors import Missing
@@ -71,7 +77,7 @@ def divide_steps(steps: StepWindows, known: PartNames) -> tuple[StepBreakdown, .
     """
     if not steps.captures:
         return ()
-    no_phases = [NO_PHASES] * len(steps.captures)
+    count, is_torch = len(steps.captures), is_pytorch(steps.rows)
     charged = charge_steps(steps, known)
     of_step = charged.segments.step[charged.intervals.segment]
     total = np.zeros((len(steps.captures), len(ORDER)), dtype=np.int64)
@@ -85,7 +91,8 @@ def divide_steps(steps: StepWindows, known: PartNames) -> tuple[StepBreakdown, .
             mean.tolist(),
             _idle_before_ns(charged).tolist(),
             _in_collectives(charged),
-            step_phases(steps, charged) if is_pytorch(steps.rows) else no_phases,
+            step_phases(steps, charged) if is_torch else [NO_PHASES] * count,
+            loading(steps.captures, steps.spans, range(count)) if is_torch else [None] * count,
         )
     )
 
@@ -153,6 +160,7 @@ def _inside(
     idle_before_ns: int,
     collectives: tuple[Intervals, ...],
     phases: StepPhases,
+    batches: Loading | None,
 ) -> StepBreakdown:
     parts = {part: ns for part, ns in zip(ORDER, by_part, strict=True) if ns}
     parts.pop(Part.IDLE, None)
@@ -161,6 +169,8 @@ def _inside(
         parts[Part.IDLE] = idle_ns
     before_ns = min(idle_before_ns, idle_ns)
     before_ns -= _take_out_recording(parts, capture, idle_before_ns=before_ns)
+    if batches is not None:
+        _shorten_loading(parts, batches)
     if set(ON_DEVICE) & set(parts) and not isinstance(capture.plain_ns, Missing):
         added_ns = max(duration_ns - parts.get(Part.RECORDING, 0) - capture.plain_ns, 0)
         left = _shorten_host(parts, added_ns)
@@ -199,6 +209,15 @@ def _take_out_recording(parts: dict[Part, int], capture: Capture, *, idle_before
         added_ns -= taken_ns
         idle_ns = taken_ns if part is Part.IDLE else idle_ns
     return idle_ns
+
+
+def _shorten_loading(parts: dict[Part, int], batches: Loading) -> None:
+    """Move to recording what making batches took beyond what it takes in other steps."""
+    ns = parts.get(Part.HOST_PREPROCESS, 0)
+    left_ns = round(ns * batches.ratio)
+    if left_ns < ns:
+        parts[Part.HOST_PREPROCESS] = left_ns
+        parts[Part.RECORDING] = parts.get(Part.RECORDING, 0) + ns - left_ns
 
 
 # What the host does while no device works. A trace notes each op and each driver call, which makes

@@ -291,6 +291,7 @@ def _capture(path: Path, sample: Event | None, start_ns: int, duration_ns: int) 
         plain_ns=plain_ns if plain_ns else Missing("no usual step to compare with"),
         fed_bytes=_number(sample, "fed_bytes", NOT_FED),
         result_bytes=_number(sample, "result_bytes", NO_TENSORS),
+        batch_ns=_number(sample, "batch_ns", UNTOLD),
         called_at=_called_at(sample),
     )
 

@@ -234,6 +234,7 @@ class Window(tracing.Window):
         try:
             self.leave_out_compiling(loop)
             self._wait_for_accelerators()
+            self.batch_ns = torch_thread().traced_batch_ns()
             session = self.take_session()
             if session is None:
                 return None

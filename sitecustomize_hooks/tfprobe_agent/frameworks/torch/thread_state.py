@@ -2,11 +2,16 @@
 
 from tfprobe_agent.core.threads import THREAD
 
+# Batches of so many data sets are timed, of each once there were so many.
+_MOST_DATA_SETS = 8
+_LEAST_BATCHES = 3
+
 
 class TorchThread:
     """The marks of a thread's optimizers, its open window, and calls that may turn out to be steps."""
 
     __slots__ = (
+        "batches",
         "differentiating",
         "due",
         "follows",
@@ -15,6 +20,7 @@ class TorchThread:
         "mark_ns",
         "marked",
         "switching",
+        "traced_data",
         "update_ns",
         "updating",
         "waited",
@@ -36,6 +42,24 @@ class TorchThread:
         self.gradients = []  # those that may turn out to end steps, with the times of these; None once they do
         self.differentiating = False  # a gradient is being taken
         self.switching = False  # a module is changing to evaluation or back
+        self.batches = {}  # by data set: how many batches were taken while nothing was traced, and how long that took
+        self.traced_data = None  # the data set of the batches in the open window; 0 if there are several
+
+    def took_batch(self, data, took_ns):
+        """Note how long it took to take a batch of this data set."""
+        known = self.batches.get(data)
+        if known is None:
+            if len(self.batches) >= _MOST_DATA_SETS:
+                self.batches = {}
+            self.batches[data] = 1, took_ns
+        else:
+            self.batches[data] = known[0] + 1, known[1] + took_ns
+
+    def traced_batch_ns(self):
+        """Return how long it usually takes to take a batch as in the window that ends now, None if that is unknown."""
+        data, self.traced_data = self.traced_data, None
+        count, whole_ns = self.batches.get(data, (0, 0))
+        return whole_ns // count if count >= _LEAST_BATCHES else None
 
 
 def torch_thread():
