@@ -88,9 +88,10 @@ def _for_source(
         )
     elif source.what.startswith(LOADER):
         yield (
-            f"The {LOADER} makes batches in the thread of the steps and blocks them: give it "
-            "num_workers=4 and persistent_workers=True, unless a batch takes less time to make "
-            "than to pass on, and make each item cheaper. `tfprobe advise` names the stage."
+            f"The {LOADER} makes batches in the thread of the steps and blocks them: make each "
+            "item cheaper, or give it num_workers=4 and persistent_workers=True, unless a batch "
+            "takes less time to make than to pass on, or the steps keep all CPUs busy. "
+            "`tfprobe advise` names the stage."
         )
     else:
         yield (

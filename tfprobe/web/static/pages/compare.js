@@ -5,6 +5,7 @@ import { partColour } from "../parts/colours.js";
 import { badge, card, choose, missing, nameOf } from "../parts/controls.js";
 import { ApiError, ask, isFile } from "../parts/data.js";
 import { make } from "../parts/elements.js";
+import { withCode } from "../parts/sentences.js";
 import { table } from "../parts/table.js";
 
 export const comparePage = {
@@ -62,7 +63,9 @@ function compareShow(place, found, { link }) {
       make(
         "p",
         {},
-        `and ${count(found.works_in_all - found.works.length)} more kinds of step; \`tfprobe diff --json\` has all.`,
+        withCode(
+          `and ${count(found.works_in_all - found.works.length)} more kinds of step; \`tfprobe diff --json\` has all.`,
+        ),
       ),
     );
   place.append(compareMemory(found));

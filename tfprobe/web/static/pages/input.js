@@ -3,7 +3,7 @@ import { bytes, count, percent, time } from "../parts/amounts.js";
 import { badge, card, figures, keyFigure, nameOf, workChooser } from "../parts/controls.js";
 import { make } from "../parts/elements.js";
 import { argsOf, rerender } from "../parts/rerender.js";
-import { absent, andMore, processName, sentence } from "../parts/sentences.js";
+import { absent, andMore, processName, sentence, withCode } from "../parts/sentences.js";
 import { stageTree } from "../parts/stagetree.js";
 import { table } from "../parts/table.js";
 
@@ -52,12 +52,17 @@ function inputAnswer(item) {
     item.keeps_up && item.input_ratio ? "taking input that was ready" : "waiting for input";
   const remedies = item.remedies.length
     ? [
-        make("p", { class: "answer" }, make("strong", {}, "→ "), make("bdi", {}, item.remedies[0])),
+        make(
+          "p",
+          { class: "answer" },
+          make("strong", {}, "→ "),
+          make("bdi", {}, withCode(item.remedies[0])),
+        ),
         item.remedies.length > 1
           ? make(
               "ul",
               {},
-              item.remedies.slice(1).map((each) => make("li", {}, make("bdi", {}, each))),
+              item.remedies.slice(1).map((each) => make("li", {}, make("bdi", {}, withCode(each)))),
             )
           : null,
       ]
@@ -174,8 +179,13 @@ function inputSources(item, args, context) {
   });
 }
 
+function inputIsIterator(source) {
+  return source.kind === "iterator";
+}
+
 function inputPipeline(item) {
   const { pipeline } = item;
+  if (pipeline.missing && item.sources.length && !item.sources.some(inputIsIterator)) return null;
   if (pipeline.missing) return card("Pipeline of tf.data", absent(pipeline.missing));
   const marked = item.level === "none" ? null : pipeline.bottleneck;
   const buffer = pipeline.is_ahead

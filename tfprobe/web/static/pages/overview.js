@@ -8,6 +8,7 @@ import { ApiError } from "../parts/data.js";
 import { fill, make, refill } from "../parts/elements.js";
 import { shortFinding } from "../parts/finding.js";
 import { lines } from "../parts/lines.js";
+import { withCode } from "../parts/sentences.js";
 import { formatBuckets, formatOutliers, formatTrend, stepCurve } from "../parts/stepcurve.js";
 import { table } from "../parts/table.js";
 
@@ -525,7 +526,9 @@ function overviewProblems(found) {
           ),
         ),
     ),
-    left > 0 ? make("p", {}, `and ${count(left)} more; \`tfprobe report --json\` has all.`) : null,
+    left > 0
+      ? make("p", {}, withCode(`and ${count(left)} more; \`tfprobe report --json\` has all.`))
+      : null,
   );
 }
 

@@ -4,6 +4,7 @@ import { card } from "../parts/controls.js";
 import { isFile } from "../parts/data.js";
 import { make } from "../parts/elements.js";
 import { perfettoIn } from "../parts/perfetto.js";
+import { withCode } from "../parts/sentences.js";
 
 /** Offer the trace of one step and of all steps; `signal` closes what is open. */
 export function perfettoCard(context, base, signal) {
@@ -13,7 +14,9 @@ export function perfettoCard(context, base, signal) {
       make(
         "p",
         { class: "soft" },
-        "This file does not contain Perfetto: `tfprobe ui` on the run opens this step in it, and `tfprobe export RUN --to chrome` writes a file for Perfetto's own site.",
+        withCode(
+          "This file does not contain Perfetto: `tfprobe ui` on the run opens this step in it, and `tfprobe export RUN --to chrome` writes a file for Perfetto's own site.",
+        ),
       ),
     );
   }

@@ -3,6 +3,7 @@ import { percent, time } from "./amounts.js";
 import { shortPath } from "./answer.js";
 import { card, nameOf, swatch } from "./controls.js";
 import { make } from "./elements.js";
+import { withCode } from "./sentences.js";
 
 const ACCOUNT_NAMED = 3;
 const ACCOUNT_NAMED_RATIO = 0.03;
@@ -42,7 +43,7 @@ export function accountCard(found) {
       ? make(
           "p",
           { class: "soft small" },
-          `and ${percent(hidden)} in smaller parts; \`tfprobe report --json\` has all.`,
+          withCode(`and ${percent(hidden)} in smaller parts; \`tfprobe report --json\` has all.`),
         )
       : null,
   );

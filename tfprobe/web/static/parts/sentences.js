@@ -9,9 +9,14 @@ export function sentence(reason) {
   return /[.!?]$/.test(whole) ? whole : `${whole}.`;
 }
 
+/** Make a text in which code stands between backquotes. */
+export function withCode(text) {
+  return text.split("`").map((part, at) => (at % 2 ? make("code", {}, part) : part));
+}
+
 /** The placeholder for missing content, with the reason. */
 export function absent(reason) {
-  return make("p", { class: "soft" }, sentence(reason));
+  return make("p", { class: "soft" }, withCode(sentence(reason)));
 }
 
 /**
