@@ -2,7 +2,7 @@
 
 from tfprobe_agent.core.threads import THREAD
 
-# Batches of so many data sets are timed, of each once there were so many.
+# Of so many data sets at most batches are timed, and so many batches at least make a mean.
 _MOST_DATA_SETS = 8
 _LEAST_BATCHES = 3
 
