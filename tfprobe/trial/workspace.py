@@ -33,6 +33,12 @@ _SYSTEM = re.compile(
     r"/((bin|boot|dev|etc|lib|lib32|lib64|libx32|lost\+found|proc|run|sbin|snap|sys|usr|var)(/|$)|$)"
 )
 _OF_USERS = ("/tmp", "/var/tmp")
+# What Python's tempfile, multiprocessing and TensorFlow's autograph make and remove again. Nearly
+# all such names have a digit, and what a person calls `tmp_results` has none.
+_TEMPORARY = re.compile(
+    r"(?P<made>/(?:var/)?tmp/(?:tmp|pymp-|__autograph_generated_file)"
+    r"(?=[a-z_]*[0-9])[a-z0-9_]{8}(?![a-z0-9_])[^/]*)"
+)
 _COPIED = stat.S_ISREG, stat.S_ISDIR, stat.S_ISLNK
 
 
@@ -84,15 +90,25 @@ class Workspace:
         return copy
 
     def written(self, arm: Path) -> tuple[str, ...]:
-        """Return files that an arm wrote and that would have been the user's, at most some."""
+        """Return files that an arm wrote and that would have been the user's, at most some.
+
+        Temporary ones are left out: an arm is stopped before they are removed.
+        """
         found: list[str] = []
         for overlay in self.overlays(arm):
             for folder, _, files in os.walk(overlay.upper):
                 place = overlay.path / Path(folder).relative_to(overlay.upper)
-                found += [str(place / name) for name in sorted(files)]
+                names = (str(place / name) for name in sorted(files))
+                found += [name for name in names if not _is_temporary(name)]
                 if len(found) >= _MOST_LISTED:
                     return tuple(found[:_MOST_LISTED])
         return tuple(found)
+
+
+def _is_temporary(name: str) -> bool:
+    """Return whether a file is a temporary one that was not there before."""
+    known = _TEMPORARY.match(name)
+    return known is not None and not os.path.lexists(known["made"])
 
 
 def workspace(cwd: Path, scratch: Path) -> Workspace:

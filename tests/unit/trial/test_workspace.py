@@ -110,6 +110,26 @@ def test_a_job_in_an_overlay_changes_nothing(files, tmp_path) -> None:
     assert {Path(name).name for name in place.written(place.scratch / "arm")} >= {"new.txt"}
 
 
+def test_temporary_files_are_not_listed(tmp_path) -> None:
+    """An arm is stopped before it removes them; what a person has named is listed."""
+    place = places.Workspace(places.Isolation.OVERLAY, tmp_path, (Path("/tmp"),), tmp_path)
+    upper = place.overlays(tmp_path / "arm")[0].upper
+    for name in (
+        "tmpk3v_x9qa/part.bin",
+        "pymp-5nntnv7f/listener-fezrpjnh",
+        "__autograph_generated_fileb1l02x_e.py",
+        "tmp_results/loss.csv",
+        "models/model.pt",
+    ):
+        (upper / name).parent.mkdir(parents=True, exist_ok=True)
+        (upper / name).touch()
+
+    assert sorted(place.written(tmp_path / "arm")) == [
+        "/tmp/models/model.pt",
+        "/tmp/tmp_results/loss.csv",
+    ]
+
+
 def test_a_job_in_a_copy_changes_nothing(files, tmp_path, monkeypatch) -> None:
     """Where no overlay can be mounted."""
     monkeypatch.setattr(places, "_refused", refuse_all)
