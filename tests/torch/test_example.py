@@ -13,13 +13,18 @@ EVALUATED = 6
 
 
 def test_the_example_prints_the_same_and_is_counted(laboratory: Laboratory) -> None:
-    """It prints the same loss and accuracy recorded and bare, and the report has its steps."""
+    """It prints the same loss and accuracy recorded and bare, and the report has its steps.
+
+    The traced step has the usual time of its batch beside it, by which it is told apart.
+    """
     arguments = (str(EXAMPLE), "--steps", str(STEPS))
 
     bare = laboratory.start(*arguments).outcome()
-    recorded = laboratory.start(*arguments, record=[]).outcome()
+    recorded = laboratory.start(*arguments, record=["--steps", "12"]).outcome()
 
     as_bare(bare, recorded)
     assert f"steps {STEPS}" in bare.stdout.decode()
     counts = {(loop["kind"], loop["name"]): loop["count"] for loop in recorded.loops}
     assert counts == {("optimizer_step", "Adam"): STEPS, ("forward", "Net"): EVALUATED}
+    (traced,) = (event for event in recorded.events if event["event"] == "sample")
+    assert 0 < traced["batch_ns"] < traced["end_ns"] - traced["start_ns"]
