@@ -34,9 +34,10 @@ def checked(process: ArmProcess) -> ArmFiles:
         )
     if process.failed:
         raise BaseFailed(
-            f"The base failed: the job itself, without any fix, ended with {_ending(process)}. "
-            f"Its last words were: {process.tail or 'none'}",
-            hint="It gets no input on stdin here; make it run so before trying fixes.",
+            f"The base failed: the job itself, without any fix, ended with {_ending(process)}: "
+            f"{_last_line(process).rstrip('.') or 'it said nothing on stderr'}.",
+            hint="Make it run without tfprobe first; if it does, mind that it gets no input on "
+            "stdin in a trial.",
         )
     if isinstance(process.files, Missing):
         raise BaseFailed(
@@ -175,8 +176,12 @@ def _break_even(
 
 def failure_of(process: ArmProcess) -> str:
     """Return the last words of a job that failed with what was tried."""
-    last = process.tail.rsplit("\n", 1)[-1] or _ending(process)
-    return f"the job failed with it: {last}"
+    return f"the job failed with it: {_last_line(process) or _ending(process)}"
+
+
+def _last_line(process: ArmProcess) -> str:
+    """Return the last line on stderr: of a traceback, the exception."""
+    return process.tail.rsplit("\n", 1)[-1]
 
 
 def _ending(process: ArmProcess) -> str:

@@ -92,21 +92,24 @@ class Workspace:
     def written(self, arm: Path) -> tuple[str, ...]:
         """Return files that an arm wrote and that would have been the user's, at most some.
 
-        Temporary ones are left out: an arm is stopped before they are removed.
+        Left out are temporary ones, because an arm is stopped before they are removed, and what
+        Python compiles.
         """
         found: list[str] = []
         for overlay in self.overlays(arm):
             for folder, _, files in os.walk(overlay.upper):
                 place = overlay.path / Path(folder).relative_to(overlay.upper)
                 names = (str(place / name) for name in sorted(files))
-                found += [name for name in names if not _is_temporary(name)]
+                found += [name for name in names if not _is_by_product(name)]
                 if len(found) >= _MOST_LISTED:
                     return tuple(found[:_MOST_LISTED])
         return tuple(found)
 
 
-def _is_temporary(name: str) -> bool:
-    """Return whether a file is a temporary one that was not there before."""
+def _is_by_product(name: str) -> bool:
+    """Return whether a file is a temporary one that was not there before, or compiled Python."""
+    if "/__pycache__/" in name:
+        return True
     known = _TEMPORARY.match(name)
     return known is not None and not os.path.lexists(known["made"])
 
