@@ -35,7 +35,7 @@ def checked(process: ArmProcess) -> ArmFiles:
     if process.failed:
         raise BaseFailed(
             f"The base failed: the job itself, without any fix, ended with {_ending(process)}: "
-            f"{_last_line(process).rstrip('.') or 'it said nothing on stderr'}.",
+            f"{_last_line(process) or 'nothing on stderr says why'}.",
             hint="Make it run without tfprobe first; if it does, mind that it gets no input on "
             "stdin in a trial.",
         )
@@ -180,8 +180,8 @@ def failure_of(process: ArmProcess) -> str:
 
 
 def _last_line(process: ArmProcess) -> str:
-    """Return the last line on stderr: of a traceback, the exception."""
-    return process.tail.rsplit("\n", 1)[-1]
+    """Return the last line on stderr: of a traceback, the exception; "" where a signal ended it."""
+    return "" if process.status < 0 else process.tail.rsplit("\n", 1)[-1].rstrip(".")
 
 
 def _ending(process: ArmProcess) -> str:

@@ -31,6 +31,7 @@ class Machine:
     def __init__(self) -> None:
         self.step_ms: dict[str, float] = {BASE: 10.0}
         self.failing: dict[str, str] = {}
+        self.killed: set[str] = set()
         self.not_applied: set[str] = set()
         self.weights: dict[str, float] = {}
         self.losses: dict[str, float] = {}
@@ -63,7 +64,8 @@ class Machine:
             losses=Losses({16: self.losses.get(arm.name, 0.5)}),
         )
         tail = self.failing.get(arm.name, "")
-        return ArmProcess(arm, order, 1 if tail else 0, files, tail, self.run)
+        status = -9 if arm.name in self.killed else 1 if tail else 0
+        return ArmProcess(arm, order, status, files, tail, self.run)
 
 
 @pytest.fixture
@@ -200,6 +202,16 @@ def test_a_fix_that_breaks_the_job_is_told_and_the_others_go_on(machine) -> None
     assert broken.gain == Missing("the job failed with it: ValueError: no")
     assert machine.order.count("prefetch") == 1
     assert other.verdict is Verdict.WON
+
+
+def test_a_killed_arm_is_told_by_its_signal(machine) -> None:
+    """What it printed before says nothing of that."""
+    machine.failing["prefetch"] = "I0000 port.cc: oneDNN is on."
+    machine.killed.add("prefetch")
+
+    (broken,) = trial(machine, "prefetch").fixes
+
+    assert broken.gain == Missing("the job failed with it: signal 9")
 
 
 def test_other_weights_are_told(machine) -> None:
