@@ -171,7 +171,9 @@ def _inside(
     before_ns -= _take_out_recording(parts, capture, idle_before_ns=before_ns)
     if batches is not None:
         _shorten_loading(parts, batches)
-    if set(ON_DEVICE) & set(parts) and not isinstance(capture.plain_ns, Missing):
+    # Where one part is as long as in other steps, so are the others.
+    is_corrected = bool(batches and batches.traced_ns) or bool(set(ON_DEVICE) & set(parts))
+    if is_corrected and not isinstance(capture.plain_ns, Missing):
         added_ns = max(duration_ns - parts.get(Part.RECORDING, 0) - capture.plain_ns, 0)
         left = _shorten_host(parts, added_ns)
         phases = phases.scaled(left)

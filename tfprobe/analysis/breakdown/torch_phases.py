@@ -270,6 +270,12 @@ def loading(
         if isinstance(capture.batch_ns, Missing):
             found.append(None)
             continue
-        took_ns = spans.duration_ns[is_loading & (spans.capture == number)]
-        found.append(Loading(int(np.sum(took_ns)), capture.batch_ns * len(took_ns)))
+        own = np.flatnonzero(is_loading & (spans.capture == number))
+        own = own[np.lexsort((-spans.duration_ns[own], spans.start_ns[own]))]
+        start_ns, took_ns = spans.start_ns[own], spans.duration_ns[own]
+        # A batch that is taken while another one is made is part of that.
+        until_ns = np.maximum.accumulate(start_ns + took_ns)
+        is_outer = np.concatenate([[True], start_ns[1:] >= until_ns[:-1]])[: len(own)]
+        batches = int(np.count_nonzero(is_outer))
+        found.append(Loading(int(took_ns[is_outer].sum()), capture.batch_ns * batches))
     return tuple(found)

@@ -27,29 +27,44 @@ def patch():
 
 def _around_next(original):
     def take(self):
-        thread, data, began_ns = None, 0, 0
+        thread = batches = None
+        began_ns = 0
         try:
             thread = torch_thread()
             profiler.end_window(thread)
-            facts = vars(self)
-            data = id(facts.get("_dataset"))
-            if tracing.TRACING.window is not None:
-                if thread.window is not None:
-                    thread.traced_data = data if thread.traced_data in (None, data) else 0
-            elif facts.get("_num_yielded") and not profiler.SESSIONS.open:  # the first one waits for workers to start
-                began_ns = UNPATCHED.monotonic_ns()
+            if not thread.taking:  # else a batch of one loader is made of those of another
+                batches, began_ns = _timed(thread, vars(self))
         except Exception:
             failed("taking a batch")
         try:
+            if batches is not None:
+                thread.taking = True
             batch = original(self)
         except BaseException as error:
             leave_traceback(error)
             raise
+        finally:
+            if batches is not None:
+                thread.taking = False
         try:
             if began_ns:
-                thread.took_batch(data, UNPATCHED.monotonic_ns() - began_ns)
+                batches.add(UNPATCHED.monotonic_ns() - began_ns)
         except Exception:
             failed("after a batch")
         return batch
 
     return take
+
+
+def _timed(thread, iterator):
+    """Return what is known of the batches of an iterator, and when this one begins; 0 if it is not to be timed."""
+    batches = thread.batches_of(iterator.get("_index_sampler"))
+    if batches is None:
+        return None, 0
+    if tracing.TRACING.window is not None:
+        if thread.window is not None:
+            thread.taken.append(batches)
+        return batches, 0
+    # The first one of a pass waits for workers to start, and the job's own profiler slows them down, too.
+    is_usual = iterator.get("_num_yielded") and not profiler.SESSIONS.open
+    return batches, UNPATCHED.monotonic_ns() if is_usual else 0

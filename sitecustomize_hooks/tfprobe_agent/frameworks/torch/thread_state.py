@@ -1,10 +1,39 @@
 """What a thread is in the middle of, as far as its steps are those of PyTorch."""
 
+import weakref
+
 from tfprobe_agent.core.threads import THREAD
 
-# Of so many data sets at most batches are timed, and so many batches at least make a mean.
-_MOST_DATA_SETS = 8
-_LEAST_BATCHES = 3
+# Of so many loaders at most batches are timed.
+_MOST_LOADERS = 8
+# So many batches make a mean; it is that of about the latest ones of these.
+_LEAST_BATCHES, _LATEST_BATCHES = 3, 256
+# A mean stands for a batch if most of them take about as long.
+_ALIKE_RATIO = 0.8
+
+
+class Batches:
+    """How long batches of one loader take while nothing is traced. The loader's sampler stands for it."""
+
+    __slots__ = ("alike", "count", "sampler", "whole_ns")
+
+    def __init__(self, sampler):
+        self.sampler = weakref.ref(sampler)
+        self.count = self.whole_ns = self.alike = 0
+
+    def add(self, took_ns):
+        """Note how long one took."""
+        if self.count >= _LATEST_BATCHES:
+            self.count, self.whole_ns, self.alike = self.count // 2, self.whole_ns // 2, self.alike // 2
+        self.count += 1
+        self.whole_ns += took_ns
+        mean_ns = self.whole_ns // self.count
+        self.alike += mean_ns <= 2 * took_ns and took_ns <= 2 * mean_ns
+
+    def mean_ns(self):
+        """Return how long a batch usually takes, None if that is unknown or they vary."""
+        is_known = self.count >= _LEAST_BATCHES and self.alike >= _ALIKE_RATIO * self.count
+        return self.whole_ns // self.count if is_known else None
 
 
 class TorchThread:
@@ -20,7 +49,8 @@ class TorchThread:
         "mark_ns",
         "marked",
         "switching",
-        "traced_data",
+        "taken",
+        "taking",
         "update_ns",
         "updating",
         "waited",
@@ -42,24 +72,26 @@ class TorchThread:
         self.gradients = []  # those that may turn out to end steps, with the times of these; None once they do
         self.differentiating = False  # a gradient is being taken
         self.switching = False  # a module is changing to evaluation or back
-        self.batches = {}  # by data set: how many batches were taken while nothing was traced, and how long that took
-        self.traced_data = None  # the data set of the batches in the open window; 0 if there are several
+        self.batches = {}  # by the id of the loader's sampler: how long its batches take
+        self.taken = []  # those of the batches in the open window
+        self.taking = False  # a batch is being taken, perhaps by one of another loader
 
-    def took_batch(self, data, took_ns):
-        """Note how long it took to take a batch of this data set."""
-        known = self.batches.get(data)
-        if known is None:
-            if len(self.batches) >= _MOST_DATA_SETS:
+    def batches_of(self, sampler):
+        """Return what is known of the batches of a loader, None if its sampler cannot be followed, such as a list."""
+        if not type(sampler).__weakrefoffset__:
+            return None
+        known = self.batches.get(id(sampler))
+        if known is None or known.sampler() is not sampler:
+            if len(self.batches) >= _MOST_LOADERS:
                 self.batches = {}
-            self.batches[data] = 1, took_ns
-        else:
-            self.batches[data] = known[0] + 1, known[1] + took_ns
+            known = self.batches[id(sampler)] = Batches(sampler)
+        return known
 
     def traced_batch_ns(self):
-        """Return how long it usually takes to take a batch as in the window that ends now, None if that is unknown."""
-        data, self.traced_data = self.traced_data, None
-        count, whole_ns = self.batches.get(data, (0, 0))
-        return whole_ns // count if count >= _LEAST_BATCHES else None
+        """Return how long a batch as those in the window that ends now usually takes, None if that is unknown."""
+        taken, self.taken = self.taken, []
+        means_ns = [batches.mean_ns() for batches in taken]
+        return None if not means_ns or None in means_ns else sum(means_ns) // len(means_ns)
 
 
 def torch_thread():

@@ -46,6 +46,31 @@ def test_batches_count_as_long_as_they_take_in_other_steps() -> None:
     ]
 
 
+def test_the_rest_of_the_step_is_as_long_as_in_other_steps_too() -> None:
+    """Else a part that is corrected would seem smaller than it is."""
+    found = _profile(50)
+    captures = tuple(replace(each, plain_ns=400 * US) for each in found.captures)
+
+    assert _parts(replace(found, captures=captures)) == [
+        {Part.HOST_PREPROCESS: 100, Part.HOST_COMPUTE: 300, Part.RECORDING: 600}
+    ]
+
+
+def test_a_batch_of_batches_counts_once() -> None:
+    """A data set may read another loader."""
+    spans = (
+        Span(SpanKind.LOADER_WORK, "DataLoader", 0, 400),
+        *(Span(SpanKind.LOADER_WORK, "DataLoader", at_us, 90) for at_us in (10, 110, 210)),
+    )
+    steps = [Step([op("aten::mm", 400, 600)], 1000, spans=spans)]
+    found = profile(steps, loops=[loop(kind="optimizer_step")])
+    captures = tuple(replace(each, batch_ns=150 * US) for each in found.captures)
+
+    (parts,) = _parts(replace(found, captures=captures))
+
+    assert parts[Part.HOST_PREPROCESS] == 150
+
+
 def test_a_batch_that_was_made_faster_than_usual_stays() -> None:
     """Nothing is invented."""
     assert _parts(_profile(900)) == [{Part.HOST_PREPROCESS: 400, Part.HOST_COMPUTE: 600}]
