@@ -8,18 +8,18 @@ from tfprobe_agent.core.threads import THREAD
 _MOST_LOADERS = 8
 # So many batches make a mean; it is that of about the latest ones of these.
 _LEAST_BATCHES, _LATEST_BATCHES = 3, 256
-# A mean stands for a batch if most of them take about as long.
+# A mean stands for a batch if most of them take about as long as the one before.
 _ALIKE_RATIO = 0.8
 
 
 class Batches:
     """How long batches of one loader take while nothing is traced. The loader's sampler stands for it."""
 
-    __slots__ = ("alike", "count", "sampler", "whole_ns")
+    __slots__ = ("alike", "count", "latest_ns", "sampler", "whole_ns")
 
     def __init__(self, sampler):
         self.sampler = weakref.ref(sampler)
-        self.count = self.whole_ns = self.alike = 0
+        self.count = self.whole_ns = self.alike = self.latest_ns = 0
 
     def add(self, took_ns):
         """Note how long one took."""
@@ -27,8 +27,8 @@ class Batches:
             self.count, self.whole_ns, self.alike = self.count // 2, self.whole_ns // 2, self.alike // 2
         self.count += 1
         self.whole_ns += took_ns
-        mean_ns = self.whole_ns // self.count
-        self.alike += mean_ns <= 2 * took_ns and took_ns <= 2 * mean_ns
+        latest_ns, self.latest_ns = self.latest_ns or took_ns, took_ns
+        self.alike += latest_ns <= 2 * took_ns and took_ns <= 2 * latest_ns
 
     def mean_ns(self):
         """Return how long a batch usually takes, None if that is unknown or they vary."""
