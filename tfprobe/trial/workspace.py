@@ -34,10 +34,10 @@ _SYSTEM = re.compile(
 )
 _OF_USERS = ("/tmp", "/var/tmp")
 # What Python's tempfile, multiprocessing and TensorFlow's autograph make and remove again. Nearly
-# all such names have a digit, and what a person calls `tmp_results` has none.
+# all names of tempfile have a digit, and what a person calls `tmp_results` has none.
 _TEMPORARY = re.compile(
-    r"(?P<made>/(?:var/)?tmp/(?:tmp|pymp-|__autograph_generated_file)"
-    r"(?=[a-z_]*[0-9])[a-z0-9_]{8}(?![a-z0-9_])[^/]*)"
+    r"(?P<made>/(?:var/)?tmp/(?:tmp(?=[a-z_]*[0-9])|pymp-|__autograph_generated_file)"
+    r"[a-z0-9_]{8}(?![a-z0-9_])[^/]*)"
 )
 _COPIED = stat.S_ISREG, stat.S_ISDIR, stat.S_ISLNK
 

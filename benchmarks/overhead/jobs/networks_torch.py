@@ -9,8 +9,8 @@ import tempfile
 
 import torch
 from torch import nn
-from torch.profiler import ProfilerActivity, profile, schedule, tensorboard_trace_handler
 
+from scheduled import scheduled
 from stopwatch import clock, measured
 
 THREADS = 2
@@ -93,16 +93,7 @@ def main():
         session = None
         if options.profiler:
             folder = stack.enter_context(tempfile.TemporaryDirectory())
-            session = stack.enter_context(
-                profile(
-                    activities=[ProfilerActivity.CPU],
-                    schedule=schedule(wait=17, warmup=3, active=10, repeat=1),
-                    on_trace_ready=tensorboard_trace_handler(folder),
-                    record_shapes=True,
-                    profile_memory=True,
-                    with_stack=True,
-                )
-            )
+            session = stack.enter_context(scheduled(folder))
         started = clock()
         for number in range(options.steps):
             loss = step(number)

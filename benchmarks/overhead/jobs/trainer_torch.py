@@ -8,7 +8,6 @@ import contextlib
 import tempfile
 
 import torch
-from torch.profiler import ProfilerActivity, profile, schedule, tensorboard_trace_handler
 from transformers import (
     BertConfig,
     BertForSequenceClassification,
@@ -17,6 +16,7 @@ from transformers import (
     TrainingArguments,
 )
 
+from scheduled import scheduled
 from stopwatch import clock, measured
 
 THREADS = 2
@@ -69,16 +69,7 @@ def main():
         )
         callbacks = []
         if options.profiler:
-            session = stack.enter_context(
-                profile(
-                    activities=[ProfilerActivity.CPU],
-                    schedule=schedule(wait=17, warmup=3, active=10, repeat=1),
-                    on_trace_ready=tensorboard_trace_handler(folder),
-                    record_shapes=True,
-                    profile_memory=True,
-                    with_stack=True,
-                )
-            )
+            session = stack.enter_context(scheduled(folder))
             callbacks.append(StepCallback(session))
         trainer = Trainer(
             BertForSequenceClassification(config),

@@ -117,7 +117,7 @@ def test_temporary_files_are_not_listed(tmp_path) -> None:
     for name in (
         "tmpk3v_x9qa/part.bin",
         "pymp-5nntnv7f/listener-fezrpjnh",
-        "__autograph_generated_fileb1l02x_e.py",
+        "__autograph_generated_filemddjdwqt.py",
         "model/__pycache__/layers.cpython-311.pyc",
         "tmp_results/loss.csv",
         "models/model.pt",

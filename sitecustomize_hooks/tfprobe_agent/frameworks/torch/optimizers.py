@@ -233,6 +233,7 @@ def _open(thread):
     still open. Its end would be written to memory that the session has freed, if there were another session by then.
     """
     loop, thread.due = thread.due, None
+    thread.taken = []  # a window that was given up may have left some
     thread.window = start_trace(loop, profiler.trace_marked, None, (), {})
     if thread.window is not None:
         thread.window_end = profiler.end_with_thread(thread.window)
